@@ -1,0 +1,47 @@
+# make demo    a made-up population, checked and counted, with a picture
+# make test    every test, on a fresh machine too
+# make check   ruff and mypy
+# make bench   speed and memory at the papers' size, side by side (make bench NATIONAL=1: 130 million jobs)
+# make docs    the documentation as a site in build/site
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo test check bench docs clean java
+
+demo: .venv/.user
+	$(BIN)/eree demo --out build/demo
+
+test: .venv/.developer java check docs
+	$(BIN)/pytest -q -n 2 --dist loadgroup
+
+check: .venv/.developer
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.developer
+	$(BIN)/python -m bench $(if $(NATIONAL),--national)
+
+docs: .venv/.developer
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+
+clean:
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Spark needs Java 17; Debian's is installed where there is none.
+java:
+	@command -v java >/dev/null || \
+	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless)
+
+.venv/.user: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install --constraint constraints.txt --upgrade pip hatchling editables
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
+	touch $@
+
+.venv/.developer: .venv/.user
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[spark,bench,docs,test]'
+	touch $@

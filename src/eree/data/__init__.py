@@ -1,0 +1,1 @@
+"""How cells are counted: the tables, the engine, the tabulation, and made-up populations."""

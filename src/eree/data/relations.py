@@ -1,0 +1,79 @@
+"""The three tables as SQL sub-selects with settled names and types.
+
+Files come as they are; here every column gets the type that the schema says.  Columns of eree's
+own start with an underscore, which no attribute may, so that no name of the schema can clash with
+them.  SQL texts hold names only: values travel in small tables of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eree.data.sources import Source
+from eree.policy.schema import Kind, Owner, Schema
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def plain(source: Source, name: str) -> str:
+    """A column as its file holds it; in CSV an empty field is a missing value."""
+    column = quoted(name)
+    return f"nullif({column}, '')" if source.format == "csv" else column
+
+
+def typed(source: Source, name: str, kind: Kind | None) -> str:
+    """A column in the type that the schema declares for it."""
+    column = plain(source, name)
+    as_number = source.format == "csv" and kind == "integer"
+    return f"try_cast({column} as bigint)" if as_number else column
+
+
+def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kind:
+    """The type in which a key and the jobs' reference to it are compared.
+
+    A CSV file has no types, so its ids follow the other file's: numbers only where those are.
+    """
+    table = schema.workplace if owner == "workplace" else schema.worker
+    link = schema.job.workplace if owner == "workplace" else schema.job.worker
+    sides = ((sources.get(owner), table.key), (sources.get("job"), link))
+    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format == "parquet"}
+    return "integer" if kinds == {"integer"} else "string"
+
+
+def keyed_relation(
+    schema: Schema, sources: Mapping[str, Source], owner: Owner, *, bare: bool = False
+) -> str:
+    """Workplaces or workers: `_workplace` or `_worker` and, unless bare, their attributes."""
+    source = sources[owner]
+    key = (schema.workplace if owner == "workplace" else schema.worker).key
+    columns = [f"{typed(source, key, key_kind(schema, sources, owner))} as _{owner}"] + [
+        f"{typed(source, a.name, a.kind)} as {quoted(a.name)}"
+        for a in schema.of_owner(owner, groups=False)
+        if not bare
+    ]
+    return f"select {', '.join(columns)} from {owner}_file"
+
+
+def job_relation(schema: Schema, sources: Mapping[str, Source]) -> str:
+    """The jobs that count: `_worker` and `_workplace`."""
+    source, job = sources["job"], schema.job
+    columns = [
+        f"{typed(source, job.worker, key_kind(schema, sources, 'worker'))} as _worker",
+        f"{typed(source, job.workplace, key_kind(schema, sources, 'workplace'))} as _workplace",
+    ]
+    kept = f" where {primary(source, job.primary)}" if job.primary else ""
+    return f"select {', '.join(columns)} from job_file{kept}"
+
+
+def primary(source: Source, column: str) -> str:
+    """Whether a job is its worker's primary one: true, 1, or in CSV the text of either."""
+    name = quoted(column)
+    kind = source.columns[column]
+    if kind == "boolean":
+        return name
+    if kind == "integer":
+        return f"{name} = 1"
+    return f"lower({name}) in ('1', 'true')"

@@ -1,0 +1,103 @@
+"""Three linked tables on disk, checked and ready to be counted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from eree.data.engine import Engine, open_engine
+from eree.data.faults import RowChecks, column_faults, files_of, resolved
+from eree.data.sources import Source, inspect_source
+from eree.errors import Fault, Faulty
+from eree.policy.declarations import inspect_schema
+from eree.policy.schema import Schema
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """Linked tables that passed every check.
+
+    Nothing is held in memory: a tabulation reads the files.  How many workers and jobs there are
+    is confidential, so `repr` shows the public number of workplaces alone.
+    """
+
+    folder: Path
+    schema: Schema
+    sources: Mapping[str, Source]
+    workplaces: int
+    engine: object = "duckdb"
+    memory_limit: str | None = None
+    threads: int | None = None
+
+    def open(self, engine: object = None) -> Engine:
+        """An engine for these tables: the given one, or the one they were loaded with."""
+        if engine is None or engine == self.engine:
+            return open_engine(self.engine, memory_limit=self.memory_limit, threads=self.threads)
+        return open_engine(engine)
+
+    def __repr__(self) -> str:
+        return f"<Tables in {self.folder}: {self.workplaces:,} workplaces, the rest confidential>"
+
+
+def check(
+    folder: str | os.PathLike[str],
+    *,
+    engine: object = "duckdb",
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Tables | None, tuple[Fault, ...]]:
+    """Look at schema, files and rows: the tables if they are sound, and every fault.
+
+    Raises `Unreadable` only where there is no schema to check against.
+    """
+    home = Path(folder)
+    schema, found = inspect_schema(home)
+    faults = list(found)
+    if schema is None:
+        return None, tuple(faults)
+    sources: dict[str, Source] = {}
+    for table, file in files_of(schema).items():
+        source, problems = inspect_source(home, table, file)
+        faults += problems
+        if source is not None:
+            sources[table] = source
+    schema = resolved(schema, sources)
+    columns = list(column_faults(schema, sources))
+    faults += columns
+    unusable = {(f.table, f.column) for f in columns}
+    with closing(open_engine(engine, memory_limit=memory_limit, threads=threads)) as opened:
+        checks = RowChecks(schema, sources, opened, unusable)
+        steps = checks.steps()
+        for i, (name, step) in enumerate(steps):
+            if progress:
+                progress(name, i / len(steps))
+            faults += step()
+        if progress:
+            progress("done", 1.0)
+    if faults:
+        return None, tuple(faults)
+    workplaces = checks.rows["workplace"]
+    return Tables(home, schema, sources, workplaces, engine, memory_limit, threads), ()
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    engine: object = "duckdb",
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Tables:
+    """The linked tables of a folder; raises `Faulty` with every fault if there is one."""
+    tables, faults = check(
+        folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=progress
+    )
+    if tables is None:
+        raise Faulty(faults)
+    return tables

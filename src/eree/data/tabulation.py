@@ -1,0 +1,252 @@
+"""The SQL text of a tabulation, and the small tables of values that it joins.
+
+Jobs are counted by workplace before anything wider is joined, and workers are joined only when a
+worker attribute is asked for.  The text holds names and numbers only; the values of a filter, of a
+worker attribute or of a group travel in small tables, so no value needs quoting and the same text
+runs on every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+import pyarrow as pa
+
+from eree.data.relations import job_relation, keyed_relation, quoted
+from eree.data.sources import Source
+from eree.errors import Refusal
+from eree.policy.schema import Attribute, Owner, Schema, Value
+from eree.workload import DropFrom, Marginal, ScaleTo
+
+#: More worker cells than this cannot be meant: every workplace cell is crossed with all of them.
+MOST_WORKER_CELLS = 100_000
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    """A marginal over given files, as one SQL text."""
+
+    schema: Schema
+    sources: Mapping[str, Source]
+    marginal: Marginal
+
+    def __post_init__(self) -> None:
+        cells = prod(len(a.values or ()) for a in self._by("worker"))
+        if max(cells, prod(len(c.values or ()) for c in self._worker_columns)) > MOST_WORKER_CELLS:
+            raise Refusal(
+                f"the worker attributes make more than {MOST_WORKER_CELLS:,} combinations;"
+                " ask for fewer of them"
+            )
+
+    @cached_property
+    def touched(self) -> bool:
+        """Whether a worker attribute is involved."""
+        return self.marginal.touches_workers(self.schema)
+
+    def _by(self, owner: Owner) -> list[Attribute]:
+        attributes = (self.schema.attributes[name] for name in self.marginal.by)
+        return [a for a in attributes if a.owner == owner]
+
+    def _where(self, owner: Owner) -> list[tuple[Attribute, tuple[Value, ...]]]:
+        kept = ((self.schema.attributes[n], values) for n, values in self.marginal.where.items())
+        return [(a, values) for a, values in kept if a.owner == owner]
+
+    @cached_property
+    def _worker_columns(self) -> list[Attribute]:
+        """The columns of the worker table that `by` and `where` look at, each once."""
+        attributes = [*self._by("worker"), *(a for a, _ in self._where("worker"))]
+        return list({c.name: c for c in (self.schema.column(a.name) for a in attributes)}.values())
+
+    @property
+    def _groups(self) -> list[Attribute]:
+        return [a for a in self._by("workplace") if a.of is not None]
+
+    # ------------------------------------------------------------------ values
+
+    def side_tables(self) -> dict[str, pa.Table]:
+        """The values that the text needs, by the names it uses for them.
+
+        `kept_i` lists what a workplace filter keeps; `group_i` sends a workplace column's values
+        to their group; `staffing` sends each combination of worker columns to its worker cell and
+        says whether the filter counts it; `worker_cell` lists the worker cells with their values.
+        """
+        tables: dict[str, pa.Table] = {}
+        for i, (attribute, values) in enumerate(self._where("workplace")):
+            fine = attribute.members.items()
+            kept = [v for v, group in fine if group in values] if attribute.of else list(values)
+            tables[f"kept_{i}"] = pa.table({"_kept": _values(attribute, kept, self.schema)})
+        for i, attribute in enumerate(self._groups):
+            fine_values = _values(attribute, list(attribute.members), self.schema)
+            tables[f"group_{i}"] = pa.table(
+                {"_fine": fine_values, "_group": list(attribute.members.values())}
+            )
+        if self.touched:
+            tables["staffing"] = self._staffing()
+            tables["worker_cell"] = self._worker_cells()
+        return tables
+
+    def _staffing(self) -> pa.Table:
+        columns = self._worker_columns
+        rows = list(product(*(column.values or () for column in columns)))
+        place = {column.name: i for i, column in enumerate(columns)}
+
+        def seen(attribute: Attribute, row: tuple[Value, ...]) -> Value:
+            held = row[place[self.schema.column(attribute.name).name]]
+            return attribute.members[held] if attribute.of else held
+
+        by, where = self._by("worker"), self._where("worker")
+        cells = {cell: i for i, cell in enumerate(product(*(a.values or () for a in by)))}
+        table = {
+            column.name: _values(column, [row[i] for row in rows], self.schema)
+            for i, column in enumerate(columns)
+        }
+        table["_cell"] = pa.array([cells[tuple(seen(a, r) for a in by)] for r in rows], pa.int32())
+        counted = [int(all(seen(a, r) in values for a, values in where)) for r in rows]
+        table["_counted"] = pa.array(counted, pa.int32())
+        return pa.table(table)
+
+    def _worker_cells(self) -> pa.Table:
+        by = self._by("worker")
+        cells = list(product(*(list(enumerate(a.values or ())) for a in by)))
+        table: dict[str, pa.Array[Any]] = {"_cell": pa.array(range(len(cells)), pa.int32())}
+        for i, attribute in enumerate(by):
+            table[f"_rank_{i}"] = pa.array([cell[i][0] for cell in cells], pa.int32())
+            kind = pa.int64() if attribute.kind == "integer" else pa.string()
+            table[attribute.name] = pa.array([cell[i][1] for cell in cells], kind)
+        return pa.table(table)
+
+    # -------------------------------------------------------------------- text
+
+    def sql(self) -> str:
+        """The text: the same for every engine."""
+        return self._with_workers() if self.touched else self._workplaces_only()
+
+    def _workplaces_only(self) -> str:
+        keys = [quoted(a.name) for a in self._by("workplace")]
+        return f"""
+with staffed as ({self._staffed()}),
+{self._bounded()}
+frame as ({self._frame()})
+select {_listed(f"f.{key}" for key in keys)}
+  cast(coalesce(sum(c._jobs), 0) as bigint) as "count",
+  cast(coalesce(max(c._jobs), 0) as bigint) as "largest",
+  count(*) as "workplaces"
+from frame as f left join counted as c on c._workplace = f._workplace
+{_clause("group by", (f"f.{key}" for key in keys))}
+having count(*) > 0
+{_clause("order by", (f"f.{key}" for key in keys))}
+"""
+
+    def _with_workers(self) -> str:
+        keys = [quoted(a.name) for a in self._by("workplace")]
+        ranks = {a.name: f"k._rank_{i}" for i, a in enumerate(self._by("worker"))}
+        worker = {a.name: f"k.{quoted(a.name)}" for a in self._by("worker")}
+        shown = [worker.get(name, f"o.{quoted(name)}") for name in self.marginal.by]
+        order = [ranks.get(name, f"o.{quoted(name)}") for name in self.marginal.by]
+        match = " and ".join(["n._cell = k._cell", *(f"n.{key} = o.{key}" for key in keys)])
+        return f"""
+with staffed as ({self._staffed()}),
+sized as (select _workplace, sum(_size) as _size from staffed group by _workplace),
+{self._bounded()}
+frame as ({self._frame()}),
+outline as (
+  select {_listed(f"f.{key}" for key in keys)}
+    count(*) as _workplaces, coalesce(max(z._size), 0) as _largest_total
+  from frame as f left join sized as z on z._workplace = f._workplace
+  {_clause("group by", (f"f.{key}" for key in keys))}
+  having count(*) > 0
+),
+numbers as (
+  select {_listed(f"f.{key}" for key in keys)}
+    c._cell, sum(c._jobs) as _count, max(c._jobs) as _most
+  from frame as f join counted as c on c._workplace = f._workplace
+  {_clause("group by", (*(f"f.{key}" for key in keys), "c._cell"))}
+)
+select {_listed(shown)}
+  cast(coalesce(n._count, 0) as bigint) as "count",
+  cast(coalesce(n._most, 0) as bigint) as "largest",
+  cast(o._largest_total as bigint) as "largest_total",
+  o._workplaces as "workplaces"
+from outline as o cross join worker_cell as k left join numbers as n on {match}
+{_clause("order by", order)}
+"""
+
+    def _staffed(self) -> str:
+        """Jobs by workplace and worker cell: `_jobs` that the filter counts, `_size` of all."""
+        jobs = job_relation(self.schema, self.sources)
+        if not self.touched:
+            return (
+                "select j._workplace, count(*) as _jobs, count(*) as _size"
+                f" from ({jobs}) as j group by j._workplace"
+            )
+        workers = keyed_relation(self.schema, self.sources, "worker")
+        names = [quoted(column.name) for column in self._worker_columns]
+        same = " and ".join(f"s.{name} = w.{name}" for name in names)
+        counted = "sum(p._counted)" if self._where("worker") else "count(*)"
+        return (
+            f"select j._workplace, p._cell, {counted} as _jobs, count(*) as _size"
+            f" from ({jobs}) as j join"
+            f" (select w._worker, s._cell, s._counted from ({workers}) as w"
+            f" join staffing as s on {same}) as p"
+            " on p._worker = j._worker group by j._workplace, p._cell"
+        )
+
+    def _bounded(self) -> str:
+        """What each workplace adds to its cells: all it has, or what the bound leaves of it."""
+        cell = "s._cell, " if self.touched else ""
+        size, join = "s._size", ""
+        if self.touched:
+            size, join = "z._size", " join sized as z on z._workplace = s._workplace"
+        match self.marginal.bound:
+            case DropFrom(theta):
+                jobs, join = "s._jobs", f"{join} where {size} < {theta}"
+            case ScaleTo(total):
+                # a whole-number division that is exact on every engine: the remainder is taken
+                # off first, and the quotient (below 2**50) survives a division in doubles
+                scaled = f"(1000 * s._jobs * {total})"
+                quotient = f"cast(round(({scaled} - {scaled} % {size}) / {size}) as bigint)"
+                jobs = f"case when {size} > {total} then {quotient} else 1000 * s._jobs end"
+            case None:
+                jobs, join = "s._jobs", ""
+        return f"counted as (select s._workplace, {cell}{jobs} as _jobs from staffed as s{join}),"
+
+    def _frame(self) -> str:
+        """The workplaces that the filter keeps, with the attributes of the marginal."""
+        shown, joins = ["w._workplace"], ""
+        groups = {attribute.name: i for i, attribute in enumerate(self._groups)}
+        for attribute in self._by("workplace"):
+            name = quoted(attribute.name)
+            if attribute.of is None:
+                shown.append(f"w.{name}")
+                continue
+            i = groups[attribute.name]
+            shown.append(f"g{i}._group as {name}")
+            joins += f" join group_{i} as g{i} on g{i}._fine = w.{quoted(attribute.of)}"
+        kept = (
+            f"w.{quoted(self.schema.column(a.name).name)} in (select _kept from kept_{i})"
+            for i, (a, _) in enumerate(self._where("workplace"))
+        )
+        workplaces = keyed_relation(self.schema, self.sources, "workplace")
+        text = f"select {', '.join(shown)} from ({workplaces}) as w{joins}"
+        where = " and ".join(kept)
+        return f"{text} where {where}" if where else text
+
+
+def _values(attribute: Attribute, values: list[Value], schema: Schema) -> pa.Array[Any]:
+    """Values of the column behind an attribute, in that column's type."""
+    kind = schema.column(attribute.name).kind
+    return pa.array(values, pa.int64() if kind == "integer" else pa.string())
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return "".join(f"{column}, " for column in columns)
+
+
+def _clause(words: str, columns: Iterable[str]) -> str:
+    listed = ", ".join(columns)
+    return f"{words} {listed}" if listed else ""

@@ -1,0 +1,53 @@
+"""What eree says when it will not go on.
+
+Every refusal is one sentence in the domain's words that says what would work instead.  It names
+tables, columns and rules, never a value from a confidential row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One rule that a schema or a table breaks, and on how many rows."""
+
+    table: str
+    file: str
+    column: str
+    rule: str
+    rows: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.table} ({self.file})" if self.file != self.table else self.file
+        column = f", {self.column}" if self.column else ""
+        rows = "" if self.rows is None else f" [{self.rows:,} row{'' if self.rows == 1 else 's'}]"
+        return f"{where}{column}: {self.rule}{rows}"
+
+
+class Refusal(Exception):
+    """eree refuses, and says in one sentence why and what would work."""
+
+
+class Unreadable(Refusal):
+    """Something needed before any check can start cannot be read at all."""
+
+
+class Faulty(Refusal):
+    """The tables or their schema break rules; `faults` lists every one that was found."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(sorted(faults, key=lambda f: (f.table, f.column, f.rule)))
+        first, others = self.faults[0], len(self.faults) - 1
+        more = f" (and {others} more; 'eree check' lists them all)" if others else ""
+        super().__init__(f"{first}{more}")
+
+
+class EngineFailure(Refusal):
+    """The query engine stopped; its own words are withheld because they may quote a row."""
+
+
+class DamagedFile(EngineFailure):
+    """The query engine could not read a table's file to its end."""

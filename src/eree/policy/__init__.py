@@ -1,0 +1,1 @@
+"""What is protected: the schema of the linked tables."""

@@ -1,0 +1,97 @@
+"""The schema of three linked tables: what is public, what is confidential, what values exist.
+
+A workplace's existence and attributes are public, unless an attribute is marked confidential.  A
+worker's attributes are confidential, and the list of values they may take is declared here: it is
+never learnt from the data, because a value that only the data knows would reveal who is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Value = str | int
+Kind = Literal["string", "integer"]
+Owner = Literal["workplace", "worker"]
+
+#: Columns that eree adds to a table of cells or of released counts.
+RESERVED = frozenset(
+    ("count", "largest", "largest_total", "workplaces", "employment", "noisy", "low", "high")
+)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of workplaces or workers.
+
+    `values` is None where a workplace attribute takes whatever public values the table holds.
+    A group is an attribute computed from another: `of` names the finer attribute and `members`
+    sends each of its values to one of ours.
+    """
+
+    name: str
+    owner: Owner
+    label: str
+    kind: Kind | None
+    values: tuple[Value, ...] | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    confidential: bool = False
+    of: str | None = None
+    members: Mapping[Value, str] = field(default_factory=dict)
+
+    def describe(self, value: Value) -> str:
+        """The label of a value, or the value itself where none was declared."""
+        return self.labels.get(str(value), str(value))
+
+
+@dataclass(frozen=True)
+class KeyedTable:
+    """Where the workplace or the worker table lies, and which column names its rows."""
+
+    file: str
+    key: str
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """Where the job table lies; `primary` marks the one job that counts for each worker."""
+
+    file: str
+    worker: str
+    workplace: str
+    primary: str | None = None
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A public table about the values of one workplace attribute (such as places)."""
+
+    name: str
+    file: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The whole declaration, free of contradictions."""
+
+    workplace: KeyedTable
+    worker: KeyedTable
+    job: JobTable
+    attributes: Mapping[str, Attribute]
+    hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    references: Mapping[str, Reference] = field(default_factory=dict)
+
+    def of_owner(self, owner: Owner, *, groups: bool = True) -> tuple[Attribute, ...]:
+        """The attributes of one table in the order of the declaration."""
+        return tuple(
+            a for a in self.attributes.values() if a.owner == owner and (groups or a.of is None)
+        )
+
+    def column(self, name: str) -> Attribute:
+        """The attribute that holds the column behind `name`: itself, or what it groups."""
+        attribute = self.attributes[name]
+        return attribute if attribute.of is None else self.attributes[attribute.of]

@@ -1,0 +1,140 @@
+"""What is wanted: a marginal over attributes of workplaces and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eree.errors import Refusal
+from eree.policy.schema import Attribute, Schema, Value
+
+
+@dataclass(frozen=True)
+class DropFrom:
+    """Leave out every workplace with `theta` or more workers (all its workers, unfiltered)."""
+
+    theta: int
+
+    def __post_init__(self) -> None:
+        _check_bound("theta", self.theta)
+
+
+@dataclass(frozen=True)
+class ScaleTo:
+    """Scale a workplace with more than `total` workers down to `total`, keeping its shares.
+
+    A scaled count is kept in thousandths of a job and rounded down, so that every engine reaches
+    the same figure: `floor(1000 * count * total / size) / 1000`.
+    """
+
+    total: int
+
+    def __post_init__(self) -> None:
+        _check_bound("total", self.total)
+
+
+Bound = DropFrom | ScaleTo
+
+#: Where a bound is larger than this, products of two counts no longer fit a 64-bit number.
+GREATEST_BOUND = 10**9
+
+
+def _check_bound(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= GREATEST_BOUND:
+        raise Refusal(f"{name} must be a whole number of workers from 1 to {GREATEST_BOUND:,}")
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Counts of jobs by attributes, among the workplaces and workers that a filter keeps.
+
+    Made by `Marginal.over`, which refuses what the schema does not declare.
+    """
+
+    by: tuple[str, ...]
+    where: Mapping[str, tuple[Value, ...]]
+    bound: Bound | None = None
+
+    @classmethod
+    def over(
+        cls,
+        schema: Schema,
+        by: Iterable[str],
+        where: Mapping[str, Value | Iterable[Value]] | None = None,
+        bound: Bound | None = None,
+    ) -> Marginal:
+        """Check a request against the schema."""
+        if isinstance(by, str):
+            raise Refusal(f"by must be a list of attributes, such as [{by!r}]")
+        names = tuple(by)
+        for name in names:
+            _attribute(schema, name, "by")
+        if len(set(names)) < len(names):
+            raise Refusal("by names an attribute twice; name each once")
+        if bound is not None and not isinstance(bound, (DropFrom, ScaleTo)):
+            raise Refusal("bound must be DropFrom(theta) or ScaleTo(total)")
+        if where is not None and not isinstance(where, Mapping):
+            raise Refusal("where must give each attribute its values, such as {'sex': ['F']}")
+        kept = {
+            name: _values(_attribute(schema, name, "where"), values)
+            for name, values in (where or {}).items()
+        }
+        return cls(names, kept, bound)
+
+    @staticmethod
+    def filter_from_text(schema: Schema, texts: Iterable[str]) -> dict[str, list[Value]]:
+        """A filter from texts such as `state=17,18`; a repeated attribute keeps more values."""
+        kept: dict[str, list[Value]] = {}
+        for text in texts:
+            name, sign, listed = text.partition("=")
+            if not sign:
+                raise Refusal(f"{text!r} is not a filter; write it as attribute=value,value")
+            attribute = _attribute(schema, name.strip(), "where")
+            for value in listed.split(","):
+                whole = attribute.kind == "integer" and value.strip().lstrip("-").isdecimal()
+                kept.setdefault(attribute.name, []).append(int(value) if whole else value.strip())
+        return kept
+
+    def touches_workers(self, schema: Schema) -> bool:
+        """Whether a worker attribute stands in `by` or `where`."""
+        names = (*self.by, *self.where)
+        return any(schema.attributes[name].owner == "worker" for name in names)
+
+    def __str__(self) -> str:
+        kept = " and ".join(
+            f"{name} in {', '.join(map(str, values))}" for name, values in self.where.items()
+        )
+        return (" × ".join(self.by) or "total") + (f" where {kept}" if kept else "")
+
+
+def _attribute(schema: Schema, name: object, place: str) -> Attribute:
+    attribute = schema.attributes.get(name) if isinstance(name, str) else None
+    if attribute is None:
+        known = ", ".join(a.name for a in schema.attributes.values() if not a.confidential)
+        raise Refusal(f"{place} names {name!r}, which the schema does not declare; it has {known}")
+    if attribute.confidential:
+        raise Refusal(
+            f"{attribute.name} is a confidential workplace attribute and cannot stand in {place};"
+            " only public ones can"
+        )
+    return attribute
+
+
+def _values(attribute: Attribute, given: Value | Iterable[Value]) -> tuple[Value, ...]:
+    values = (given,) if isinstance(given, (str, int)) else tuple(given)
+    name = attribute.name
+    if not values:
+        raise Refusal(f"where keeps no value of {name}; list at least one")
+    if len(set(values)) < len(values):
+        raise Refusal(f"where lists a value of {name} twice; list each once")
+    wanted: type = int if attribute.kind == "integer" else str
+    if any(isinstance(v, bool) or not isinstance(v, wanted) for v in values):
+        words = "whole numbers" if wanted is int else "texts"
+        raise Refusal(f"where gives {name} values of another type; its values are {words}")
+    if attribute.values is not None:
+        for value in values:
+            if value not in attribute.values:
+                known = ", ".join(map(str, attribute.values[:12]))
+                more = ", …" if len(attribute.values) > 12 else ""
+                raise Refusal(f"{value!r} is not a declared value of {name}; it has {known}{more}")
+    return values
