@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_ROWS = 1 << 16
+MOST_THREADS = 256
 SPILL_PREFIX = "eree-spill-"
 
 
@@ -41,24 +43,48 @@ class Engine(Protocol):
         """Let go of memory, files and names."""
 
 
+class _SpillFolder:
+    """A folder that only we can read, and that goes when we go, even by SIGKILL.
+
+    A shell waits on a pipe whose other end only this process holds; when the pipe closes, for
+    whatever reason, it removes the folder.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=SPILL_PREFIX))
+        self._remover = subprocess.Popen(
+            ["/bin/sh", "-c", 'read -r _; exec rm -rf -- "$0"', str(self.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that Ctrl-C, meant for us, leaves it alone
+        )
+
+    def remove(self) -> None:
+        """Remove the folder now."""
+        if self._remover.stdin is not None:
+            self._remover.stdin.close()
+        self._remover.wait()
+
+
 class DuckEngine:
     """DuckDB in this process, spilling to a folder of its own that `close` removes."""
 
     def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
-        _sweep_spills()
-        self._spill = Path(tempfile.mkdtemp(prefix=f"{SPILL_PREFIX}{os.getpid()}-"))
+        self._spill = _SpillFolder()
         self._connection: duckdb.DuckDBPyConnection | None = None
         settings: dict[str, str | bool | int | float | list[str]] = {
-            "temp_directory": str(self._spill),
-            "temp_file_encryption": True,  # a kill may leave spill files behind
+            "temp_directory": str(self._spill.path),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "preserve_insertion_order": False,  # every query that needs an order asks for it
             "perfect_ht_threshold": 22,  # dense whole-number ids are counted in an array
+            # a tabulation counts by workplace itself, before it joins; once more only costs time
+            "disabled_optimizers": "partial_aggregate_pushdown",
             "memory_limit": memory_limit or f"{_machine_memory() // 2}B",
         }
         if threads is not None:
-            settings["threads"] = threads
+            settings["threads"] = min(threads, MOST_THREADS)
         try:
             self._connection = duckdb.connect(":memory:", config=settings)
         except duckdb.Error:
@@ -80,7 +106,7 @@ class DuckEngine:
                     names = ", ".join(f"{_quote(c)}: 'VARCHAR'" for c in data.columns)
                     scan = (
                         f"read_csv([{paths}], columns = {{{names}}}, header = true, delim = ',',"
-                        " quote = '\"', escape = '\"', auto_detect = false, new_line = '\\n',"
+                        " quote = '\"', escape = '\"', auto_detect = false,"
                         " hive_partitioning = false)"
                     )
                 connection.execute(f'create view "{name}" as select * from {scan}')
@@ -113,7 +139,7 @@ class DuckEngine:
             if connection is not None:
                 connection.close()
         finally:
-            shutil.rmtree(self._spill, ignore_errors=True)
+            self._spill.remove()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
@@ -126,6 +152,9 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session.newSession()
+        for key, value in session.conf.getAll.items():  # a new session forgets them
+            if self._session.conf.isModifiable(key):
+                self._session.conf.set(key, value)
         for key, value in {
             "spark.sql.ansi.enabled": "true",
             "spark.sql.ansi.doubleQuotedIdentifiers": "true",
@@ -149,7 +178,10 @@ class SparkEngine:
                 columns = ", ".join(f"`{column}` string" for column in data.columns)
                 frame = _spark_call(reader.schema(columns).csv, paths)
         else:
-            frame = _spark_call(self._session.createDataFrame, data)
+            with warnings.catch_warnings():
+                # PySpark leaves its own socket to the garbage collector here
+                warnings.simplefilter("ignore", ResourceWarning)
+                frame = _spark_call(self._session.createDataFrame, data)
         _spark_call(frame.createOrReplaceTempView, name)
         self._names.append(name)
 
@@ -206,13 +238,13 @@ def _spark_session(master: str | None) -> SparkSession:
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
     builder = SparkSession.builder.master(master).appName("eree")
     builder = builder.config("spark.ui.enabled", "false")
+    builder = builder.config("spark.log.level", "OFF")  # a failed task's line may quote a row
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.io.encryption.enabled", "true")
     if master.startswith("local"):
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
     session = _spark_call(builder.getOrCreate)
-    session.sparkContext.setLogLevel("OFF")  # a failed task's log line may quote a row
     assert isinstance(session, SparkSession)
     return session
 
@@ -237,12 +269,12 @@ def _duck_failure(error: BaseException) -> EngineFailure:
         words = "DuckDB needs more memory than it may use; raise the memory limit"
     elif "No space left" in text or "temp_directory" in text or "max_temp_directory" in text:
         words = "DuckDB ran out of disk space for its temporary files; free some, or set TMPDIR"
-    elif isinstance(error, (duckdb.IOException, duckdb.InvalidInputException, OSError)):
+    elif isinstance(
+        error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+    ):
+        words = f"DuckDB does not understand eree's own query ({type(error).__name__})"
+    else:  # what is left comes from reading: pages that cannot be decoded, files that went away
         return DamagedFile("a table's file cannot be read; 'eree check' says which one is damaged")
-    else:
-        words = (
-            f"DuckDB could not run the query ({type(error).__name__}); 'eree check' may tell why"
-        )
     return EngineFailure(words)
 
 
@@ -257,15 +289,3 @@ def _literal_glob(path: Path) -> str:
 
 def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _sweep_spills() -> None:
-    """Remove spill folders of processes that were killed and could not do it themselves."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{SPILL_PREFIX}*"):
-        pid = folder.name.removeprefix(SPILL_PREFIX).split("-")[0]
-        try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            shutil.rmtree(folder, ignore_errors=True)
-        except (OSError, ValueError):  # it runs, or the folder is not ours to judge
-            continue

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from eree.data.engine import _spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile(
+    "eree", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("eree")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One real Spark for the whole run; tests that use it share an xdist group."""
+    session = _spark_session("local[2]")
+    for key, value in {
+        "spark.sql.shuffle.partitions": "1",  # the databases of the tests are tiny
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+    }.items():
+        session.conf.set(key, value)
+    yield session
+    session.stop()

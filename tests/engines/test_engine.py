@@ -1,0 +1,216 @@
+"""Engines: limits, spilling, streaming, failing, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import eree
+from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, open_engine
+from eree.data.sources import inspect_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECRET = "SECRET-77231"
+
+
+@pytest.fixture
+def spills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder of our own, in which every spill folder must have vanished again."""
+    folder = tmp_path / "spills"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def population(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return eree.synthesize(tmp_path_factory.mktemp("population") / "data", jobs=1_500_000)
+
+
+def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
+    population: Path, spills: Path
+) -> None:
+    by = ["place", "sector", "ownership", "sex", "education"]
+    free = eree.load(population)
+    expected = eree.tabulate(free, by).confidential
+    spilled = threading.Event()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            if any(spills.glob("*/*")):
+                spilled.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        tight = replace(free, memory_limit="30MB", threads=1)
+        found = eree.tabulate(tight, by).confidential
+    finally:
+        done.set()
+        watcher.join()
+    assert found.equals(expected)
+    assert spilled.is_set(), "the limit was not felt, so nothing was shown"
+
+
+def test_a_spill_folder_is_for_its_owner_alone(spills: Path) -> None:
+    with closing(DuckEngine()):
+        [folder] = spills.iterdir()
+        assert folder.name.startswith(SPILL_PREFIX)
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_error_removes_the_spill_folder(population: Path, spills: Path) -> None:
+    tables = eree.load(population)
+    marginal = eree.Marginal.over(tables.schema, ["sector"])
+    for batch in eree.stream(tables, marginal):
+        assert batch.num_rows
+        break  # the reader loses interest
+    with pytest.raises(eree.Refusal, match="memory limit"):
+        eree.load(population, memory_limit="a lot")
+    with pytest.raises(eree.EngineFailure), closing(DuckEngine()) as engine:
+        engine.query("select nonsense")
+
+
+def test_a_killed_process_leaves_no_spill_folder(tmp_path: Path) -> None:
+    program = "from eree.data.engine import DuckEngine; e = DuckEngine(); print(); input()"
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin and process.stdout
+    process.stdout.readline()
+    assert len(list(tmp_path.iterdir())) == 1
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+    for _ in range(100):
+        if not list(tmp_path.iterdir()):
+            break
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_is_refused_with_what_would_work(population: Path, spills: Path) -> None:
+    tables = eree.load(population)
+    with (
+        closing(DuckEngine(memory_limit="2MB", threads=1)) as engine,
+        pytest.raises(eree.EngineFailure, match="raise the memory limit"),
+    ):
+        engine.load("job_file", tables.sources["job"])
+        for _ in engine.query("select list(worker_id) from job_file"):
+            pass
+
+
+def test_results_stream_in_batches(population: Path) -> None:
+    tables = eree.load(population)
+    marginal = eree.Marginal.over(
+        tables.schema, ["place", "sector", "ownership", "age", "sex", "race"]
+    )
+    batches = list(eree.stream(tables, marginal))
+    assert len(batches) > 1
+    assert max(batch.num_rows for batch in batches) <= 1 << 17
+    whole = eree.tabulate(tables, marginal.by).confidential
+    assert pa.Table.from_batches(batches).equals(whole)
+    assert pa.compute.sum(whole["count"]).as_py() == 1_500_000
+
+
+def damaged(folder: Path) -> Path:
+    """A Parquet file whose footer is sound and whose pages are not, with a secret inside."""
+    path = folder / "t.parquet"
+    values = [f"{SECRET}-{i}" for i in range(20_000)]
+    parquet.write_table(pa.table({"a": values}), path, compression="none", use_dictionary=False)
+    raw = bytearray(path.read_bytes())
+    raw[100:9_000] = bytes(b ^ 0x5A for b in raw[100:9_000])
+    path.write_bytes(raw)
+    return path
+
+
+def test_a_damaged_file_is_named_without_quoting_it(tmp_path: Path, spills: Path) -> None:
+    damaged(tmp_path)
+    source, faults = inspect_source(tmp_path, "worker", "t.parquet")
+    assert source is not None
+    assert not faults
+    with closing(DuckEngine()) as engine:
+        engine.load("t", source)
+        with pytest.raises(eree.EngineFailure) as caught:
+            list(engine.query("select a, length(a) as n from t"))
+    assert SECRET not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert "damaged" in str(caught.value)
+
+
+def test_a_closed_engine_says_so(spills: Path) -> None:
+    engine = DuckEngine()
+    engine.close()
+    engine.close()
+    with pytest.raises(eree.Refusal, match="closed"):
+        engine.query("select 1")
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_is_found_by_name_by_master_and_as_a_session(spark: SparkSession) -> None:
+    for engine in ("spark", "local[2]", spark):
+        with closing(open_engine(engine)) as opened:
+            assert isinstance(opened, SparkEngine)
+            assert opened.query("select 41 + 1 as a").read_all().to_pylist() == [{"a": 42}]
+    with pytest.raises(eree.Refusal, match="runs already on"):
+        open_engine("local[1]")
+    with pytest.raises(eree.Refusal, match="settings of DuckDB"):
+        open_engine(spark, memory_limit="1GB")
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_forgets_our_tables_and_keeps_its_own(spark: SparkSession) -> None:
+    spark.range(1).createOrReplaceTempView("mine")
+    with closing(open_engine(spark)) as engine:
+        engine.load("ours", pa.table({"a": [1]}))
+        assert not spark.catalog.tableExists("ours")
+        assert engine.query("select * from ours").read_all().num_rows == 1
+    assert spark.sql("select * from mine").count() == 1
+    spark.catalog.dropTempView("mine")
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_fails_without_quoting_a_row(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    damaged(tmp_path)
+    source, _ = inspect_source(tmp_path, "worker", "t.parquet")
+    assert source is not None
+    with closing(open_engine(spark)) as engine:
+        engine.load("t", source)
+        with pytest.raises(eree.EngineFailure) as caught:
+            engine.query("select a, cast(a as bigint) from t")
+    printed = capfd.readouterr()
+    assert SECRET not in repr(caught.value) + printed.out + printed.err
+
+
+@pytest.mark.xdist_group("spark")
+def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
+    folder = eree.synthesize(tmp_path / "data", jobs=5_000)
+    by, where = ["state", "supersector", "sex"], {"education": ["college"]}
+    on_spark = eree.load(folder, engine=spark)
+    cells = eree.tabulate(on_spark, by, where).confidential
+    assert cells.equals(eree.tabulate(eree.load(folder), by, where).confidential)
+    assert cells.num_rows > 0

@@ -1,0 +1,240 @@
+"""Small linked databases and a plain-Python count of their cells: the oracle for every engine."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from hypothesis import strategies as st
+
+from eree.workload import DropFrom, ScaleTo
+
+REGIONS = {"north": ["a", "b"], "south": ["c'", 'd"\\']}
+SECTORS = ["11", "31-33", "44-45"]
+SEX = ["F", "M"]
+GRADE = [1, 2, 3]  # a worker attribute of whole numbers
+MANNERS = ["plain", "it's; drop table", "Zoë ${x} %s", "\\n"]
+LEARNT = {"yes": [2, 3], "no": [1]}  # a group over grade
+
+SCHEMA = """
+[workplace]
+file = "{workplace}"
+key = "id"
+[workplace.attributes.area]
+[workplace.attributes.sector]
+values = ["11", "31-33", "44-45"]
+[workplace.attributes.band]
+type = "integer"
+[worker]
+file = "{worker}"
+key = "person"
+[worker.attributes.sex]
+values = ["F", "M"]
+[worker.attributes.grade]
+values = [1, 2, 3]
+[worker.attributes.manner]
+values = ["plain", "it's; drop table", "Zoë ${{x}} %s", '\\n']
+[job]
+file = "{job}"
+worker = "person"
+workplace = "at"
+{primary}
+[group.region]
+of = "area"
+members = {{ north = ["a", "b"], south = ["c'", 'd"\\'] }}
+[group.learnt]
+of = "grade"
+members = {{ yes = [2, 3], no = [1] }}
+"""
+
+WORKPLACE_ATTRIBUTES = ["area", "sector", "band", "region"]
+WORKER_ATTRIBUTES = {"sex": SEX, "grade": GRADE, "manner": MANNERS, "learnt": list(LEARNT)}
+
+
+@dataclass(frozen=True)
+class Database:
+    """A linked database in plain Python; `extra` holds second jobs that do not count."""
+
+    workplaces: list[dict[str, Any]]
+    workers: list[dict[str, Any]]
+    jobs: list[tuple[Any, Any]]
+    extra: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def write(self, folder: Path, style: str = "parquet", parts: int = 1) -> Path:
+        """Write the tables in a format, each as one file or as a folder of parts."""
+        folder.mkdir(exist_ok=True)
+        tables = {"workplace": self.workplaces, "worker": self.workers, "job": self._job_rows()}
+        names = {}
+        for name, rows in tables.items():
+            names[name] = f"{name}.{style}" if parts == 1 else name
+            if parts > 1:
+                (folder / name).mkdir()
+            for part in range(parts):
+                here = folder / (names[name] if parts == 1 else f"{name}/part-{part}.{style}")
+                _write_rows(here, rows, rows[part::parts])
+        primary = 'primary = "main"' if self.extra else ""
+        text = SCHEMA.format(primary=primary, **names)
+        (folder / "schema.toml").write_text(text, encoding="utf-8")
+        return folder
+
+    def _job_rows(self) -> list[dict[str, Any]]:
+        rows = [{"person": p, "at": w, "main": True} for p, w in self.jobs]
+        rows += [{"person": p, "at": w, "main": False} for p, w in self.extra]
+        return rows if self.extra else [{k: r[k] for k in ("person", "at")} for r in rows]
+
+    def values(self, attribute: str) -> list[Any]:
+        """The values a filter on an attribute can name."""
+        if attribute in WORKER_ATTRIBUTES:
+            return WORKER_ATTRIBUTES[attribute]
+        return sorted({workplace_value(w, attribute) for w in self.workplaces})
+
+
+def _write_rows(path: Path, all_rows: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    columns = list(all_rows[0])
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as handle:
+            writer = csv.DictWriter(handle, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return
+    kinds = pa.table({c: [row[c] for row in all_rows] for c in columns}).schema
+    parquet.write_table(pa.table({c: [r[c] for r in rows] for c in columns}, schema=kinds), path)
+
+
+def workplace_value(workplace: Mapping[str, Any], attribute: str) -> Any:
+    """An attribute of a workplace, grouped where it is a group."""
+    if attribute != "region":
+        return workplace[attribute]
+    return next(r for r, areas in REGIONS.items() if workplace["area"] in areas)
+
+
+def worker_value(worker: Mapping[str, Any], attribute: str) -> Any:
+    """An attribute of a worker, grouped where it is a group."""
+    if attribute != "learnt":
+        return worker[attribute]
+    return next(name for name, grades in LEARNT.items() if worker["grade"] in grades)
+
+
+def count_cells(
+    database: Database,
+    by: Iterable[str],
+    where: Mapping[str, list[Any]] | None = None,
+    bound: DropFrom | ScaleTo | None = None,
+) -> list[dict[str, Any]]:
+    """The cells of a marginal by looking at every workplace and every job, nothing clever."""
+    by, where = list(by), where or {}
+    workers = {w["person"]: w for w in database.workers}
+    staff: dict[Any, list[Mapping[str, Any]]] = {w["id"]: [] for w in database.workplaces}
+    for person, workplace in database.jobs:
+        staff[workplace].append(workers[person])
+    kept = [
+        w
+        for w in database.workplaces
+        if all(
+            workplace_value(w, a) in values
+            for a, values in where.items()
+            if a not in WORKER_ATTRIBUTES
+        )
+    ]
+    touched = any(a in WORKER_ATTRIBUTES for a in (*by, *where))
+    places = [a for a in by if a not in WORKER_ATTRIBUTES]
+    people = [a for a in by if a in WORKER_ATTRIBUTES]
+    combinations = {tuple(workplace_value(w, a) for a in places) for w in kept}
+    cells = []
+    for place in combinations:
+        inside = [w for w in kept if tuple(workplace_value(w, a) for a in places) == place]
+        for person in product(*(WORKER_ATTRIBUTES[a] for a in people)):
+            held = []
+            for workplace in inside:
+                everyone = staff[workplace["id"]]
+                n = sum(
+                    all(worker_value(w, a) == v for a, v in zip(people, person, strict=True))
+                    and all(
+                        worker_value(w, a) in values
+                        for a, values in where.items()
+                        if a in WORKER_ATTRIBUTES
+                    )
+                    for w in everyone
+                )
+                held.append(_bounded(n, len(everyone), bound))
+            key = dict(zip(places, place, strict=True)) | dict(zip(people, person, strict=True))
+            cell = {a: key[a] for a in by} | {"count": sum(held), "largest": max(held)}
+            if touched:
+                cell["largest_total"] = max(len(staff[w["id"]]) for w in inside)
+            cells.append(cell | {"workplaces": len(inside)})
+    ranks = {a: {v: i for i, v in enumerate(vs)} for a, vs in WORKER_ATTRIBUTES.items()}
+    return sorted(cells, key=lambda c: [ranks[a][c[a]] if a in ranks else _order(c[a]) for a in by])
+
+
+def _order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _bounded(n: int, size: int, bound: DropFrom | ScaleTo | None) -> Any:
+    match bound:
+        case DropFrom(theta):
+            return n if size < theta else 0
+        case ScaleTo(total):
+            thousandths = 1000 * n if size <= total else (1000 * n * total) // size
+            return Decimal(thousandths) / 1000
+    return n
+
+
+@st.composite
+def databases(draw: st.DrawFn, *, primary: bool = False) -> Database:
+    """Small databases: empty workplaces, cells of one workplace, string or number ids, gaps."""
+    text_ids = draw(st.booleans())
+    n = draw(st.integers(1, 6))
+    numbers = draw(st.lists(st.integers(-(2**40), 2**40), min_size=n, max_size=n, unique=True))
+    ids: list[Any] = [f"w'{i}" for i in numbers] if text_ids else numbers
+    areas = [area for listed in REGIONS.values() for area in listed]
+    workplaces = [
+        {
+            "id": i,
+            "area": draw(st.sampled_from(areas)),
+            "sector": draw(st.sampled_from(SECTORS)),
+            "band": draw(st.integers(-1, 1)),
+        }
+        for i in ids
+    ]
+    # A few workplaces hold most of the jobs, so that one often dominates and some stay empty.
+    employers = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=25))
+    people: list[Any] = [f"p{i}" if text_ids else 7 * i for i in range(len(employers))]
+    workers = [
+        {
+            "person": p,
+            "sex": draw(st.sampled_from(SEX)),
+            "grade": draw(st.sampled_from(GRADE)),
+            "manner": draw(st.sampled_from(MANNERS)),
+        }
+        for p in people
+    ]
+    jobs = list(zip(people, employers, strict=True))
+    extra = []
+    if primary:
+        second = st.tuples(st.sampled_from(people), st.sampled_from(ids))
+        extra = draw(st.lists(second, min_size=1, max_size=4))
+    return Database(workplaces, workers, jobs, extra)
+
+
+@st.composite
+def requests(draw: st.DrawFn, database: Database) -> dict[str, Any]:
+    """A marginal that fits a database: what to count by, what to keep, how to bound."""
+    names = [*WORKPLACE_ATTRIBUTES, *WORKER_ATTRIBUTES]
+    by = draw(st.lists(st.sampled_from(names), max_size=4, unique=True))
+    filtered = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+    where = {
+        a: draw(st.lists(st.sampled_from(database.values(a)), min_size=1, max_size=2, unique=True))
+        for a in filtered
+    }
+    bounds = st.one_of(
+        st.none(), st.builds(DropFrom, st.integers(1, 8)), st.builds(ScaleTo, st.integers(1, 8))
+    )
+    return {"by": by, "where": where, "bound": draw(bounds)}
