@@ -19,7 +19,7 @@ settings.load_profile("eree")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One real Spark for the whole run; tests that use it share an xdist group."""
+    """One real Spark for the whole run."""
     session = _spark_session("local[2]")
     for key, value in {
         "spark.sql.shuffle.partitions": "1",  # the databases of the tests are tiny
@@ -29,3 +29,11 @@ def spark() -> Iterator[SparkSession]:
         session.conf.set(key, value)
     yield session
     session.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of Spark go to the one worker that starts it."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -168,7 +168,6 @@ def test_a_closed_engine_says_so(spills: Path) -> None:
         engine.query("select 1")
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_is_found_by_name_by_master_and_as_a_session(spark: SparkSession) -> None:
     for engine in ("spark", "local[2]", spark):
         with closing(open_engine(engine)) as opened:
@@ -180,7 +179,6 @@ def test_spark_is_found_by_name_by_master_and_as_a_session(spark: SparkSession) 
         open_engine(spark, memory_limit="1GB")
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_forgets_our_tables_and_keeps_its_own(spark: SparkSession) -> None:
     spark.range(1).createOrReplaceTempView("mine")
     with closing(open_engine(spark)) as engine:
@@ -191,7 +189,6 @@ def test_spark_forgets_our_tables_and_keeps_its_own(spark: SparkSession) -> None
     spark.catalog.dropTempView("mine")
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_fails_without_quoting_a_row(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,7 +203,6 @@ def test_spark_fails_without_quoting_a_row(
     assert SECRET not in repr(caught.value) + printed.out + printed.err
 
 
-@pytest.mark.xdist_group("spark")
 def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
     folder = eree.synthesize(tmp_path / "data", jobs=5_000)
     by, where = ["state", "supersector", "sex"], {"education": ["college"]}

@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +36,6 @@ def test_duckdb_counts_what_brute_force_counts(
     agree(database, wanted, "duckdb", style, parts)
 
 
-@pytest.mark.xdist_group("spark")
 @settings(max_examples=12)
 @given(data=st.data(), style=st.sampled_from(["parquet", "csv"]), primary=st.booleans())
 def test_spark_counts_what_brute_force_counts(

@@ -43,16 +43,13 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
     return "integer" if kinds == {"integer"} else "string"
 
 
-def keyed_relation(
-    schema: Schema, sources: Mapping[str, Source], owner: Owner, *, bare: bool = False
-) -> str:
-    """Workplaces or workers: `_workplace` or `_worker` and, unless bare, their attributes."""
+def keyed_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> str:
+    """Workplaces or workers: `_workplace` or `_worker`, and their attributes."""
     source = sources[owner]
     key = (schema.workplace if owner == "workplace" else schema.worker).key
     columns = [f"{typed(source, key, key_kind(schema, sources, owner))} as _{owner}"] + [
         f"{typed(source, a.name, a.kind)} as {quoted(a.name)}"
         for a in schema.of_owner(owner, groups=False)
-        if not bare
     ]
     return f"select {', '.join(columns)} from {owner}_file"
 
@@ -66,6 +63,29 @@ def job_relation(schema: Schema, sources: Mapping[str, Source]) -> str:
     ]
     kept = f" where {primary(source, job.primary)}" if job.primary else ""
     return f"select {', '.join(columns)} from job_file{kept}"
+
+
+def link_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner, part: str) -> str:
+    """How often each `_id` occurs: `_rows` as a key, `_jobs` among the jobs, `_main` that count.
+
+    `part` is a condition on `_id`; it stands next to the files, so that only that part is read.
+    """
+    source, job, kind = sources["job"], schema.job, key_kind(schema, sources, owner)
+    key = (schema.workplace if owner == "workplace" else schema.worker).key
+    link = job.workplace if owner == "workplace" else job.worker
+    by_worker = job.primary is not None and owner == "worker"
+    main = f"case when {primary(source, job.primary or '')} then 1 end" if by_worker else "1"
+    keys = f"select {typed(sources[owner], key, kind)} as _id from {owner}_file"
+    jobs = f"select {typed(source, link, kind)} as _id, {main} as _main from job_file"
+    none = "cast(null as int)"
+    return (
+        "select _id, count(_row) as _rows, count(_job) as _jobs,"
+        f" count({'_main' if by_worker else '_job'}) as _main from ("
+        f"select _id, 1 as _row, {none} as _job, {none} as _main from ({keys}) as k where {part}"
+        " union all"
+        f" select _id, {none}, 1, _main from ({jobs}) as j where {part}"
+        ") as r group by _id"
+    )
 
 
 def primary(source: Source, column: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -42,85 +43,151 @@ def kind_of(arrow_type: pa.DataType) -> ColumnKind:
 
 
 def inspect_source(folder: Path, table: str, file: str) -> tuple[Source | None, list[Fault]]:
-    """Find and read the outside of a table's files; the faults say what cannot be used."""
+    """Find a table's files and look at them from outside.
 
-    def fault(rule: str, rows: int | None = None, part: Path | None = None) -> Fault:
-        shown = file if part is None or part == folder / file else f"{file}/{part.name}"
-        return Fault(table, shown, "", rule, rows)
-
+    The faults say what cannot be read; a source that comes with faults has known columns, but its
+    rows are not to be trusted.
+    """
     path = folder / file
-    try:
-        if path.is_dir():
-            parts = sorted(p for p in path.iterdir() if not p.name.startswith((".", "_")))
-        elif path.exists():
-            parts = [path]
-        else:
-            return None, [fault("the file does not exist")]
-    except OSError:
-        return None, [fault("the file cannot be opened")]
-    suffixes = {p.suffix.lower() for p in parts}
-    if not parts:
-        return None, [fault("the folder holds no files")]
-    if suffixes not in ({".parquet"}, {".csv"}):
-        return None, [fault("must be Parquet (.parquet) or CSV (.csv), one format for all parts")]
-    style: Format = "parquet" if suffixes == {".parquet"} else "csv"
-    look = _parquet_columns if style == "parquet" else _csv_columns
+    parts, problem = _parts(path)
+    if problem:
+        return None, [Fault(table, file, "", problem)]
     faults: list[Fault] = []
+    style: Format = "parquet" if parts[0].suffix.lower() == ".parquet" else "csv"
     first: dict[str, pa.DataType] | None = None
     for part in parts:
+        shown = file if part == path else f"{file}/{_shown(part)}"
         try:
-            found, broken = look(part)
-        except _UnusableError as problem:
-            faults.append(fault(problem.rule, part=part))
-            continue
-        if broken:
-            rule = "rows do not have as many fields as the header, or end inside a quoted field"
-            faults.append(fault(rule, broken, part))
-        if first is None:
-            first = found
-        elif list(found.items()) != list(first.items()):
-            rule = "the part has other columns, types or order than the first"
-            faults.append(fault(rule, part=part))
-    if faults or first is None:
+            found = _parquet_columns(part) if style == "parquet" else _csv_header(part)
+            if first is None:
+                first = found
+            elif list(found.items()) != list(first.items()):
+                raise _UnusableError("the part has other columns, types or order than the first")
+            if style == "csv":
+                _check_csv_rows(part, found)
+        except _UnusableError as unusable:
+            faults.append(Fault(table, shown, "", unusable.rule, unusable.rows))
+    if first is None:
         return None, faults
     columns = {name: kind_of(arrow_type) for name, arrow_type in first.items()}
-    return Source(style, tuple(parts), columns), []
+    return Source(style, tuple(parts), columns), faults
+
+
+def readable(source: Source) -> bool:
+    """Whether all of the files can be read to their end, by Arrow's own readers."""
+    for path in source.paths:
+        try:
+            if source.format == "csv":
+                _check_csv_rows(path, _csv_header(path))
+                continue
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches():
+                    batch.validate(full=True)
+        except (_UnusableError, *_UNREADABLE):
+            return False
+    return True
 
 
 class _UnusableError(Exception):
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, rows: int | None = None) -> None:
         super().__init__(rule)
-        self.rule = rule
+        self.rule, self.rows = rule, rows
 
 
-def _parquet_columns(path: Path) -> tuple[dict[str, pa.DataType], int]:
+#: What Arrow raises over a damaged file: its own exceptions, and those of the layers below.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError, OverflowError)
+
+
+def _parts(path: Path) -> tuple[list[Path], str]:
+    """The files of a table in order, or the rule that they break."""
+    try:
+        if path.is_dir():
+            parts = sorted(p for p in path.iterdir() if not p.name.startswith((".", "_")))
+            if any(part.is_dir() for part in parts):
+                return [], "the folder holds another folder; put all parts side by side"
+            if not parts:
+                return [], "the folder holds no files"
+        elif path.exists():
+            parts = [path]
+        else:
+            return [], "the file does not exist"
+        if not all(part.is_file() for part in parts):
+            return [], "must be a plain file, or a folder of plain files"
+    except OSError:
+        return [], "the file cannot be opened"
+    if {p.suffix.lower() for p in parts} not in ({".parquet"}, {".csv"}):
+        return [], "must be Parquet (.parquet) or CSV (.csv), one format for all parts"
+    if any(_shown(part) != part.name for part in parts):
+        return [], "a part has a name that is not UTF-8; rename it"
+    return parts, ""
+
+
+def _shown(path: Path) -> str:
+    return os.fsencode(path.name).decode("utf-8", "replace")
+
+
+def _distinct(names: list[str]) -> None:
+    if len({name.casefold() for name in names}) < len(names):
+        raise _UnusableError("two columns have the same name, or names that differ only in case")
+    if any(c in '"`\\' or not c.isprintable() for name in names for c in name):
+        raise _UnusableError(
+            "a column has a name with quotes, backslashes or control characters; rename it"
+        )
+
+
+def _parquet_columns(path: Path) -> dict[str, pa.DataType]:
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-    except (pa.ArrowException, OSError):
+            names = schema.names
+    except _UNREADABLE:
         raise _UnusableError("cannot be read as Parquet; it may be truncated or damaged") from None
-    if len(set(schema.names)) < len(schema.names):
-        raise _UnusableError("two columns have the same name")
+    _distinct(names)
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
     return {
-        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        for field in schema
-    }, 0
+        name: pa.string() if pa.types.is_large_string(held) else held
+        for name, held in zip(names, types, strict=True)
+    }
 
 
-def _csv_columns(path: Path) -> tuple[dict[str, pa.DataType], int]:
-    """The header of a CSV file, and how many of its rows cannot be split into its columns."""
+def _csv_header(path: Path) -> dict[str, pa.DataType]:
+    """The names in the first row, of a file that is UTF-8 to its end."""
     try:
-        names = next(csv.reader(_lines(path), strict=True), None)
-        unterminated = _ends_inside_quotes(path)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with path.open("rb") as handle:
+            while chunk := handle.read(1 << 22):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            names = next(csv.reader(lines, strict=True), None)
     except UnicodeDecodeError:
         raise _UnusableError("is not UTF-8 text; save it as UTF-8") from None
     except (csv.Error, OSError):
         raise _UnusableError("cannot be read as CSV") from None
     if not names or names == [""]:
         raise _UnusableError("has no header row")
-    if len(set(names)) < len(names):
-        raise _UnusableError("two columns have the same name")
-    broken = int(unterminated)
+    _distinct(names)
+    return dict.fromkeys(names, pa.string())
+
+
+def _check_csv_rows(path: Path, columns: Mapping[str, pa.DataType]) -> None:
+    """Every row splits into the header's columns, and no quoted field is open at the end.
+
+    Quotes inside a quoted field are doubled, so a well-formed file has an even number of them.
+    """
+    quotes = 0
+    with path.open("rb") as handle:
+        while chunk := handle.read(1 << 22):
+            quotes += chunk.count(b'"')
+    if quotes % 2:
+        raise _UnusableError(
+            "the quotation marks do not pair up; the file may end inside a quoted field"
+        )
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        next(csv.reader(lines))
+        if not any(line.strip() for line in lines):
+            return  # a header and nothing else
+    broken = 0
 
     def skip(_row: object) -> Literal["skip"]:
         nonlocal broken
@@ -130,34 +197,13 @@ def _csv_columns(path: Path) -> tuple[dict[str, pa.DataType], int]:
     try:
         reader = arrow_csv.open_csv(
             path,
-            read_options=arrow_csv.ReadOptions(use_threads=False),
+            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=1 << 24),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string())
-            ),
+            convert_options=arrow_csv.ConvertOptions(column_types=dict(columns)),
         )
         for _batch in reader:
             pass
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         raise _UnusableError("cannot be read as CSV") from None
-    return dict.fromkeys(names, pa.string()), broken
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        yield from handle
-
-
-def _ends_inside_quotes(path: Path) -> bool:
-    """Whether a quoted field is still open where the file ends (and whether all of it is UTF-8).
-
-    Quotes inside a quoted field are doubled, so a well-formed file has an even number of them.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    quotes = 0
-    with path.open("rb") as handle:
-        while chunk := handle.read(1 << 22):
-            decoder.decode(chunk)
-            quotes += chunk.count(b'"')
-        decoder.decode(b"", final=True)
-    return quotes % 2 == 1
+    if broken:
+        raise _UnusableError("the row does not have as many fields as the header", broken)

@@ -8,8 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from eree.data.columns import column_faults, files_of, resolved
 from eree.data.engine import Engine, open_engine
-from eree.data.faults import RowChecks, column_faults, files_of, resolved
+from eree.data.rows import RowChecks
 from eree.data.sources import Source, inspect_source
 from eree.errors import Fault, Faulty
 from eree.policy.declarations import inspect_schema
@@ -59,20 +60,19 @@ def check(
     home = Path(folder)
     schema, found = inspect_schema(home)
     faults = list(found)
-    if schema is None:
-        return None, tuple(faults)
-    sources: dict[str, Source] = {}
+    looked_at: dict[str, Source] = {}  # the columns are known
+    sources: dict[str, Source] = {}  # and the rows can be read
     for table, file in files_of(schema).items():
-        source, problems = inspect_source(home, table, file)
+        source, problems = inspect_source(home.absolute(), table, file)
         faults += problems
         if source is not None:
-            sources[table] = source
-    schema = resolved(schema, sources)
-    columns = list(column_faults(schema, sources))
-    faults += columns
-    unusable = {(f.table, f.column) for f in columns}
+            looked_at[table] = source
+            if not problems:
+                sources[table] = source
+    schema = resolved(schema, looked_at)
+    faults += column_faults(schema, looked_at)
     with closing(open_engine(engine, memory_limit=memory_limit, threads=threads)) as opened:
-        checks = RowChecks(schema, sources, opened, unusable)
+        checks = RowChecks(schema, sources, opened)
         steps = checks.steps()
         for i, (name, step) in enumerate(steps):
             if progress:

@@ -1,0 +1,127 @@
+"""`make bench`: makes the data, lets the contestants race, writes the table as text and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+import psutil
+
+import eree
+from bench.contest import Result, as_rows, run
+
+PAPERS_JOBS = 10_900_000
+NATIONAL_JOBS = 130_000_000
+PLACES = ["place", "sector", "ownership"]
+PEOPLE = [*PLACES, "sex", "education"]
+RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the columns", "Polars"]
+OUT = Path("build/bench")
+PAGE = Path("docs/benchmarks.md")
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def timed(command: list[str]) -> tuple[float, float]:
+    """Seconds and peak MiB of a command of its own."""
+    program = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True,"
+        " stdout=subprocess.DEVNULL);"
+        " print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - began, int(done.stdout) / 1024
+
+
+def population(folder: Path, jobs: int) -> list[Result]:
+    """Make and check a population with the commands of a user."""
+    name = f"{jobs / 1e6:.1f} million jobs: commands"
+    eree_command = str(Path(sys.executable).with_name("eree"))
+    results = []
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tell(f"eree synth --jobs {jobs}")
+        seconds, peak = timed([eree_command, "synth", str(folder), "--jobs", str(jobs)])
+        results.append(Result(name, f"eree synth --jobs {jobs}", seconds, 1.0, peak, jobs))
+    tell(f"eree check, {jobs} jobs")
+    limit = ["--memory-limit", "3GB"] if jobs > PAPERS_JOBS else []
+    seconds, peak = timed([eree_command, "check", str(folder), *limit])
+    ratio = seconds / results[0].seconds if results else 1.0
+    results.append(Result(name, " ".join(["eree check", *limit]), seconds, ratio, peak, jobs))
+    pickled = folder / ".bench-tables.pickle"
+    if not pickled.exists():
+        pickled.write_bytes(pickle.dumps(eree.load(folder, memory_limit="3GB")))
+    return results
+
+
+def machine() -> str:
+    cpu = platform.processor() or platform.machine()
+    memory = psutil.virtual_memory().total / 2**30
+    return (
+        f"{os.cpu_count()} cores ({cpu}), {memory:.0f} GiB of memory, {platform.system()};"
+        f" Python {platform.python_version()}, DuckDB {duckdb.__version__},"
+        f" Polars {version('polars')}, pyarrow {version('pyarrow')}, eree {eree.__version__}"
+    )
+
+
+def table(results: list[Result]) -> str:
+    lines = []
+    for contest in dict.fromkeys(r.contest for r in results):
+        lines += [f"**{contest}**", "", "| | seconds | ratio | peak MiB | rows |"]
+        lines += ["|---|---:|---:|---:|---:|"]
+        lines += [
+            f"| {r.contestant} | {r.seconds:.2f} | {r.ratio:.2f} | {r.peak_mib:,.0f} | {r.rows:,} |"
+            for r in results
+            if r.contest == contest
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--national", action="store_true", help="130 million jobs as well")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=PAPERS_JOBS)
+    parser.add_argument("--page", action="store_true", help="write the table into the docs")
+    chosen = parser.parse_args()
+    folder = OUT / f"data-{chosen.jobs}"
+    results = population(folder, chosen.jobs)
+    size = f"{chosen.jobs / 1e6:.1f} million jobs"
+    for by in (PLACES, PEOPLE):
+        contest = f"{size}: {' × '.join(by)}"
+        results += run(contest, ["eree", *RIVALS], [str(folder), *by], chosen.rounds, tell)
+    if chosen.national:
+        folder = OUT / f"data-{NATIONAL_JOBS}"
+        results += population(folder, NATIONAL_JOBS)
+        contest = f"{NATIONAL_JOBS / 1e6:.1f} million jobs: {' × '.join(PEOPLE)}"
+        results += run(contest, ["eree within 3 GB"], [str(folder), *PEOPLE], 1, tell)
+    OUT.mkdir(parents=True, exist_ok=True)
+    text = f"Measured on {machine()}.\n\n{table(results)}"
+    (OUT / "bench.md").write_text(text, encoding="utf-8")
+    found = {"machine": machine(), "rounds": chosen.rounds, "results": as_rows(results)}
+    (OUT / "bench.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if chosen.page:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- bench:begin -->\n")
+        _, _, after = rest.partition("<!-- bench:end -->")
+        page = f"{before}<!-- bench:begin -->\n{text}\n<!-- bench:end -->{after}"
+        PAGE.write_text(page, encoding="utf-8")
+    print(text)
+    tell(f"{OUT}/bench.md and bench.json written")
+
+
+if __name__ == "__main__":
+    main()

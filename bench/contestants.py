@@ -1,0 +1,116 @@
+"""The contestants: `python -m bench.contestants NAME FOLDER BY…` runs one, prints a JSON line."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow  # noqa: F401  # imported for every contestant, so that none pays for it
+
+WORKPLACE = ("state", "county", "place", "tract", "sector", "ownership")
+
+
+def ours(folder: Path, by: list[str], memory_limit: str | None = None) -> Callable[[], int]:
+    from dataclasses import replace
+
+    import eree
+
+    tables = pickle.loads((folder / ".bench-tables.pickle").read_bytes())
+    if memory_limit:
+        tables = replace(tables, memory_limit=memory_limit)
+    return lambda: len(eree.tabulate(tables, by))
+
+
+def ours_within(limit: str) -> Callable[[Path, list[str]], Callable[[], int]]:
+    return lambda folder, by: ours(folder, by, limit)
+
+
+def handwritten(folder: Path, by: list[str]) -> Callable[[], int]:
+    """The SQL that anyone would write: join everything, count."""
+    join = "" if set(by) <= set(WORKPLACE) else f"join '{folder}/worker.parquet' using (worker_id)"
+    sql = f"""select {", ".join(by)}, count(*) from '{folder}/job.parquet'
+        join '{folder}/workplace.parquet' using (workplace_id) {join} group by all"""
+
+    def go() -> int:
+        with duckdb.connect() as connection:
+            return len(connection.sql(sql).to_arrow_table())
+
+    return go
+
+
+def handwritten_same(folder: Path, by: list[str]) -> Callable[[], int]:
+    """Hand-written SQL with the largest workplace and the number of workplaces as well."""
+    join = "" if set(by) <= set(WORKPLACE) else f"join '{folder}/worker.parquet' using (worker_id)"
+    keys = ", ".join(by)
+    sql = f"""select {keys}, sum(n), max(n), count(*) from
+        (select {keys}, workplace_id, count(*) as n from '{folder}/job.parquet'
+         join '{folder}/workplace.parquet' using (workplace_id) {join} group by all) group by all"""
+
+    def go() -> int:
+        with duckdb.connect() as connection:
+            return len(connection.sql(sql).to_arrow_table())
+
+    return go
+
+
+def reading(folder: Path, by: list[str]) -> Callable[[], int]:
+    """The needed Parquet columns, decoded by DuckDB and thrown away."""
+    places = [name for name in by if name in WORKPLACE]
+    people = [name for name in by if name not in WORKPLACE]
+    lengths = ", ".join(f"sum(length({name}))" for name in places)
+    texts = [f"select sum(workplace_id), {lengths} from '{folder}/workplace.parquet'"]
+    if people:
+        lengths = ", ".join(f"sum(length({name}))" for name in people)
+        texts.append(f"select sum(worker_id), sum(workplace_id) from '{folder}/job.parquet'")
+        texts.append(f"select sum(worker_id), {lengths} from '{folder}/worker.parquet'")
+    else:
+        texts.append(f"select sum(workplace_id) from '{folder}/job.parquet'")
+
+    def go() -> int:
+        with duckdb.connect() as connection:
+            return sum(len(connection.sql(text).to_arrow_table()) for text in texts)
+
+    return go
+
+
+def polars(folder: Path, by: list[str]) -> Callable[[], int]:
+    import polars as pl
+
+    jobs = pl.scan_parquet(folder / "job.parquet")
+    frame = jobs.join(pl.scan_parquet(folder / "workplace.parquet"), on="workplace_id")
+    if not set(by) <= set(WORKPLACE):
+        frame = frame.join(pl.scan_parquet(folder / "worker.parquet"), on="worker_id")
+    counted = frame.group_by(by).agg(pl.len())
+    return lambda: len(counted.collect(engine="streaming"))
+
+
+CONTESTANTS: dict[str, Callable[[Path, list[str]], Callable[[], int]]] = {
+    "eree": ours,
+    "eree within 3 GB": ours_within("3GB"),
+    "hand-written SQL": handwritten,
+    "hand-written SQL, same statistics": handwritten_same,
+    "reading the columns": reading,
+    "Polars": polars,
+}
+
+
+def main() -> None:
+    name, folder, *by = sys.argv[1:]
+    go = CONTESTANTS[name](Path(folder), by)
+    began = time.perf_counter()
+    rows = go()
+    seconds = time.perf_counter() - began
+    # not getrusage: its peak counts the moment before this program replaced its parent
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
+    print(json.dumps({"seconds": seconds, "peak_mib": peak, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The columns that the files of a schema must have, what they hold, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from eree.data.sources import ColumnKind, Source
+from eree.errors import Fault
+from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
+
+OWNERS: tuple[Owner, Owner] = ("workplace", "worker")
+EITHER: frozenset[ColumnKind] = frozenset(("string", "integer"))
+WORDS: Mapping[ColumnKind, str] = {
+    "string": "texts",
+    "integer": "whole numbers",
+    "boolean": "true or false",
+    "other": "values of another type",
+}
+
+
+def files_of(schema: Schema) -> dict[str, str]:
+    """The file of each table, the public references after the three linked ones."""
+    files = {
+        "workplace": schema.workplace.file,
+        "worker": schema.worker.file,
+        "job": schema.job.file,
+    } | {f"reference.{r.name}": r.file for r in schema.references.values()}
+    return {table: file for table, file in files.items() if file}
+
+
+def key_of(schema: Schema, owner: Owner) -> str:
+    """The column that names the rows of a table."""
+    return (schema.workplace if owner == "workplace" else schema.worker).key
+
+
+def link_of(schema: Schema, owner: Owner) -> str:
+    """The column of the job table that points to a workplace or a worker."""
+    return schema.job.workplace if owner == "workplace" else schema.job.worker
+
+
+def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
+    """The columns that each table must have, and the kinds of values each may hold."""
+    wanted: dict[str, dict[str, frozenset[ColumnKind]]] = {}
+    for owner in OWNERS:
+        wanted[owner] = {key_of(schema, owner): EITHER} | {
+            a.name: EITHER if a.kind is None else frozenset((a.kind,))
+            for a in schema.of_owner(owner, groups=False)
+        }
+    job = schema.job
+    wanted["job"] = {job.worker: EITHER, job.workplace: EITHER}
+    if job.primary:
+        wanted["job"][job.primary] = frozenset(("boolean", "integer"))
+    for reference in schema.references.values():
+        attribute = schema.attributes.get(reference.key)
+        kind = attribute.kind if attribute else None
+        kinds = EITHER if kind is None else frozenset[ColumnKind]((kind,))
+        wanted[f"reference.{reference.name}"] = {reference.key: kinds}
+    return {
+        table: {column: kinds for column, kinds in columns.items() if column}
+        for table, columns in wanted.items()
+    }
+
+
+def usable_columns(schema: Schema, sources: Mapping[str, Source]) -> set[tuple[str, str]]:
+    """The wanted columns that are there and hold what they should, so that rows can be checked."""
+    usable = {
+        (table, column)
+        for table, wanted in wanted_columns(schema).items()
+        for column, kinds in wanted.items()
+        if table in sources and _holds(sources[table], column, kinds)
+    }
+    return usable - {("job", link_of(schema, owner)) for owner in _unlike_ids(schema, sources)}
+
+
+def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fault]:
+    """Columns that are missing, not declared, or of the wrong type."""
+    files, linked = files_of(schema), {"workplace", "worker", "job"}
+    for table, wanted in wanted_columns(schema).items():
+        if table not in sources:
+            continue
+        source, file = sources[table], files[table]
+        if source.format == "csv" and not wanted.keys() & source.columns.keys():
+            # What stands in the first row may be a row of data: none of it is quoted.
+            rule = "the first row names none of the declared columns; the header may be missing"
+            yield Fault(table, file, "", rule)
+            continue
+        for name, kinds in wanted.items():
+            if name not in source.columns:
+                yield Fault(table, file, name, "the column is missing")
+            elif not _holds(source, name, kinds):
+                found = WORDS[source.columns[name]]
+                asked = " or ".join(sorted(WORDS[kind] for kind in kinds))
+                yield Fault(table, file, name, f"the column holds {found}, not {asked}")
+        if table in linked:  # a public reference may say more than we ask
+            yield from _undeclared(schema, table, source, file)
+    for owner in _unlike_ids(schema, sources):
+        rule = f"the ids are of another type than the key of {owner}"
+        yield Fault("job", files["job"], link_of(schema, owner), rule)
+
+
+def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
+    """The schema with the type of every attribute settled by its column."""
+
+    def settle(attribute: Attribute) -> Attribute:
+        source = sources.get(attribute.owner)
+        if attribute.kind is not None or source is None or attribute.of is not None:
+            return attribute
+        held = source.columns.get(attribute.name)
+        kind: Kind = "integer" if held == "integer" else "string"
+        return replace(attribute, kind=kind)
+
+    return replace(schema, attributes={n: settle(a) for n, a in schema.attributes.items()})
+
+
+def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterator[Fault]:
+    tables: dict[str, KeyedTable | JobTable] = {
+        "workplace": schema.workplace,
+        "worker": schema.worker,
+        "job": schema.job,
+    }
+    declared, wanted = tables[table], wanted_columns(schema)[table]
+    ignored, understood = declared.ignore, True
+    match declared:
+        case KeyedTable(key=key):
+            understood = bool(key)
+        case JobTable(worker=worker, workplace=workplace):
+            understood = bool(worker and workplace)
+    for name in source.columns if understood else ():
+        if name not in wanted and name not in ignored:
+            rule = f"the column is not declared; declare it or list it in {table}.ignore"
+            yield Fault(table, file, name, rule)
+    for name in ignored:
+        if name not in source.columns:
+            yield Fault(table, file, name, "the column to ignore is missing")
+
+
+def _holds(source: Source, column: str, kinds: frozenset[ColumnKind]) -> bool:
+    """Whether a column is there and may hold such values; a CSV file may hold any."""
+    held = source.columns.get(column)
+    return held is not None and (source.format == "csv" or held in kinds)
+
+
+def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:
+    """The tables whose key is of one type in their own file and of another in the jobs' file."""
+    unlike: list[Owner] = []
+    for owner in OWNERS:
+        sides = ((owner, key_of(schema, owner)), ("job", link_of(schema, owner)))
+        kinds = {
+            sources[table].columns.get(column)
+            for table, column in sides
+            if table in sources and sources[table].format == "parquet"
+        }
+        if kinds >= EITHER:
+            unlike.append(owner)
+    return unlike

@@ -1,0 +1,303 @@
+"""The checks that read rows: what is wrong in them is counted by the engine and never quoted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+
+import pyarrow as pa
+
+from eree.data.columns import (
+    OWNERS,
+    files_of,
+    key_of,
+    link_of,
+    usable_columns,
+    wanted_columns,
+)
+from eree.data.engine import DuckEngine, Engine
+from eree.data.relations import key_kind, plain, typed
+from eree.data.relations import link_relation as links
+from eree.data.sources import Source, readable
+from eree.errors import DamagedFile, EngineFailure, Fault
+from eree.policy.schema import Attribute, Kind, Owner, Reference, Schema
+
+#: Dense whole-number ids are looked at in ranges of this many, which DuckDB counts in an array:
+#: less time than one great hash table, and memory that does not grow with the data.
+SLICE = 1 << 21
+
+DAMAGED = {
+    "parquet": "cannot be read to the end; the file is damaged",
+    "csv": "cannot be read to the end; lines may end in different ways, or text may follow"
+    " a closing quotation mark",
+}
+
+
+class RowChecks:
+    """The checks that read rows, in steps, so that progress can be shown.
+
+    Only usable columns are looked at: those found wrong before, and those that turn out to be
+    damaged on the way, are left out of the steps that follow.
+    """
+
+    def __init__(self, schema: Schema, sources: Mapping[str, Source], engine: Engine) -> None:
+        self.schema, self.sources, self.engine = schema, sources, engine
+        self.files = files_of(schema)
+        self.usable = usable_columns(schema, sources)
+        self.rows: dict[str, int] = {}
+        self._ranges: dict[tuple[str, str], tuple[int, int]] = {}
+        self._domains: dict[str, str] = {}
+
+    def steps(self) -> list[tuple[str, Callable[[], list[Fault]]]]:
+        """What to run, in order, each with a name to show."""
+        schema = self.schema
+        steps: list[tuple[str, Callable[[], list[Fault]]]] = [
+            (f"reading {table}", partial(self._read, table)) for table in self.sources
+        ]
+        for place, attribute in schema.attributes.items():
+            parent = schema.attributes.get(attribute.of or "")
+            if attribute.values is not None and (parent is None or parent.values is None):
+                step = partial(self._undeclared, place, attribute)
+                steps.append((f"values of {attribute.name}", step))
+        steps += [(f"jobs of each {owner}", partial(self._links, owner)) for owner in OWNERS]
+        steps += [
+            (f"hierarchy {name}", partial(self._nesting, fine, coarse))
+            for name, levels in schema.hierarchies.items()
+            for fine, coarse in pairwise(levels)
+        ]
+        return steps + [
+            (f"reference {r.name}", partial(self._reference, r)) for r in schema.references.values()
+        ]
+
+    def _has(self, *columns: tuple[str, str]) -> bool:
+        return all(column in self.usable for column in columns)
+
+    def _row(self, sql: str) -> dict[str, int]:
+        """The one row of whole numbers that a check asks for."""
+        row = self.engine.query(sql).read_all().to_pylist()[0]
+        return {name: int(value or 0) for name, value in row.items()}
+
+    def _faults(self, table: str, column: str, rule: str, rows: int | None) -> list[Fault]:
+        """The fault, unless no row shows it."""
+        return [] if rows == 0 else [Fault(table, self.files[table], column, rule, rows)]
+
+    def _view(self, table: str) -> str:
+        """The name under which the engine knows a table's files."""
+        return f"file_{list(self.files).index(table)}" if "." in table else f"{table}_file"
+
+    def _domain(self, place: str) -> str:
+        """The small table with the values of an attribute, and with their group if it is one."""
+        if place not in self._domains:
+            attribute = self.schema.attributes[place]
+            values = list(attribute.members) if attribute.of else list(attribute.values or ())
+            kind = self.schema.column(place).kind if attribute.of else attribute.kind
+            held = pa.array(values, pa.int64() if kind == "integer" else pa.string())
+            groups = [str(attribute.members.get(value, value)) for value in values]
+            name = self._domains[place] = f"domain_{len(self._domains)}"
+            self.engine.load(name, pa.table({"_value": held, "_group": groups}))
+        return self._domains[place]
+
+    # -------------------------------------------------------------- one column
+
+    def _read(self, table: str) -> list[Fault]:
+        """Every usable column to its end: empty tables, missing values, wrong types."""
+        columns = [c for c in wanted_columns(self.schema)[table] if (table, c) in self.usable]
+        if not columns:
+            return []
+        try:
+            self.engine.load(self._view(table), self.sources[table])
+            found = self._look(table, columns)
+        except EngineFailure as failure:
+            return self._damaged(table, columns, failure)
+        self.rows[table] = found["_rows"]
+        if not found["_rows"]:
+            return self._faults(table, "", "the table is empty", None)
+        return [fault for c in columns for fault in self._column(table, c, found)]
+
+    def _damaged(self, table: str, columns: list[str], failure: EngineFailure) -> list[Fault]:
+        """Say which columns cannot be read, or let a failure of another cause go on."""
+        source = self.sources[table]
+        if not isinstance(failure, DamagedFile) and readable(source):
+            raise failure
+        sound = []
+        for column in columns if source.format == "parquet" else []:
+            try:
+                found = self._look(table, [column])
+            except EngineFailure:
+                continue
+            sound += self._column(table, column, found)
+            self.rows[table] = found["_rows"]
+            columns = [c for c in columns if c != column]
+        self.usable -= {(table, column) for column in columns}
+        if table not in self.rows:  # nothing at all
+            return self._faults(table, "", DAMAGED[source.format], None)
+        broken = [self._faults(table, c, DAMAGED[source.format], None) for c in columns]
+        return [*sound, *(fault for faults in broken for fault in faults)]
+
+    def _look(self, table: str, columns: list[str]) -> dict[str, int]:
+        source = self.sources[table]
+        asked = ["count(*) as _rows"]
+        for column in columns:
+            place = list(source.columns).index(column)
+            held = plain(source, column)
+            kind = self._kind(table, column)
+            cast = typed(source, column, kind)
+            asked.append(f"sum(case when {held} is null then 1 else 0 end) as _null_{place}")
+            if table == "job" and column == self.schema.job.primary:
+                mark = f"lower(cast({held} as string))"
+                wrong = f"{mark} not in ('0', '1', 'true', 'false')"
+            elif cast != held:  # a number is written plainly: no blanks, leading zeros, fraction
+                wrong = f"{held} is not null and coalesce(cast({cast} as string), '') <> {held}"
+            elif source.columns[column] == "integer":
+                asked += [f"min({held}) as _least_{place}", f"max({held}) as _most_{place}"]
+                wrong = f"{held} % 2 > 1"  # never: it makes the engine read what it may not have to
+            else:
+                wrong = f"length({held}) < 0"
+            asked.append(f"sum(case when {wrong} then 1 else 0 end) as _wrong_{place}")
+        return self._row(f"select {', '.join(asked)} from {self._view(table)}")
+
+    def _column(self, table: str, column: str, found: Mapping[str, int]) -> list[Fault]:
+        place = list(self.sources[table].columns).index(column)
+        if f"_least_{place}" in found:
+            self._ranges[table, column] = found[f"_least_{place}"], found[f"_most_{place}"]
+        rule = (
+            "must mark the primary job by true or false, or by 1 or 0"
+            if table == "job" and column == self.schema.job.primary
+            else "the value is not a plainly written whole number"
+        )
+        missing = self._faults(table, column, "the value is missing", found[f"_null_{place}"])
+        return missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
+
+    def _kind(self, table: str, column: str) -> Kind | None:
+        for owner in OWNERS:
+            if (table, column) in (
+                (owner, key_of(self.schema, owner)),
+                ("job", link_of(self.schema, owner)),
+            ):
+                return key_kind(self.schema, self.sources, owner)
+        attributes = self.schema.attributes
+        attribute = attributes.get(f"{table}.attributes.{column}", attributes.get(column))
+        return attribute.kind if attribute and table != "job" else None
+
+    def _undeclared(self, place: str, attribute: Attribute) -> list[Fault]:
+        """Rows whose value is not in the declared list (or in no group)."""
+        table, column = attribute.owner, attribute.of or attribute.name
+        if not self._has((table, column)):
+            return []
+        held = typed(self.sources[table], column, self._kind(table, column))
+        rule = "the value is not declared"
+        if attribute.of:
+            rule = f"the value belongs to no {attribute.name}"
+        rows = self._outside(table, held, f"select _value from {self._domain(place)}")
+        return self._faults(table, column, rule, rows)
+
+    def _outside(self, table: str, held: str, listed: str) -> int:
+        """How many rows hold a value that is not listed."""
+        return self._row(
+            f"select sum(_n) as _rows from (select {held} as _held, count(*) as _n"
+            f" from {self._view(table)} group by {held}) as h"
+            f" where _held is not null and _held not in ({listed})"
+        )["_rows"]
+
+    def _repeated(self, relation: str) -> int:
+        """How many rows have the `_value` of an earlier one."""
+        return self._row(
+            f"select count(_value) - count(distinct _value) as _rows from ({relation}) as r"
+        )["_rows"]
+
+    # ------------------------------------------------------------- two columns
+
+    def _links(self, owner: Owner) -> list[Fault]:
+        """Keys that repeat, jobs that point nowhere, workers without exactly one job."""
+        schema, job = self.schema, self.schema.job
+        key, link = key_of(schema, owner), link_of(schema, owner)
+        if not self._has((owner, key)):
+            return []
+        repeats = "the key repeats that of an earlier row"
+        marked = [("job", job.primary)] if job.primary and owner == "worker" else []
+        if not self._has(("job", link), *marked) or not self.rows[owner] or not self.rows["job"]:
+            # without both tables the links say nothing
+            value = typed(self.sources[owner], key, key_kind(schema, self.sources, owner))
+            rows = self._repeated(f"select {value} as _value from {owner}_file")
+            return self._faults(owner, key, repeats, rows)
+        found: Counter[str] = Counter()
+        for part in self._slices(owner):
+            counted = links(schema, self.sources, owner, part)
+            found.update(
+                self._row(
+                    "select sum(case when _rows > 1 then _rows - 1 else 0 end) as _repeated,"
+                    " sum(case when _rows = 0 then _jobs else 0 end) as _orphans,"
+                    " sum(case when _rows > 0 and _main = 0 then 1 else 0 end) as _idle,"
+                    " sum(case when _rows > 0 and _main > 1 then 1 else 0 end) as _several"
+                    f" from ({counted}) as g"
+                )
+            )
+        faults = self._faults(owner, key, repeats, found["_repeated"])
+        faults += self._faults("job", link, f"the {owner} does not exist", found["_orphans"])
+        if owner == "worker":
+            kind = "primary job" if job.primary else "job"
+            several = f"the worker has more than one {kind}"
+            if not job.primary:
+                several += "; name the column that marks the primary one as job.primary"
+            faults += self._faults(owner, key, f"the worker has no {kind}", found["_idle"])
+            faults += self._faults(owner, key, several, found["_several"])
+        return faults
+
+    def _slices(self, owner: Owner) -> list[str]:
+        """Conditions on `_id` that part the ids, where they are dense whole numbers."""
+        least, most = self._ranges.get((owner, key_of(self.schema, owner)), (0, 0))
+        dense = most - least < 4 * self.rows[owner]
+        linked = ("job", link_of(self.schema, owner)) in self._ranges
+        if not (dense and linked and isinstance(self.engine, DuckEngine)):
+            return ["_id is not null"]
+        cuts = list(range(least + SLICE, most + 1, SLICE))
+        if not cuts:
+            return ["_id is not null"]
+        inner = [f"_id >= {low} and _id < {high}" for low, high in pairwise(cuts)]
+        return [f"_id < {cuts[0]}", *inner, f"_id >= {cuts[-1]}"]
+
+    def _nesting(self, fine: str, coarse: str) -> list[Fault]:
+        """Rows of a finer value that lies in two coarser ones."""
+        schema, source = self.schema, self.sources.get("workplace")
+        columns = [schema.column(name) for name in (fine, coarse)]
+        if source is None or not self._has(*(("workplace", c.name) for c in columns)):
+            return []
+        if schema.attributes[coarse].of == fine:
+            return []  # a group of the finer attribute holds it by construction
+        shown, joins = [], ""
+        for i, (name, column) in enumerate(zip((fine, coarse), columns, strict=True)):
+            held = typed(source, column.name, column.kind)
+            if name != column.name:
+                joins += f" join {self._domain(name)} as g{i} on g{i}._value = {held}"
+                held = f"g{i}._group"
+            shown.append(held)
+        found = self._row(
+            "select sum(_n) as _rows from (select _fine, sum(_n) as _n, count(*) as _parents from"
+            f" (select {shown[0]} as _fine, {shown[1]} as _coarse, count(*) as _n"
+            f" from workplace_file{joins} group by {shown[0]}, {shown[1]}) as p"
+            " where _fine is not null and _coarse is not null"
+            " group by _fine) as f where _parents > 1"
+        )
+        rule = f"the {fine} lies in more than one {coarse}"
+        return self._faults("workplace", columns[0].name, rule, found["_rows"])
+
+    def _reference(self, reference: Reference) -> list[Fault]:
+        """Keys of a public table that repeat, and workplaces that it does not know."""
+        table, key = f"reference.{reference.name}", reference.key
+        if not self._has((table, key)):
+            return []
+        kind = self.schema.attributes[key].kind
+        value = typed(self.sources[table], key, kind)
+        listed = f"select {value} as _value from {self._view(table)}"
+        repeats = "the key repeats that of an earlier row"
+        faults = self._faults(table, key, repeats, self._repeated(listed))
+        if not self._has(("workplace", key)):
+            return faults
+        held = typed(self.sources["workplace"], key, kind)
+        known = f"select _value from ({listed}) as v where _value is not null"
+        rule = f"the value is not in {reference.file}"
+        return faults + self._faults(
+            "workplace", key, rule, self._outside("workplace", held, known)
+        )

@@ -1,0 +1,116 @@
+"""The codes of an attribute: the values it may take and their labels, inline or from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from eree.policy.schema import Kind, Value
+from eree.policy.settings import SchemaFaults
+
+#: Whole numbers are kept in 64 bits.
+LEAST, GREATEST = -(2**63), 2**63 - 1
+
+
+class CodeBook:
+    """Reads lists of codes that belong to a schema, reporting what is wrong with each."""
+
+    def __init__(self, folder: Path, faults: SchemaFaults) -> None:
+        self.folder = folder
+        self.faults = faults
+
+    def values(
+        self, raw: list[str | int] | str, declared: Kind | None, place: str
+    ) -> tuple[tuple[Value, ...] | None, Kind | None, dict[str, str]]:
+        """The values, their type, and the labels that came with them; None if not understood."""
+        labels: dict[str, str] = {}
+        if isinstance(raw, str):
+            rows = self._rows(raw, place)
+            if rows is None:
+                return None, declared, labels
+            labels = {value: label for value, label in rows if label}
+            listed = self._numbers(rows, place) if declared == "integer" else [v for v, _ in rows]
+            if listed is None:
+                return None, declared, labels
+        else:
+            listed = list(raw)
+        if not listed:
+            self.faults.add(place, "must list at least one value")
+            return None, declared, labels
+        kind = self.kind(listed, declared, place)
+        if kind is None:
+            return None, None, labels
+        if len(set(listed)) < len(listed):
+            self.faults.add(place, "lists a value more than once")
+        self._well_formed(listed, place)
+        return tuple(dict.fromkeys(listed)), kind, labels
+
+    def kind(self, values: Iterable[Value], declared: Kind | None, place: str) -> Kind | None:
+        """The one type of some values; None if they have several or not the declared one."""
+        values = list(values)
+        kinds: set[Kind] = {"integer" if isinstance(v, int) else "string" for v in values}
+        if len(kinds) > 1:
+            self.faults.add(place, "must be all texts or all whole numbers, not both")
+            return None
+        if any(isinstance(v, int) and not LEAST <= v <= GREATEST for v in values):
+            self.faults.add(place, "holds a whole number of more than 64 bits")
+            return None
+        found = next(iter(kinds), declared)
+        if declared and found != declared:
+            written = "texts" if found == "string" else "whole numbers"
+            self.faults.add(place, f'are {written}, but the type is declared as "{declared}"')
+            return None
+        return found
+
+    def labels(self, raw: Mapping[str, str] | str, place: str) -> dict[str, str]:
+        """The labels of codes."""
+        if not isinstance(raw, str):
+            return dict(raw)
+        rows = self._rows(raw, place) or []
+        if len({value for value, _ in rows}) < len(rows):
+            self.faults.add(place, f"the file {raw} lists a value more than once")
+        return {value: label for value, label in rows if label}
+
+    def match(self, labels: Iterable[str], values: Iterable[Value], place: str) -> None:
+        """Labels belong to values that are declared."""
+        if set(labels) - {str(value) for value in values}:
+            self.faults.add(place, "labels a value that is not declared")
+
+    def _well_formed(self, values: Iterable[Value], place: str) -> None:
+        texts = [value for value in values if isinstance(value, str)]
+        if "" in texts:
+            self.faults.add(place, "an empty text cannot be a value")
+        if any("\0" in text for text in texts):
+            self.faults.add(place, "a value cannot hold a NUL character")
+
+    def _numbers(self, rows: Iterable[tuple[str, str]], place: str) -> list[Value] | None:
+        numbers: list[Value] = []
+        for text, _ in rows:
+            digits = text.removeprefix("-")
+            if not (digits.isascii() and digits.isdecimal() and str(int(text)) == text):
+                self.faults.add(place, "must be plainly written whole numbers, as the type says")
+                return None
+            numbers.append(int(text))
+        return numbers
+
+    def _rows(self, file: str, place: str) -> list[tuple[str, str]] | None:
+        """The values and labels of a CSV file; None, and a fault, if it cannot be used."""
+        try:
+            with (self.folder / file).open(encoding="utf-8-sig", newline="") as handle:
+                header, *rows = [row for row in csv.reader(handle, strict=True) if row] or [[]]
+        except FileNotFoundError:
+            self.faults.add(place, f"the file {file} does not exist")
+            return None
+        except (OSError, UnicodeDecodeError, csv.Error):
+            self.faults.add(place, f"the file {file} cannot be read as CSV in UTF-8")
+            return None
+        if header not in (["value"], ["value", "label"], ["label", "value"]):
+            rule = f"the file {file} must have the columns value and, if wanted, label"
+            self.faults.add(place, rule)
+            return None
+        if any(len(row) != len(header) for row in rows):
+            self.faults.add(place, f"the file {file} has rows of another length than its header")
+            return None
+        found = [dict(zip(header, row, strict=True)) for row in rows]
+        return [(row["value"], row.get("label", "")) for row in found]

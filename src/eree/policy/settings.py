@@ -1,0 +1,155 @@
+"""The settings that `schema.toml` may hold, one model for each kind of table in it.
+
+Reading never stops at the first mistake: each is reported with its place and in our own words, and
+what was understood of the rest is kept, so that the data behind it can still be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from eree.errors import Fault
+from eree.policy.schema import Kind
+
+SCHEMA_FILE = "schema.toml"
+
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
+NO_QUOTES = r'^[^"`\\\x00-\x1f\x7f]+$'
+
+#: The description of a type is what a reader is told who wrote something else.
+Text = Annotated[
+    StrictStr, Field(min_length=1, description="must be a text in quotes, and not empty")
+]
+FileName = Annotated[
+    StrictStr,
+    Field(pattern=NO_CONTROLS, description="must be the name of a file or folder, in quotes"),
+]
+ColumnName = Annotated[
+    StrictStr,
+    Field(
+        pattern=NO_QUOTES,
+        description="must be the name of a column, in quotes; the name cannot hold quotes,"
+        " backslashes or control characters",
+    ),
+]
+ColumnNames = Annotated[
+    list[ColumnName], Field(description="must be a list of column names, each in quotes")
+]
+Codes = list[StrictStr | StrictInt]
+Labels = Annotated[
+    dict[StrictStr, StrictStr] | FileName,
+    Field(description='must be a table such as { F = "Female" }, or the name of a CSV file'),
+]
+
+
+class Settings(BaseModel):
+    """A table of the TOML file; an optional setting that is left out is empty."""
+
+    model_config = ConfigDict(frozen=True)
+    required: ClassVar[tuple[str, ...]] = ()
+
+
+class AttributeSettings(Settings):
+    """An attribute of workplaces or workers."""
+
+    label: Text = ""
+    type: Annotated[Kind | None, Field(description='must be "string" or "integer"')] = None
+    values: Annotated[
+        Codes | FileName | None,
+        Field(description="must be a list of texts or of whole numbers, or the name of a CSV file"),
+    ] = None
+    labels: Labels = {}
+    confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
+
+
+class KeyedSettings(Settings):
+    """The workplace or the worker table."""
+
+    required = ("file", "key")
+    file: FileName = ""
+    key: ColumnName = ""
+    ignore: ColumnNames = []
+    attributes: Annotated[
+        dict[StrictStr, Any], Field(description="must be a table with one entry per attribute")
+    ] = {}
+
+
+class JobSettings(Settings):
+    """The job table."""
+
+    required = ("file", "worker", "workplace")
+    file: FileName = ""
+    worker: ColumnName = ""
+    workplace: ColumnName = ""
+    primary: ColumnName = ""
+    ignore: ColumnNames = []
+
+
+class GroupSettings(Settings):
+    """A coarser attribute, made of the values of another."""
+
+    required = ("of", "members")
+    of: Text = ""
+    members: Annotated[
+        dict[StrictStr, Codes],
+        Field(description='must give each group its list of values, such as { goods = ["11"] }'),
+    ] = {}
+    label: Text = ""
+    labels: Labels = {}
+
+
+class ReferenceSettings(Settings):
+    """A public table about the values of a workplace attribute."""
+
+    required = ("file",)
+    file: FileName = ""
+    key: ColumnName = ""
+
+
+_S = TypeVar("_S", bound=Settings)
+
+
+class SchemaFaults:
+    """The faults of a schema file, each told once."""
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+
+    def add(self, place: str, rule: str) -> None:
+        """Note that a place of the file breaks a rule."""
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in place)
+        fault = Fault(SCHEMA_FILE, SCHEMA_FILE, shown, rule)
+        if fault not in self.found:
+            self.found.append(fault)
+
+    def read(self, model: type[_S], raw: Any, place: str) -> _S:
+        """What can be understood of a table of settings; a setting that cannot is left empty."""
+        if not isinstance(raw, Mapping):
+            self.add(place, "must be a table of settings")
+            return model()
+        self.unknown(raw, model.model_fields, place)
+        given = {name: raw[name] for name in model.model_fields if name in raw}
+        for name in model.required:
+            if name not in given:
+                self.add(f"{place}.{name}", "is required and missing")
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            wrong = {str(detail["loc"][0]) for detail in error.errors(include_input=False)}
+        for name in sorted(wrong):
+            self.add(f"{place}.{name}", model.model_fields[name].description or "is wrong")
+        return model.model_validate({n: value for n, value in given.items() if n not in wrong})
+
+    def unknown(self, raw: Mapping[str, Any], known: Mapping[str, Any], place: str = "") -> None:
+        """Report every setting that is not known, with the one that was perhaps meant."""
+        for name in raw:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                self.add(
+                    f"{place}.{name}" if place else name, f"is not a setting that eree knows{hint}"
+                )
