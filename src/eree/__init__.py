@@ -1,18 +1,34 @@
 """eree: employment tables from linked employer-employee data, under a provable privacy guarantee.
 
-What stands here is the library's whole public face.
+What stands here is the library's whole public face.  Each name is imported when it is first used,
+so that `import eree` and the command line start at once.
 """
 
-from eree.cells import Cells
-from eree.data.synthetic import synthesize
-from eree.data.tables import Tables, check, load
-from eree.data.tabulate import stream, tabulate, write_cells
-from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
-from eree.policy.declarations import read_schema
-from eree.policy.schema import Attribute, Schema
-from eree.workload import DropFrom, Marginal, ScaleTo
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eree.cells import Cells
+    from eree.data.synthetic import synthesize
+    from eree.data.tables import Tables, check, load
+    from eree.data.tabulate import new_file, stream, tabulate, write_cells
+    from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
+    from eree.policy.declarations import read_schema
+    from eree.policy.schema import Attribute, Schema
+    from eree.workload import DropFrom, Marginal, ScaleTo
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "eree.cells": ("Cells",),
+    "eree.data.synthetic": ("synthesize",),
+    "eree.data.tables": ("Tables", "check", "load"),
+    "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
+    "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
+    "eree.policy.declarations": ("read_schema",),
+    "eree.policy.schema": ("Attribute", "Schema"),
+    "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
+}
 
 __all__ = [
     "Attribute",
@@ -29,9 +45,22 @@ __all__ = [
     "Unreadable",
     "check",
     "load",
+    "new_file",
     "read_schema",
     "stream",
     "synthesize",
     "tabulate",
     "write_cells",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'eree' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

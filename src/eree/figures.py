@@ -31,19 +31,8 @@ def exposure_figure(
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
 
     edges = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10**12]
-    names = [
-        "0",
-        "1",
-        "2–4",
-        "5–9",
-        "10–19",
-        "20–49",
-        "50–99",
-        "100–199",
-        "200–499",
-        "500–999",
-        "1,000+",
-    ]
+    names = ["0", "1", "2–4", "5–9", "10–19", "20–49", "50–99"]
+    names += ["100–199", "200–499", "500–999", "1,000+"]
     heights, _ = np.histogram(counts, edges)
     left.barh(names, heights, color=INK)
     left.invert_yaxis()
@@ -61,10 +50,10 @@ def exposure_figure(
     right.xaxis.set_major_formatter(PercentFormatter(1.0))
     right.set_xlabel("share of the cells")
     right.set_ylabel("population of the place")
-    right.set_title(
-        "An exact count often tells one workplace's size", loc="left", fontweight="bold"
+    right.set_title("Many cells show one workplace", loc="left", fontweight="bold")
+    right.legend(
+        loc="upper right", bbox_to_anchor=(1.0, -0.16), ncols=3, frameon=False, columnspacing=1.2
     )
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Cells of place × sector × ownership in a made-up population", color=INK)

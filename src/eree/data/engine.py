@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 16
 MOST_THREADS = 256
+MEMORY_LIMIT = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
 SPILL_PREFIX = "eree-spill-"
 
 
@@ -71,6 +73,10 @@ class DuckEngine:
     """DuckDB in this process, spilling to a folder of its own that `close` removes."""
 
     def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
+        if memory_limit is not None and not MEMORY_LIMIT.fullmatch(memory_limit):
+            raise Refusal(f"the memory limit {memory_limit!r} is not a size; write it as '4GB'")
+        if threads is not None and not 1 <= threads <= MOST_THREADS:
+            raise Refusal(f"DuckDB may use 1 to {MOST_THREADS} threads, not {threads}")
         self._spill = _SpillFolder()
         self._connection: duckdb.DuckDBPyConnection | None = None
         settings: dict[str, str | bool | int | float | list[str]] = {
@@ -84,20 +90,17 @@ class DuckEngine:
             "memory_limit": memory_limit or f"{_machine_memory() // 2}B",
         }
         if threads is not None:
-            settings["threads"] = min(threads, MOST_THREADS)
+            settings["threads"] = threads
         try:
             self._connection = duckdb.connect(":memory:", config=settings)
-        except duckdb.Error:
+        except BaseException:
             self.close()
-            raise Refusal(
-                f"DuckDB does not accept the memory limit {memory_limit!r}"
-                f" or {threads!r} threads; write a limit as '4GB'"
-            ) from None
+            raise
 
     def load(self, name: str, data: Source | pa.Table) -> None:
         """Files become a view over them; an Arrow table is copied, so that its range is known."""
         connection = self._open()
-        try:
+        with _own_words():
             if isinstance(data, Source):
                 paths = ", ".join(_quote(_literal_glob(path)) for path in data.paths)
                 if data.format == "parquet":
@@ -114,21 +117,16 @@ class DuckEngine:
                 connection.register("_arrow", data)
                 connection.execute(f'create table "{name}" as select * from _arrow')
                 connection.unregister("_arrow")
-        except duckdb.Error as error:
-            raise _duck_failure(error) from None
 
     def query(self, sql: str) -> pa.RecordBatchReader:
         """Run one SQL text; the result streams in batches."""
-        try:
-            reader = self._open().sql(sql).to_arrow_reader(BATCH_ROWS)
-        except duckdb.Error as error:
-            raise _duck_failure(error) from None
+        connection = self._open()
+        with _own_words():
+            reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            try:
+            with _own_words():
                 yield from reader
-            except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise _duck_failure(error) from None
 
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
@@ -260,6 +258,17 @@ def _spark_call(action: Any, *arguments: Any) -> Any:
             "Spark could not run the tabulation; check that every node can read the files,"
             " that Java 17 is there and that executors have enough memory"
         ) from None
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Turn what DuckDB raises into what we say; an interrupted query is an interrupt."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
+        if isinstance(error, duckdb.InterruptException) or "nterrupted" in str(error):
+            raise KeyboardInterrupt from None
+        raise _duck_failure(error) from None
 
 
 def _duck_failure(error: BaseException) -> EngineFailure:

@@ -58,13 +58,8 @@ def stream(
                 yield _settled(batch, schema)
 
 
-def write_cells(
-    tables: Tables, marginal: Marginal, out: str | os.PathLike[str], *, engine: object = None
-) -> int:
-    """Stream confidential cells into a new Parquet or CSV file that only its owner can read.
-
-    The file appears whole or not at all.  Returns the number of cells.
-    """
+def new_file(out: str | os.PathLike[str]) -> Path:
+    """The path of a file of cells that can be written; asked before the work starts."""
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
         raise Refusal(f"{path.name} must end in .parquet or .csv")
@@ -72,6 +67,17 @@ def write_cells(
         raise Refusal(f"{path} exists already; choose another name or remove it")
     if not path.parent.is_dir():
         raise Refusal(f"the folder {path.parent} does not exist; make it first")
+    return path
+
+
+def write_cells(
+    tables: Tables, marginal: Marginal, out: str | os.PathLike[str], *, engine: object = None
+) -> int:
+    """Stream confidential cells into a new Parquet or CSV file that only its owner can read.
+
+    The file appears whole or not at all.  Returns the number of cells.
+    """
+    path = new_file(out)
     schema, rows = cell_schema(tables.schema, marginal), 0
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
     os.close(handle)

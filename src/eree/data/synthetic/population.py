@@ -74,36 +74,36 @@ def synthesize(
 
 def _whole(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise Refusal(f"The {name} must be a whole number, such as 250000.")
+        raise Refusal(f"the {name} must be a whole number, such as 250000")
     return int(value)
 
 
 def _check(jobs: int, workplaces: int, seed: int) -> None:
     if not LEAST_JOBS <= jobs <= MOST_JOBS:
         raise Refusal(
-            f"A made-up population has {LEAST_JOBS:,} to {MOST_JOBS:,} jobs, not {jobs:,}."
+            f"a made-up population has {LEAST_JOBS:,} to {MOST_JOBS:,} jobs, not {jobs:,}"
         )
     if workplaces > jobs:
         raise Refusal(
-            f"{workplaces:,} workplaces are more than {jobs:,} jobs: ask for at most {jobs:,}."
+            f"{workplaces:,} workplaces are more than {jobs:,} jobs; ask for at most {jobs:,}"
         )
     least = max(LEAST_WORKPLACES, -(-jobs // MOST_JOBS_PER_WORKPLACE))
     if workplaces < least:
         raise Refusal(
-            f"{workplaces:,} workplaces are too few for {jobs:,} jobs: ask for at least {least:,}."
+            f"{workplaces:,} workplaces are too few for {jobs:,} jobs; ask for at least {least:,}"
         )
     if seed < 0:
-        raise Refusal(f"The seed must be 0 or more, not {seed}.")
+        raise Refusal(f"the seed must be 0 or more, not {seed}")
 
 
 def _checked_target(folder: str | os.PathLike[str]) -> Path:
     target = Path(folder).resolve()
     if target.exists() and not target.is_dir():
-        raise Refusal(f"{folder} is a file: name a new or empty folder.")
+        raise Refusal(f"{folder} is a file; name a new or empty folder")
     if target.is_dir() and any(target.iterdir()):
-        raise Refusal(f"{folder} is not empty: name a new or empty folder.")
+        raise Refusal(f"{folder} is not empty; name a new or empty folder")
     if not target.parent.is_dir():
-        raise Refusal(f"The folder {target.parent} does not exist: make it first.")
+        raise Refusal(f"the folder {target.parent} does not exist; make it first")
     return target
 
 

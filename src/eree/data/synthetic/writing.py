@@ -36,7 +36,7 @@ def appearing_whole(target: Path) -> Iterator[Path]:
         outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
     except OSError as error:
         raise Refusal(
-            f"Nothing can be written in {target.parent}: choose a folder that you may write to."
+            f"nothing can be written in {target.parent}; choose a folder that you may write to"
         ) from error
     try:
         inner = outer / target.name
@@ -50,7 +50,7 @@ def appearing_whole(target: Path) -> Iterator[Path]:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             raise Refusal(
-                f"{target} was filled while the population was made: choose a new or empty folder."
+                f"{target} was filled while the population was made; choose a new or empty folder"
             ) from error
     finally:
         shutil.rmtree(outer, ignore_errors=True)

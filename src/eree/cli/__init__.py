@@ -1,0 +1,23 @@
+"""The command line.
+
+Exit status: 0 done, 1 the checked thing is faulty, 2 refused, 130 interrupted.
+"""
+
+import sys
+from typing import NoReturn
+
+from eree.cli.interrupts import Interrupts
+
+__all__ = ["main"]
+
+
+def main() -> NoReturn:
+    """The command `eree`.  Signals are heard before the first slow import."""
+    with Interrupts() as interrupts:
+        try:
+            from eree.cli.ending import run
+        except KeyboardInterrupt:
+            sys.stderr.write("eree: interrupted; nothing was left half-written\n")
+            sys.exit(130)
+        status = run(sys.argv[1:], interrupts)
+    sys.exit(status)

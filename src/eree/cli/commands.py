@@ -1,0 +1,281 @@
+"""The commands: each is one library call, takes `--json`, and says what it did in a line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+from rich.console import Console
+from rich.table import Table
+
+import eree
+from eree.cli.terminal import one_line, progress
+
+# ---------------------------------------------------------------------- options of many commands
+
+
+def number(name: str, words: str, default: int | None = None) -> Callable[..., Any]:
+    """An option that takes a whole number; the library says which ones it accepts."""
+    shown = default is not None
+    return click.option(
+        name, type=int, metavar="N", default=default, show_default=shown, help=words
+    )
+
+
+def path(name: str, metavar: str, words: str, **settings: Any) -> Callable[..., Any]:
+    """An option that takes the path of a file or folder."""
+    kind = click.Path(path_type=Path)
+    return click.option(name, type=kind, metavar=metavar, help=words, **settings)
+
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path))
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose and limit the query engine."""
+    threads = click.IntRange(1, 256)
+    for option in (
+        click.option("--threads", type=threads, metavar="N", help="Threads DuckDB may use."),
+        click.option("--memory-limit", metavar="SIZE", help="Memory DuckDB may use, such as 4GB."),
+        click.option(
+            "--engine",
+            default="duckdb",
+            show_default=True,
+            metavar="ENGINE",
+            help="duckdb, spark, or a Spark master URL such as local[2].",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Command(click.Command):
+    """A command whose help ends with examples."""
+
+    def __init__(self, *settings: Any, examples: Sequence[str] = (), **named: Any) -> None:
+        super().__init__(*settings, **named)
+        self.examples = examples
+
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they are, one to a line."""
+        if self.examples:
+            formatter.write("\nExamples:\n")
+            for example in self.examples:
+                formatter.write(f"  {example}\n")
+
+
+class Commands(Command, click.Group):
+    """The commands of eree."""
+
+    command_class = Command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click would answer an interrupt with an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+
+
+# ----------------------------------------------------------------------------------- the commands
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    examples=["eree demo", "eree COMMAND --help"],
+)
+@click.version_option(eree.__version__, prog_name="eree", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Employment tables from linked employer-employee data.
+
+    Exit status: 0 done, 1 the checked thing is faulty, 2 refused, 130 interrupted.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@cli.command(
+    short_help="Show on made-up data what has to be protected.",
+    examples=["eree demo", "eree demo --out small --jobs 20000"],
+)
+@path(
+    "--out",
+    "DIR",
+    "Where to write; an earlier demo there is replaced.",
+    default=Path("eree-demo"),
+    show_default=True,
+)
+@number("--jobs", "Number of jobs.", 250_000)
+@number("--seed", "Same seed, same data.", 1)
+@as_json
+def demo(out: Path, jobs: int, seed: int, as_json: bool) -> None:
+    """Make a population, check it, count it, and draw what has to be protected."""
+    from eree.demo import run_demo  # plotting takes half a second to import
+
+    with progress() as tell:
+        findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
+    if as_json:
+        click.echo(json.dumps(findings.as_json()))
+        return
+    table = Table(title="Place × sector × ownership, made-up data", title_justify="left")
+    for name in ("places with population", "cells", "one workplace only", "one holds half or more"):
+        table.add_column(name, justify="left" if name.startswith("places") else "right")
+    for row in findings.exposure:
+        table.add_row(row.stratum, f"{row.cells:,}", f"{row.alone:.0%}", f"{row.dominated:.0%}")
+    Console().print(table)
+    empty = findings.empty_worker_cells / findings.worker_cells
+    click.echo(
+        f"{findings.jobs:,} jobs at {findings.workplaces:,} workplaces, without a fault.\n"
+        f"By sex and education too: {findings.worker_cells:,} cells, {empty:.0%} of them zero.\n"
+        "An exact count in such cells tells a workplace's size and make-up:\n"
+        "they need protection."
+    )
+    for written in findings.files:
+        click.echo(f"  {written}")
+
+
+@cli.command(
+    short_help="Make a population of linked tables.",
+    examples=[
+        "eree synth data",
+        "eree synth papers --jobs 10900000     the size of the papers' three states",
+        "eree synth nation --jobs 130000000    the size of the United States",
+    ],
+)
+@folder_argument
+@number("--jobs", "Number of jobs.", 250_000)
+@number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
+@number("--seed", "Same seed, same files.", 1)
+@as_json
+def synth(folder: Path, jobs: int, workplaces: int | None, seed: int, as_json: bool) -> None:
+    """Make a population of linked tables in FOLDER, which must be new or empty.
+
+    Everything in it is made up; its sizes and shapes are like those of real data.
+    """
+    with progress() as tell:
+        made = eree.synthesize(folder, jobs=jobs, workplaces=workplaces, seed=seed, progress=tell)
+    if as_json:
+        click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
+    else:
+        click.echo(f"Made {jobs:,} jobs in {made}.  Next: eree check {shlex.quote(str(made))}")
+
+
+@cli.command(
+    short_help="Report every fault of linked tables.",
+    examples=["eree check data", "eree check data --json --memory-limit 4GB"],
+)
+@folder_argument
+@with_engine
+@as_json
+def check(
+    folder: Path, engine: str, memory_limit: str | None, threads: int | None, as_json: bool
+) -> None:
+    """Report every fault of the tables in FOLDER and of their schema.toml.
+
+    Each fault names the table, the file, the column, the rule and how many rows break it; no
+    value is quoted.  Exit status: 0 no fault, 1 faults, 2 there is nothing that can be checked.
+    """
+    with progress() as tell:
+        tables, faults = eree.check(
+            folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=tell
+        )
+    if as_json:
+        workplaces = tables.workplaces if tables else None
+        found = [asdict(fault) for fault in faults]
+        click.echo(json.dumps({"sound": not faults, "workplaces": workplaces, "faults": found}))
+    elif tables is not None:
+        click.echo(f"{folder}: no fault found; {tables.workplaces:,} workplaces.")
+    else:
+        click.echo(f"{folder}: {len(faults)} fault{'s' * (len(faults) != 1)}")
+        for fault in faults:
+            click.echo(f"  {one_line(str(fault))}")
+    if faults:
+        click.get_current_context().exit(1)
+
+
+@cli.command(
+    short_help="Count confidential cells into a file.",
+    examples=[
+        "eree tabulate data --by place,sector,ownership --out cells.parquet",
+        "eree tabulate data --by sector,sex --where ownership=private --out cells.csv",
+    ],
+)
+@folder_argument
+@click.option(
+    "--by", multiple=True, metavar="A,B,…", help="Attributes of the cells; none: the total."
+)
+@click.option("--where", multiple=True, metavar="A=X,Y", help="Keep these values of an attribute.")
+@number("--drop-from", "Leave out workplaces of N or more workers.")
+@number("--scale-to", "Scale larger workplaces down to N workers.")
+@path("--out", "FILE", "A new file, .parquet or .csv.", required=True)
+@with_engine
+@as_json
+def tabulate(
+    folder: Path,
+    by: tuple[str, ...],
+    where: tuple[str, ...],
+    drop_from: int | None,
+    scale_to: int | None,
+    out: Path,
+    engine: str,
+    memory_limit: str | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Count the exact cells of a marginal of FOLDER into a file that only you can read.
+
+    The cells are CONFIDENTIAL.  The tables are checked first.
+    """
+    if drop_from is not None and scale_to is not None:
+        raise eree.Refusal(
+            "--drop-from and --scale-to are two ways to bound a workplace; choose one"
+        )
+    bound: eree.DropFrom | eree.ScaleTo | None = None
+    if drop_from is not None:
+        bound = eree.DropFrom(drop_from)
+    elif scale_to is not None:
+        bound = eree.ScaleTo(scale_to)
+    names = [name.strip() for part in by for name in part.split(",") if name.strip()]
+    eree.new_file(out)  # a wrong name is refused before the rows are read
+    eree.Marginal.over(eree.read_schema(folder), names)
+    with progress() as tell:
+        tables = eree.load(
+            folder,
+            engine=engine,
+            memory_limit=memory_limit,
+            threads=threads,
+            progress=lambda step, done: tell(step, 0.7 * done),
+        )
+        kept = eree.Marginal.filter_from_text(tables.schema, where)
+        marginal = eree.Marginal.over(tables.schema, names, kept, bound)
+        tell(f"counting {marginal}", 0.7)
+        cells = eree.write_cells(tables, marginal, out)
+    if as_json:
+        click.echo(json.dumps({"file": str(out), "cells": cells, "confidential": True}))
+    else:
+        click.echo(f"{out}: {cells:,} confidential cell{'s' * (cells != 1)} of {marginal}")
+
+
+@cli.command(
+    short_help="Print a shell's completion script.",
+    examples=[
+        'eval "$(eree completion bash)"',
+        "eree completion fish > ~/.config/fish/completions/eree.fish",
+    ],
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes eree's commands and options in a shell."""
+    source = get_completion_class(shell)
+    assert source is not None
+    click.echo(source(cli, {}, "eree", "_EREE_COMPLETE").source())

@@ -1,0 +1,59 @@
+"""What the terminal sees while a command works."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from eree.cli.interrupts import Interrupts
+
+QUIET_SECONDS = 2.0  # shorter work shows no progress
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar on the terminal for work that takes longer than a moment; silence elsewhere.
+
+    Every step that is told is also a place to stop at.
+    """
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not on_terminal,
+    )
+    task = bar.add_task("starting", total=1.0)
+    late = threading.Timer(QUIET_SECONDS, bar.start)
+    late.daemon = True
+    if on_terminal:
+        late.start()
+    context = click.get_current_context(silent=True)
+    interrupts = context.find_object(Interrupts) if context else None
+
+    def tell(step: str, done: float) -> None:
+        if interrupts:
+            interrupts.check()
+        bar.update(task, description=step, completed=done)
+
+    try:
+        yield tell
+    finally:
+        late.cancel()
+        if on_terminal:
+            late.join()
+        bar.stop()
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks: a file's or a column's name may hold some."""
+    return " ".join(text.split())

@@ -1,0 +1,469 @@
+"""The command line as its user meets it: real processes, real signals, real shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+import eree
+import pages
+
+EREE = Path(sys.executable).with_name("eree")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run(*arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> Done:
+    done = subprocess.run(
+        [EREE, *arguments],
+        cwd=cwd,
+        env=pages.environment() | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return eree.synthesize(tmp_path_factory.mktemp("cli") / "data", jobs=3_000)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = eree.synthesize(tmp_path_factory.mktemp("cli") / "faulty", jobs=2_000)
+    jobs = parquet.read_table(folder / "job.parquet")
+    parquet.write_table(jobs.slice(10), folder / "job.parquet")
+    with (folder / "schema.toml").open("a", encoding="utf-8") as file:
+        file.write("[surprise]\n")
+    return folder
+
+
+# --------------------------------------------------------------------------- help and usage
+
+
+def test_without_a_command_the_help_shows() -> None:
+    done = run()
+    assert (done.status, done.err) == (0, "")
+    assert "Commands:" in done.out
+    assert done.out == run("--help").out == run("-h").out
+
+
+@pytest.mark.parametrize("command", ["demo", "synth", "check", "tabulate", "completion"])
+def test_every_help_has_examples_and_fits_a_terminal(command: str) -> None:
+    done = run(command, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert f"Examples:\n  {'eval' if command == 'completion' else f'eree {command}'}" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert command == "completion" or "--json" in done.out
+
+
+def test_the_version_and_python_dash_m() -> None:
+    assert run("--version") == Done(0, f"eree {eree.__version__}\n", "")
+    module = subprocess.run(
+        [sys.executable, "-m", "eree", "--version"],
+        env=pages.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (module.returncode, module.stdout) == (0, f"eree {eree.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["synth", "x", "--jbos", "5"], "No such option '--jbos'"),
+        (["synth", "x", "--jobs", "many"], "'many' is not a valid integer"),
+        (["synth", "x", "--jobs", "5"], "1,000 to 500,000,000 jobs"),
+        (["synth", "x", "--jobs", "2000", "--workplaces", "-1"], "workplaces"),
+        (["synth", "x", "--seed", "-1"], "seed"),
+        (["demo", "--jobs", "5"], "1,000 to 500,000,000 jobs"),
+        (["check"], "Missing argument 'FOLDER'"),
+        (["check", "nowhere"], "nowhere is not a folder"),
+        (["check", "."], "holds no schema.toml"),
+        (["check", "nowhere", "--threads", "0"], "not in the range"),
+        (["tabulate", "nowhere"], "Missing option '--out'"),
+        (["completion", "tcsh"], "is not one of 'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_a_wrong_request_gets_one_sentence_and_status_2(
+    arguments: list[str], words: str, tmp_path: Path
+) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err
+    assert re.fullmatch(r"eree: [^\n]+\n", done.err)
+    assert list(tmp_path.iterdir()) == []
+    as_json = run(*arguments, "--json", cwd=tmp_path)
+    assert as_json.status == 2
+    assert as_json.out.count("\n") == 1
+    assert list(json.loads(as_json.out)) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--by", "shoe"], "by names 'shoe'"),
+        (["--where", "sex"], "'sex' is not a filter"),
+        (["--where", "sex=X"], "'X' is not a declared value of sex"),
+        (["--drop-from", "0"], "theta must be a whole number of workers"),
+        (["--drop-from", "5", "--scale-to", "5"], "choose one"),
+        (["--engine", "abacus"], "no engine named 'abacus'"),
+        (["--memory-limit", "lots"], "memory limit"),
+        (["--out", "cells.xlsx"], "must end in .parquet or .csv"),
+        (["--out", "nowhere/cells.csv"], "does not exist"),
+    ],
+)
+def test_a_marginal_that_cannot_be_is_refused(
+    arguments: list[str], words: str, data: Path, tmp_path: Path
+) -> None:
+    done = run("tabulate", data, "--out", "cells.csv", *arguments, cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err
+    assert re.fullmatch(r"eree: [^\n]+\n", done.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -------------------------------------------------------------------------------- the commands
+
+
+def test_synth_then_check_then_tabulate(tmp_path: Path) -> None:
+    made = run("synth", "my data", "--jobs", "2000", cwd=tmp_path)
+    assert made == Done(0, "Made 2,000 jobs in my data.  Next: eree check 'my data'\n", "")
+    again = run("synth", "my data", "--jobs", "2000", cwd=tmp_path)
+    assert (again.status, again.out) == (2, "")
+    assert run("check", "my data", cwd=tmp_path) == Done(
+        0, "my data: no fault found; 97 workplaces.\n", ""
+    )
+    total = run("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
+    assert total == Done(0, "total.csv: 1 confidential cell of total\n", "")
+    assert (tmp_path / "total.csv").read_text("utf-8").splitlines()[1].startswith("2000,")
+    assert (tmp_path / "total.csv").stat().st_mode & 0o077 == 0
+    once_more = run("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
+    assert (once_more.status, once_more.out) == (2, "")
+    assert "exists already" in once_more.err
+
+
+def test_json_is_one_object_and_nothing_else(data: Path, faulty: Path, tmp_path: Path) -> None:
+    def answer(*arguments: str | Path, status: int = 0) -> dict[str, object]:
+        done = run(*arguments, "--json", cwd=tmp_path)
+        assert (done.status, done.err) == (status, "")
+        assert done.out.count("\n") == 1
+        found = json.loads(done.out)
+        assert isinstance(found, dict)
+        return found
+
+    assert answer("synth", "made", "--jobs", "1000") == {"folder": "made", "jobs": 1000, "seed": 1}
+    assert answer("check", data) == {"sound": True, "workplaces": 145, "faults": []}
+    found = answer("check", faulty, status=1)
+    assert found["sound"] is False
+    assert found["workplaces"] is None
+    faults = found["faults"]
+    assert isinstance(faults, list)
+    assert {"table": "worker", "file": "worker.parquet", "column": "worker_id"}.items() <= next(
+        fault.items() for fault in faults if fault["rows"] == 10
+    )
+    cells = answer("tabulate", data, "--by", "state", "--out", "c.csv")
+    assert cells == {"file": "c.csv", "cells": 3, "confidential": True}
+    demo = answer("demo", "--out", "demo", "--jobs", "2000")
+    assert demo == json.loads((tmp_path / "demo" / "demo.json").read_text("utf-8"))
+
+
+def test_check_lists_every_fault_and_exits_with_1(faulty: Path) -> None:
+    done = run("check", faulty)
+    assert (done.status, done.err) == (1, "")
+    first, *faults = done.out.splitlines()
+    assert first == f"{faulty}: {len(faults)} faults"
+    assert "  worker (worker.parquet), worker_id: the worker has no job [10 rows]" in faults
+    assert any("surprise" in fault for fault in faults)
+    refused = run("tabulate", faulty, "--out", "c.csv")
+    assert refused.status == 2
+    assert re.fullmatch(r"eree: [^\n]+\n", refused.err)
+
+
+def test_attributes_may_be_named_together_or_apart(data: Path, tmp_path: Path) -> None:
+    run("tabulate", data, "--by", "state,sex", "--out", "a.csv", cwd=tmp_path)
+    run("tabulate", data, "--by", "state", "--by", "sex", "--out", "b.csv", cwd=tmp_path)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_names_that_look_like_markup_come_out_as_they_are(tmp_path: Path) -> None:
+    name = "[bold]x"
+    done = run("synth", name, "--jobs", "1000", cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert "Made 1,000 jobs in [bold]x." in done.out
+    refused = run("check", "[red]nowhere\nat all", cwd=tmp_path)
+    assert refused.err.startswith("eree: [red]nowhere at all is not a folder")
+    assert refused.err.count("\n") == 1
+
+
+def test_a_terminal_that_knows_only_ascii_stops_no_work(data: Path, tmp_path: Path) -> None:
+    for command in (
+        ["tabulate", data, "--by", "state,sex", "--out", "c.csv"],
+        ["demo", "--jobs", "1000", "--out", "demo"],
+    ):
+        done = run(*command, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+        assert (done.status, done.err) == (0, "")
+
+
+def test_an_unexpected_error_is_told_without_its_words(tmp_path: Path) -> None:
+    code = (
+        "import eree, sys\n"
+        "def fail(*_, **__): raise ValueError('worker 4711 earns too much')\n"
+        "eree.check = fail\n"
+        "from eree.cli import main\n"
+        "sys.argv = ['eree', 'check', 'x']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=pages.environment()
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"eree: eree met a fault of its own \(ValueError.*\)[^\n]*\n", done.stderr)
+    assert "4711" not in done.stderr + done.stdout
+
+
+def test_an_output_that_nobody_reads_is_no_disaster(data: Path) -> None:
+    for command in (f"check {data}", f"check {data} --json", "--help"):
+        done = subprocess.run(
+            ["bash", "-c", f"{EREE} {command} | head -0; exit ${{PIPESTATUS[0]}}"],
+            capture_output=True,
+            text=True,
+            env=pages.environment(),
+        )
+        assert done.stderr == ""
+        assert done.returncode in (0, 141)
+
+
+def test_a_full_disk_under_the_output_is_told(data: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.fail("this test needs /dev/full")
+    done = subprocess.run(
+        ["bash", "-c", f"{EREE} check {data} > /dev/full"],
+        capture_output=True,
+        text=True,
+        env=pages.environment(),
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"eree: No space left on device[^\n]*\n", done.stderr)
+
+
+# -------------------------------------------------------------------------------- the terminal
+
+
+def on_terminal(*arguments: str | Path, columns: int = 80) -> str:
+    """What a command shows on a terminal, with its control codes."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [EREE, *arguments],
+        stdout=follower,
+        stderr=follower,
+        env=pages.environment() | {"TERM": "xterm", "COLUMNS": str(columns)},
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(leader, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(leader)
+    process.wait()
+    return shown.decode()
+
+
+def test_only_a_terminal_gets_colours(tmp_path: Path) -> None:
+    assert "\x1b[" in on_terminal("check", "nowhere")
+    for done in (run("check", "nowhere"), run("demo", "--jobs", "1000", "--out", tmp_path / "d")):
+        assert "\x1b" not in done.out + done.err
+
+
+def test_short_work_shows_no_progress(data: Path) -> None:
+    assert on_terminal("check", data) == f"{data}: no fault found; 145 workplaces.\r\n"
+
+
+def test_long_work_shows_progress_even_inside_one_step(tmp_path: Path) -> None:
+    code = (
+        "import time\n"
+        "from eree.cli import terminal\n"
+        "terminal.QUIET_SECONDS = 0.2\n"
+        "with terminal.progress() as tell:\n"
+        "    tell('counting [beans]', 0.5)\n"
+        "    time.sleep(1)\n"
+    )
+    script = tmp_path / "work.py"
+    script.write_text(code, encoding="utf-8")
+    leader, follower = pty.openpty()
+    subprocess.run(
+        [sys.executable, script],
+        stdout=follower,
+        stderr=follower,
+        env=pages.environment() | {"TERM": "xterm"},
+        check=True,
+    )
+    shown = os.read(leader, 65536).decode()
+    os.close(leader)
+    os.close(follower)
+    assert "counting [beans]" in shown
+    piped = subprocess.run([sys.executable, script], capture_output=True, env=pages.environment())
+    assert piped.stdout + piped.stderr == b""
+
+
+def test_a_narrow_terminal_is_readable(tmp_path: Path) -> None:
+    shown = on_terminal("demo", "--jobs", "1000", "--out", tmp_path / "d", columns=40)
+    table = [line for line in shown.splitlines() if "│" in line]
+    assert table
+    plain = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+    assert max(len(plain.sub("", line)) for line in table) <= 40
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_a_completion_script(shell: str) -> None:
+    done = run("completion", shell)
+    assert (done.status, done.err) == (0, "")
+    assert f"_EREE_COMPLETE={shell}_complete" in done.out
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = (
+        'eval "$(eree completion bash)"\n'
+        "complete_words() {\n"
+        '  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()\n'
+        '  _eree_completion eree; echo "${COMPREPLY[@]}"\n'
+        "}\n"
+        "complete_words eree sy\n"
+        "complete_words eree tabulate --wh\n"
+        "complete_words eree completion z\n"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=pages.environment()
+    )
+    assert (done.stdout, done.stderr) == ("synth\n--where\nzsh\n", "")
+
+
+# -------------------------------------------------------------------------------- interruptions
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough data that checking and counting take a while."""
+    return eree.synthesize(tmp_path_factory.mktemp("cli") / "large", jobs=3_000_000)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder to work in, and one for temporary files."""
+    for name in ("work", "temporary"):
+        (tmp_path / name).mkdir()
+    yield tmp_path / "work", tmp_path / "temporary"
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def interrupted(
+    arguments: list[str | Path],
+    number: signal.Signals,
+    delay: float,
+    room: tuple[Path, Path],
+    again: bool = False,
+) -> Done:
+    """Send a signal some time after the command has begun to make something."""
+    work, temporary = room
+    process = subprocess.Popen(
+        [EREE, *arguments],
+        cwd=work,
+        env=pages.environment() | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert until(lambda: any(work.iterdir()) or any(temporary.iterdir()))
+        time.sleep(delay)
+        process.send_signal(number)
+        if again:
+            time.sleep(0.01)
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    return Done(process.returncode, out, err)
+
+
+COMMANDS: dict[str, list[str]] = {
+    "synth": ["synth", "out", "--jobs", "3000000"],
+    "check": ["check", "LARGE"],
+    "tabulate": ["tabulate", "LARGE", "--by", "tract,sector,sex,education", "--out", "out.csv"],
+    "demo": ["demo", "--out", "out", "--jobs", "3000000"],
+}
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.15, 0.4])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupted_command_leaves_nothing(
+    command: str, number: signal.Signals, delay: float, room: tuple[Path, Path], large: Path
+) -> None:
+    arguments = [large if word == "LARGE" else word for word in COMMANDS[command]]
+    done = interrupted(arguments, number, delay, room)
+    assert done == Done(130, "", "eree: interrupted; nothing was left half-written\n")
+    work, temporary = room
+    assert list(work.iterdir()) == []
+    assert until(lambda: not any(temporary.iterdir()), 5), list(temporary.iterdir())
+
+
+def test_an_impatient_user_leaves_nothing_either(room: tuple[Path, Path], large: Path) -> None:
+    for command in ("synth", "tabulate"):
+        arguments = [large if word == "LARGE" else word for word in COMMANDS[command]]
+        done = interrupted(arguments, signal.SIGINT, 0.3, room, again=True)
+        assert (done.status, done.out) == (130, "")
+        assert done.err == "eree: interrupted; nothing was left half-written\n"
+        assert list(room[0].iterdir()) == []
+        assert until(lambda: not any(room[1].iterdir()), 5)
+
+
+def test_an_interrupt_is_one_json_object_too(room: tuple[Path, Path], large: Path) -> None:
+    done = interrupted(["check", large, "--json"], signal.SIGINT, 0.2, room)
+    assert done.status == 130
+    assert json.loads(done.out) == {"error": "interrupted; nothing was left half-written"}
+
+
+def test_success_and_refusal_end_without_a_word_of_the_engine(data: Path, tmp_path: Path) -> None:
+    """Some engines complain at the very end about objects that are still alive."""
+    good = run("tabulate", data, "--by", "place,sex", "--out", "c.parquet", cwd=tmp_path)
+    assert (good.status, good.err) == (0, "")
+    tight = run("check", data, "--memory-limit", "1MB", cwd=tmp_path)
+    assert tight.status == 2
+    assert re.fullmatch(r"eree: [^\n]+\n", tight.err)

@@ -1,0 +1,170 @@
+"""The documentation says what is: its pages run, and its site builds without another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import eree
+import pages
+
+DOCS = pages.ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_is_what_comes_out(page: Path, tmp_path: Path) -> None:
+    complaints = pages.run(page.read_text(encoding="utf-8"), tmp_path)
+    assert not complaints, "\n\n".join(complaints)
+
+
+def test_a_page_that_lies_is_caught(tmp_path: Path) -> None:
+    page = (
+        '```csv title="a/b.csv"\nx\n```\n'
+        "```console\n$ cat a/b.csv\ny\n$ echo one two\none …\n$ seq 4\n1\n…\n4\n```\n"
+        "```python\nprint(1 + 1)\n```\n```text\n3\n```\n"
+        "```python\nraise ValueError\n```\n"
+    )
+    complaints = pages.run(page, tmp_path)
+    assert [c.splitlines()[0] for c in complaints] == [
+        "cat a/b.csv",
+        "print(1 + 1)",
+        "raise ValueError",
+    ]
+
+
+def test_every_block_of_a_page_has_a_language_that_the_tests_know() -> None:
+    for page in [pages.ROOT / "README.md", *PAGES]:
+        fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        languages = {fence.split(" ")[0] for fence in fences[::2]}
+        assert languages <= {"console", "python", "text", "toml", "csv", "sh"}, page.name
+
+
+def test_every_command_shows_its_help_in_the_docs() -> None:
+    shown = (DOCS / "commands.md").read_text(encoding="utf-8")
+    listed = pages.shell("eree --help", DOCS)
+    names = re.findall(r"^  (\w+)  ", listed.split("Commands:")[1].split("\n\n")[0], re.MULTILINE)
+    assert len(names) >= 5
+    for name in names:
+        assert f"$ eree {name} --help\n" in shown
+
+
+# ----------------------------------------------------------------------------------- the site
+
+one_build = pytest.mark.xdist_group("site")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it, strictly."""
+    made = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(made)],
+        cwd=pages.ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def test_make_docs_builds_strictly() -> None:
+    recipe = subprocess.run(
+        ["make", "--dry-run", "--always-make", "docs"],
+        cwd=pages.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "mkdocs --quiet build --strict" in recipe.stdout
+
+
+@one_build
+def test_the_site_can_be_searched_in_the_words_of_the_domain(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    text = " ".join(entry["text"] for entry in index["docs"])
+    for word in ("establishment", "employer", "disclosure avoidance", "contingency table"):
+        assert word in text
+
+
+@one_build
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    reference = (site / "reference.html").read_text(encoding="utf-8")
+    for name in eree.__all__:
+        assert f'id="eree.{name}"' in reference, name
+
+
+@one_build
+def test_mathematics_is_mathml_without_a_script(site: Path) -> None:
+    page = (site / "tabulation.html").read_text(encoding="utf-8")
+    assert page.count("<math ") > 10
+    assert "arithmatex" not in page
+    assert not re.search(r"mathjax|katex", page, re.IGNORECASE)
+
+
+class Loaded(HTMLParser):
+    """Collects the addresses that a browser fetches by itself when it opens a page."""
+
+    FETCHED: ClassVar = {
+        "script": "src",
+        "img": "src",
+        "iframe": "src",
+        "source": "src",
+        "video": "src",
+        "audio": "src",
+        "embed": "src",
+        "object": "data",
+        "link": "href",
+        "form": "action",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if address := given.get(self.FETCHED.get(tag, "")):
+            self.addresses.append(address)
+        self.addresses += re.findall(r"url\(['\"]?([^'\")]+)", given.get("style") or "")
+
+
+def outside(addresses: list[str]) -> list[str]:
+    """Those addresses that lead to another host."""
+    return [a for a in addresses if re.match(r"(?:[a-z]+:)?//", a) and not a.startswith("file:")]
+
+
+@one_build
+def test_the_site_loads_nothing_from_outside(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        parser = Loaded()
+        parser.feed(text)
+        assert parser.addresses
+        assert outside(parser.addresses) == [], page.name
+        # The theme's script knows hosts for diagrams and for a repository's stars; no page asks.
+        assert 'class="mermaid"' not in text
+        assert 'data-md-component="source"' not in text
+    for style in site.rglob("*.css"):
+        text = style.read_text(encoding="utf-8")
+        imported = re.findall(r"@import\s+(?:url\()?['\"]?([^'\");]+)", text)
+        fetched = re.findall(r"url\(\s*['\"]?((?!data:)[^'\")]+)", text)
+        assert outside(imported + fetched) == [], style.name
+
+
+def test_a_page_that_loads_from_outside_is_caught() -> None:
+    parser = Loaded()
+    parser.feed(
+        '<script src="https://cdn.example/x.js"></script><link href="//fonts.example/y.css">'
+        '<img src="images/z.png"><a href="https://example.org">a plain link</a>'
+    )
+    assert outside(parser.addresses) == ["https://cdn.example/x.js", "//fonts.example/y.css"]

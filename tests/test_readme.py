@@ -1,0 +1,70 @@
+"""Every statement of the README is run, or compared with the thing it speaks of."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pages
+
+README = (pages.ROOT / "README.md").read_text(encoding="utf-8")
+PICTURE = pages.ROOT / "docs" / "images" / "exposure.png"
+
+
+def pixels(picture: Path) -> tuple[int, int]:
+    """Width and height of a PNG file."""
+    head = picture.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:24])
+    return width, height
+
+
+def test_what_the_readme_shows_is_what_comes_out(tmp_path: Path) -> None:
+    complaints = pages.run(README, tmp_path)
+    assert not complaints, "\n\n".join(complaints)
+
+
+def test_the_two_commands_exist_and_say_what_they_do() -> None:
+    commands = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
+    assert commands == ["demo", "test"]
+    for target, runs in (("demo", "eree demo --out build/demo"), ("test", "pytest")):
+        recipe = subprocess.run(
+            ["make", "--dry-run", target],
+            cwd=pages.ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert runs in recipe.stdout
+
+
+def test_the_picture_is_the_one_that_the_demo_draws(tmp_path: Path) -> None:
+    assert f"({PICTURE.relative_to(pages.ROOT)})" in README
+    assert PICTURE.stat().st_size < 200_000
+    assert "exposure.png" in pages.shell("eree demo --out demo --jobs 20000", tmp_path)
+    assert pixels(tmp_path / "demo" / "exposure.png") == pixels(PICTURE)
+
+
+def test_every_link_leads_to_a_file_of_the_project() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (pages.ROOT / target).is_file(), target
+
+
+def test_the_table_of_dependencies_is_that_of_the_package() -> None:
+    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    table = README.split("## What it depends on")[1].split("##")[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]
+    named = {re.sub(r" \(.*", "", name) for row in rows for name in row.split(", ")}
+    assert named == {*project["dependencies"], *project["optional-dependencies"]["spark"]}
+    assert project["license"] in README
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    texts = [pages.ROOT / "README.md", pages.ROOT / "CHANGELOG.md", *pages.ROOT.glob("docs/*.md")]
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"https?://(?!host)", text), path.name
+        assert not re.search(r"(?<![\w.~])/(?:work|home|root|tmp|Users)/", text), path.name
