@@ -24,7 +24,8 @@ def ours(folder: Path, by: list[str], memory_limit: str | None = None) -> Callab
     tables = pickle.loads((folder / ".bench-tables.pickle").read_bytes())
     if memory_limit:
         tables = replace(tables, memory_limit=memory_limit)
-    return lambda: len(eree.tabulate(tables, by))
+    tabulate = eree.tabulate  # imported before the clock starts
+    return lambda: len(tabulate(tables, by))
 
 
 def ours_within(limit: str) -> Callable[[Path, list[str]], Callable[[], int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import warnings
@@ -55,7 +56,7 @@ class _SpillFolder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=SPILL_PREFIX))
         self._remover = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _; exec rm -rf -- "$0"', str(self.path)],
+            ["/bin/sh", "-c", 'read -r _; test ! -e "$0" || exec rm -rf -- "$0"', str(self.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -64,6 +65,7 @@ class _SpillFolder:
 
     def remove(self) -> None:
         """Remove the folder now."""
+        shutil.rmtree(self.path, ignore_errors=True)
         if self._remover.stdin is not None:
             self._remover.stdin.close()
         self._remover.wait()

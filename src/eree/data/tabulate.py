@@ -49,7 +49,7 @@ def stream(
     tabulation = Tabulation(tables.schema, tables.sources, marginal)
     schema = cell_schema(tables.schema, marginal)
     with closing(tables.open(engine)) as opened:
-        for table in ("workplace", "worker", "job"):
+        for table in tabulation.reads:
             opened.load(f"{table}_file", tables.sources[table])
         for name, values in tabulation.side_tables().items():
             opened.load(name, values)
@@ -116,5 +116,5 @@ def _settled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         column = batch.column(field.name)
         if pa.types.is_decimal(field.type):  # the engine counts thousandths of a job
             column = pc.multiply(column.cast(pa.decimal128(19, 0)), pa.scalar(Decimal("0.001")))
-        columns.append(column.cast(field.type))
+        columns.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -48,6 +48,11 @@ class Tabulation:
         """Whether a worker attribute is involved."""
         return self.marginal.touches_workers(self.schema)
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that the text reads."""
+        return ("workplace", "worker", "job") if self.touched else ("workplace", "job")
+
     def _by(self, owner: Owner) -> list[Attribute]:
         attributes = (self.schema.attributes[name] for name in self.marginal.by)
         return [a for a in attributes if a.owner == owner]
