@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
+    from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
+    from eree.policy.guarantee import Guarantee
+    from eree.policy.neighbours import EDGE, NODE, Strong, Weak
     from eree.policy.schema import Attribute, Schema
     from eree.workload import DropFrom, Marginal, ScaleTo
 
@@ -25,24 +28,34 @@ _HOMES = {
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
+    "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
+    "eree.policy.guarantee": ("Guarantee",),
+    "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
 }
 
 __all__ = [
+    "EDGE",
+    "NODE",
     "Attribute",
     "Cells",
+    "Coins",
     "DropFrom",
     "EngineFailure",
     "Fault",
     "Faulty",
+    "Guarantee",
     "Marginal",
     "Refusal",
     "ScaleTo",
     "Schema",
+    "SeededCoins",
+    "Strong",
     "Tables",
     "Unreadable",
+    "Weak",
     "check",
     "load",
     "new_file",

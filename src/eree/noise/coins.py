@@ -1,0 +1,78 @@
+"""The door to secret chance: a stream of random words that nobody can predict or repeat.
+
+The stream is AES-256 in counter mode under a key from the operating system.  It is never written,
+shown, copied or carried over a fork: a repeated word of noise would undo the protection of both
+counts that it hides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import NoReturn
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+
+#: Zero bytes that are encrypted at once; the stream is what comes out.
+_CHUNK = bytes(1 << 20)
+
+
+class Coins:
+    """Secret coins.  Each object has a key of its own."""
+
+    #: Whether a release drawn with these coins counts as private.
+    secret = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._renew()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words of 64 independent fair bits."""
+        if count < 0:
+            raise Refusal("the number of words must not be negative")
+        with self._lock:
+            if os.getpid() != self._process:  # a fork must not repeat its parent's words
+                self._renew()
+            wanted = 8 * count
+            pieces = [self._stream.update(_CHUNK) for _ in range(wanted // len(_CHUNK))]
+            pieces.append(self._stream.update(_CHUNK[: wanted % len(_CHUNK)]))
+        return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64, copy=False)
+
+    def _renew(self) -> None:
+        self._process = os.getpid()
+        self._stream = _keystream(os.urandom(32))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise Refusal("coins cannot be copied or stored: the copy would repeat the same words")
+
+
+class SeededCoins(Coins):
+    """Coins that repeat for a seed: for tests and studies of made-up data, never for a release."""
+
+    secret = False
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise Refusal("the seed must be a whole number, 0 or more")
+        self._seed = seed
+        super().__init__()
+
+    def _renew(self) -> None:
+        self._process = os.getpid()
+        name = f"eree test coins {self._seed}"
+        self._stream = _keystream(hashlib.sha256(name.encode()).digest())
+
+
+def _keystream(key: bytes) -> CipherContext:
+    return Cipher(AES256(key), CTR(bytes(16))).encryptor()

@@ -1,0 +1,147 @@
+"""A guarantee, and what it means for an attacker in plain words.
+
+(epsilon, delta) over a neighbour relation: for every pair of neighbours D, D' and every set O of
+outputs, P[M(D) in O] <= e^epsilon P[M(D') in O] + delta.  Over k steps the factor becomes
+e^(k epsilon) and the addend delta (e^(k epsilon) - 1) / (e^epsilon - 1).  With delta = 0, e^(k
+epsilon) bounds how much what is published can change anyone's odds between two databases k steps
+apart, whatever else is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, expm1, inf, log10, nextafter
+
+from eree.errors import Refusal
+from eree.policy.neighbours import (
+    Edge,
+    Exact,
+    Neighbours,
+    Node,
+    Strong,
+    Weak,
+    exact,
+    implies,
+    steps_between,
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What an attacker can learn about one thing.
+
+    `odds` bounds the factor by which a release can change the attacker's odds between the two
+    possibilities; `failure` is added to the probability of any event (0 where delta is 0).  Both
+    are rounded up.
+    """
+
+    topic: str
+    steps: int
+    odds: float
+    failure: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a release promises: a relation of neighbours, an epsilon and a delta, all exact."""
+
+    neighbours: Neighbours
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __init__(self, neighbours: Neighbours, epsilon: Exact, delta: Exact = 0) -> None:
+        if not isinstance(neighbours, (Strong, Weak, Edge, Node)):
+            raise Refusal("neighbours must be Strong(alpha), Weak(alpha, types), EDGE or NODE")
+        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "epsilon", exact(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact(delta, "delta"))
+        if self.epsilon < 0:
+            raise Refusal("epsilon must not be negative")
+        if not 0 <= self.delta < 1:
+            raise Refusal("delta must be at least 0 and below 1")
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """The guarantee of two releases from the same data: prices add up."""
+        if self.neighbours != other.neighbours:
+            raise Refusal("prices under different neighbours cannot be added; bring them to one")
+        return Guarantee(
+            self.neighbours, self.epsilon + other.epsilon, min(self.delta + other.delta, _MOST)
+        )
+
+    def under(self, neighbours: Neighbours) -> Guarantee:
+        """The same promise read under another relation, where this one implies it."""
+        if not implies(self.neighbours, neighbours):
+            raise Refusal(
+                f"a guarantee under {self.neighbours.name} neighbours promises nothing under"
+                f" {neighbours.name} ones of this kind; pay for it under those"
+            )
+        return Guarantee(neighbours, self.epsilon, self.delta)
+
+    def odds(self, steps: int) -> float:
+        """The factor on an attacker's odds over some steps, rounded up."""
+        power = float(steps * self.epsilon)
+        return nextafter(exp(power) * (1 + 2**-50), inf) if power < 700 else inf
+
+    def failure(self, steps: int) -> float:
+        """The addend over some steps, rounded up: at most 1."""
+        if not self.delta or not steps:
+            return 0.0
+        one, many = float(self.epsilon), float(steps * self.epsilon)
+        if many > 700:
+            return 1.0
+        growth = expm1(many) / expm1(one) if one else float(steps)
+        return min(nextafter(float(self.delta) * growth * (1 + 2**-48), inf), 1.0)
+
+    def statement(self, topic: str, steps: int, what: str) -> Statement:
+        """A statement about two possibilities some steps apart."""
+        odds, failure = self.odds(steps), self.failure(steps)
+        besides = f", but for a chance of {_up(failure)}" if failure else ""
+        words = f"{what}: a release changes the odds by at most a factor of {_up(odds)}{besides}."
+        return Statement(topic, steps, odds, failure, words)
+
+    def statements(self, sizes: tuple[int, ...] = (10, 100, 1_000)) -> tuple[Statement, ...]:
+        """What an attacker who knows all other data can learn, about workers and workplaces."""
+        found = [
+            self.statement("presence", 1, "Whether a worker is in the data"),
+            self.statement("attribute", 2, "What a worker is like, or where she works"),
+        ]
+        relation = self.neighbours
+        for size in sizes:
+            grown = relation.growth(size)
+            whose = f"Whether a workplace has {size:,} workers"
+            if isinstance(relation, Weak):
+                whose = f"Whether a workplace has {size:,} workers of one type"
+            other = "any larger number of them" if grown is None else f"{size + (grown or 0):,}"
+            found.append(self.statement("size", 1, f"{whose} or {other}"))
+        if isinstance(relation, (Strong, Node)):
+            share = "any other share"
+            if isinstance(relation, Strong):
+                share = f"{float(1 + relation.alpha):g} times that share"
+            what = (
+                f"Whether a workplace of known size has some share of a kind of workers or {share}"
+            )
+            found.append(self.statement("shape", 2, what))
+        return tuple(found)
+
+    def size_statement(self, smaller: int, larger: int) -> Statement:
+        """What an attacker can learn about two sizes of a workplace (of one type, if weak)."""
+        steps = steps_between(self.neighbours, smaller, larger)
+        return self.statement(
+            "size", steps, f"Whether a workplace has {smaller:,} or {larger:,} workers"
+        )
+
+
+_MOST = Fraction(1) - Fraction(1, 2**64)  # a delta that promises nothing any more
+
+
+def _up(number: float) -> str:
+    """Three significant digits, rounded up."""
+    if number in (0.0, inf):
+        return "infinity" if number else "0"
+    digits = 2 - int(log10(number) // 1)
+    scaled = Fraction(number) * Fraction(10) ** digits
+    whole = -int(-scaled // 1) if scaled.denominator > 1 else int(scaled)
+    shown = Fraction(whole) / Fraction(10) ** digits
+    return f"{float(shown):.3g}" if number < 1_000 else f"{float(shown):,.0f}"

@@ -1,0 +1,208 @@
+"""Which databases a release must not tell apart: the neighbour relations.
+
+Two databases are neighbours when one workplace's workforce E grows to E' (E is part of E', and
+everything else stays), and the relation allows that growth in one step.  A guarantee holds in both
+directions.  A workforce is seen as a histogram over worker types, so that a relation can speak of
+its make-up; where only the size matters the histogram has one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from eree.errors import Refusal
+
+Exact = Fraction | int | str
+
+
+def exact(value: Exact, name: str) -> Fraction:
+    """A parameter without rounding: a text such as "0.1" or "1/3", a whole number, a fraction.
+
+    A float is refused: 0.1 as a float is not one tenth, and a budget has no tolerance.
+    """
+    if isinstance(value, (Fraction, str)) or (
+        isinstance(value, int) and not isinstance(value, bool)
+    ):
+        try:
+            return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            raise Refusal(f"{name} must be a number, such as '0.1' or '1/3'") from None
+    raise Refusal(f"{name} must be exact: write it as a text, such as '0.1', or as a fraction")
+
+
+def _check_alpha(alpha: Fraction) -> None:
+    if alpha <= 0:
+        raise Refusal("alpha must be above 0; for alpha = 0 use edge neighbours")
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Strong neighbours: any workers may join, at most max(alpha |E|, 1) of them."""
+
+    alpha: Fraction
+    name: Literal["strong"] = "strong"
+
+    def __init__(self, alpha: Exact) -> None:
+        object.__setattr__(self, "alpha", exact(alpha, "alpha"))
+        _check_alpha(self.alpha)
+
+    def growth(self, size: int) -> int:
+        """The most workers that can join a workplace of `size` workers in one step."""
+        return max(int(self.alpha * size), 1)
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether the growth from one histogram to another is one step."""
+        joined = _joined(before, after)
+        return joined is not None and 0 < sum(joined) <= self.growth(sum(before))
+
+
+@dataclass(frozen=True)
+class Weak:
+    """Weak neighbours over named worker types: every set of types grows by alpha or by one.
+
+    For every set C of types, the workers who join in C are at most max(alpha * (workers of C), 1).
+    The types are the combinations of values of the named attributes, fixed for a data set.
+    """
+
+    alpha: Fraction
+    types: tuple[str, ...]
+    name: Literal["weak"] = "weak"
+
+    def __init__(self, alpha: Exact, types: Sequence[str]) -> None:
+        if isinstance(types, str) or not types or len(set(types)) < len(tuple(types)):
+            raise Refusal("weak neighbours need worker attributes as types, such as ['sex', 'age']")
+        object.__setattr__(self, "alpha", exact(alpha, "alpha"))
+        object.__setattr__(self, "types", tuple(sorted(types)))
+        _check_alpha(self.alpha)
+
+    def growth(self, size: int) -> int:
+        """The most workers of one type that can join `size` workers of that type in one step."""
+        return max(int(self.alpha * size), 1)
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether the growth from one histogram over types to another is one step.
+
+        A set of types that grows by more than one and by more than alpha forbids it.  The worst
+        set takes every type that grows by more than alpha; if at most one worker joined there, it
+        takes besides the growing type with the most to spare.
+        """
+        joined = _joined(before, after)
+        if joined is None or not any(joined):
+            return False
+        excess = [d - self.alpha * h for h, d in zip(before, joined, strict=True)]
+        over = [i for i, e in enumerate(excess) if e > 0]
+        if sum(joined[i] for i in over) > 1:
+            return False
+        rest = [i for i, d in enumerate(joined) if d and i not in over]
+        surplus = sum(excess[i] for i in over)
+        return not over or not rest or surplus + max(excess[i] for i in rest) <= 0
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Edge neighbours: one worker joins.  Protects workers; says nothing of workplaces."""
+
+    name: Literal["edge"] = "edge"
+
+    def growth(self, _size: int) -> int:
+        """One worker, whatever the size."""
+        return 1
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether one worker joined."""
+        joined = _joined(before, after)
+        return joined is not None and sum(joined) == 1
+
+
+@dataclass(frozen=True)
+class Node:
+    """Node neighbours: any number of workers join one workplace."""
+
+    name: Literal["node"] = "node"
+
+    def growth(self, _size: int) -> None:
+        """There is no limit."""
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether any worker joined."""
+        joined = _joined(before, after)
+        return joined is not None and any(joined)
+
+
+EDGE = Edge()
+"""The relation of edge neighbours: one worker joins one workplace."""
+
+NODE = Node()
+"""The relation of node neighbours: any number of workers join one workplace."""
+
+Neighbours = Strong | Weak | Edge | Node
+
+
+def implies(paid: Neighbours, wanted: Neighbours) -> bool:
+    """Whether a guarantee under `paid` is one, at the same price, under `wanted`.
+
+    It is where every pair of neighbours under `wanted` is one under `paid`:
+
+    - node neighbours include all others, and every relation includes the edge neighbours;
+    - strong neighbours include those of a smaller alpha, strong or weak: the set of all types
+      already bounds the size;
+    - weak neighbours include those of a smaller alpha over types at least as fine, because finer
+      types have more sets that must not grow too much.
+    """
+    match paid, wanted:
+        case (Node(), _) | (_, Edge()):
+            return True
+        case Strong(), Strong() | Weak():
+            return paid.alpha >= wanted.alpha
+        case Weak(), Weak():
+            return paid.alpha >= wanted.alpha and set(paid.types) <= set(wanted.types)
+    return False
+
+
+def steps_between(relation: Neighbours, smaller: int, larger: int) -> int:
+    """How many growth steps lead from `smaller` to `larger` workers (of one type, if weak).
+
+    Each step goes as far as it may: growth never shrinks with size, so that is the shortest way.
+    """
+    if not 0 <= smaller <= larger:
+        raise Refusal("sizes must be whole numbers of workers, the smaller one first")
+    if isinstance(relation, Edge):
+        return larger - smaller
+    steps = 0
+    while smaller < larger:
+        grown = relation.growth(smaller)
+        smaller = larger if grown is None else smaller + grown
+        steps += 1
+    return steps
+
+
+def distance(
+    relation: Strong | Edge | Node,
+    first: Mapping[str, frozenset[str]],
+    second: Mapping[str, frozenset[str]],
+) -> int | None:
+    """The policy distance of two databases: steps from one to the other, or None for never.
+
+    A database is the set of workers of each workplace.  Which workplaces exist is public, so
+    databases with other workplaces are infinitely far apart.  One step changes one workplace, so
+    distances add up; within a workplace the shortest way lets all who join come before anyone
+    leaves, because larger workforces may change by more.
+    """
+    if set(first) != set(second):
+        return None
+    total = 0
+    for workplace, before in first.items():
+        after = second[workplace]
+        most = len(before | after)
+        total += steps_between(relation, len(before), most)
+        total += steps_between(relation, len(after), most)
+    return total
+
+
+def _joined(before: Sequence[int], after: Sequence[int]) -> list[int] | None:
+    """Who joined, by type; None if anyone left."""
+    joined = [b - a for a, b in zip(before, after, strict=True)]
+    return None if any(d < 0 for d in joined) else joined

@@ -1,0 +1,103 @@
+"""What a guarantee promises, adds up to and means."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eree.errors import Refusal
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+
+STRONG = Strong("0.1")
+epsilons = st.fractions(Fraction(1, 1000), 8, max_denominator=1000)
+deltas = st.fractions(0, Fraction(1, 1000), max_denominator=10**9)
+
+
+def test_prices_add_up_without_rounding() -> None:
+    tenth, fifth = Guarantee(STRONG, "0.1"), Guarantee(STRONG, "0.2", "1e-9")
+    assert tenth + fifth == Guarantee(STRONG, "3/10", Fraction(1, 10**9))
+    with pytest.raises(Refusal, match="different neighbours"):
+        tenth + Guarantee(EDGE, "0.1")
+
+
+def test_a_guarantee_counts_under_another_relation_only_if_implied() -> None:
+    weak = Weak("0.1", ["sex"])
+    assert Guarantee(STRONG, 2).under(weak) == Guarantee(weak, 2)
+    with pytest.raises(Refusal, match="promises nothing under strong"):
+        Guarantee(weak, 2).under(STRONG)
+
+
+@given(epsilons, deltas, st.integers(0, 40))
+def test_k_steps_are_k_applications_of_one(epsilon: Fraction, delta: Fraction, steps: int) -> None:
+    """Chaining P <= e^eps Q + delta k times gives the stated factor and addend."""
+    guarantee = Guarantee(STRONG, epsilon, delta)
+    factor, addend = 1.0, 0.0
+    for _ in range(steps):
+        factor, addend = factor * math.exp(epsilon), addend * math.exp(epsilon) + float(delta)
+    assert guarantee.odds(steps) == pytest.approx(factor, rel=1e-12)
+    assert guarantee.failure(steps) == pytest.approx(min(addend, 1.0), rel=1e-9, abs=1e-300)
+
+
+@given(epsilons, st.integers(1, 20))
+def test_odds_are_rounded_up(epsilon: Fraction, steps: int) -> None:
+    odds = Guarantee(STRONG, epsilon).odds(steps)
+    power = steps * epsilon
+    partial = sum((power**i / math.factorial(i) for i in range(400)), Fraction(0))
+    assert odds > partial  # the series of e^x from below, to far beyond the digits of a float
+
+
+def test_what_an_attacker_learns_in_plain_words() -> None:
+    found = {s.topic: s for s in Guarantee(STRONG, 2).statements(sizes=(100,))}
+    assert found["presence"].words == (
+        "Whether a worker is in the data: a release changes the odds by at most a factor of 7.39."
+    )
+    assert [s.steps for s in found.values()] == [1, 2, 1, 2]
+    assert found["size"].words.startswith("Whether a workplace has 100 workers or 110: ")
+    assert "1.1 times that share" in found["shape"].words
+    assert found["shape"].odds == pytest.approx(math.exp(4))
+
+
+def test_weak_and_edge_guarantees_claim_no_more_than_they_have() -> None:
+    weak = Guarantee(Weak("0.1", ["sex"]), 1).statements()
+    edge = Guarantee(EDGE, 1).statements(sizes=(100,))
+    assert "shape" not in {s.topic for s in (*weak, *edge)}
+    assert all("of one type" in s.words for s in weak if s.topic == "size")
+    assert any("100 workers or 101" in s.words for s in edge)
+
+
+def test_a_node_guarantee_hides_any_size_and_shape() -> None:
+    found = {s.topic: s for s in Guarantee(NODE, "0.5").statements(sizes=(10,))}
+    assert "or any larger number" in found["size"].words
+    assert "any other share" in found["shape"].words
+
+
+def test_delta_shows_in_the_words() -> None:
+    [presence, *_] = Guarantee(STRONG, 2, "1e-6").statements()
+    assert "but for a chance of 1.01e-06" in presence.words  # rounded up, so never below
+
+
+def test_a_larger_workplace_is_more_steps_away() -> None:
+    statement = Guarantee(STRONG, 2).size_statement(15, 18)
+    assert (statement.steps, statement.odds) == (3, pytest.approx(math.exp(6)))
+    assert Guarantee(STRONG, 2).size_statement(1, 10**7).odds > 1e100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((STRONG, "-1"), "epsilon must not be negative"),
+        ((STRONG, 1, 1), "delta must be at least 0 and below 1"),
+        ((STRONG, 0.5), "epsilon must be exact"),
+        (("strong", 1), "neighbours must be Strong"),
+    ],
+)
+def test_a_guarantee_that_makes_no_sense_is_refused(
+    arguments: tuple[object, ...], words: str
+) -> None:
+    with pytest.raises(Refusal, match=words):
+        Guarantee(*arguments)  # type: ignore[arg-type]
