@@ -31,9 +31,9 @@ docs: .venv/.developer
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# Spark needs Java 17; Debian's is installed where there is none.
+# Spark needs Java 17 or later; Debian's is installed where there is none.
 java:
-	@command -v java >/dev/null || \
+	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
 	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless)
 
 .venv/.user: pyproject.toml constraints.txt

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -50,20 +51,17 @@ def population(folder: Path, jobs: int) -> list[Result]:
     """Make and check a population with the commands of a user."""
     name = f"{jobs / 1e6:.1f} million jobs: commands"
     eree_command = str(Path(sys.executable).with_name("eree"))
-    results = []
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        tell(f"eree synth --jobs {jobs}")
-        seconds, peak = timed([eree_command, "synth", str(folder), "--jobs", str(jobs)])
-        results.append(Result(name, f"eree synth --jobs {jobs}", seconds, 1.0, peak, jobs))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    tell(f"eree synth --jobs {jobs}")
+    made, peak = timed([eree_command, "synth", str(folder), "--jobs", str(jobs)])
+    results = [Result(name, f"eree synth --jobs {jobs}", made, 1.0, peak, jobs)]
     tell(f"eree check, {jobs} jobs")
     limit = ["--memory-limit", "3GB"] if jobs > PAPERS_JOBS else []
     seconds, peak = timed([eree_command, "check", str(folder), *limit])
-    ratio = seconds / results[0].seconds if results else 1.0
-    results.append(Result(name, " ".join(["eree check", *limit]), seconds, ratio, peak, jobs))
-    pickled = folder / ".bench-tables.pickle"
-    if not pickled.exists():
-        pickled.write_bytes(pickle.dumps(eree.load(folder, memory_limit="3GB")))
+    words = " ".join(["eree check", *limit])
+    results.append(Result(name, words, seconds, seconds / made, peak, jobs))
+    (folder / ".bench-tables.pickle").write_bytes(pickle.dumps(eree.load(folder)))
     return results
 
 

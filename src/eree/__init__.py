@@ -4,8 +4,7 @@ What stands here is the library's whole public face.  Each name is imported when
 so that `import eree` and the command line start at once.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # typing's own costs an import, and Ctrl-C is not heard before it
 
 if TYPE_CHECKING:
     from eree.cells import Cells
@@ -67,7 +66,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     for home, names in _HOMES.items():
         if name in names:
             value = globals()[name] = getattr(import_module(home), name)

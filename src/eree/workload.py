@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Schema, Value
@@ -64,8 +66,8 @@ class Marginal:
         bound: Bound | None = None,
     ) -> Marginal:
         """Check a request against the schema."""
-        if isinstance(by, str):
-            raise Refusal(f"by must be a list of attributes, such as [{by!r}]")
+        if isinstance(by, str) or not isinstance(by, Iterable):
+            raise Refusal("by must be a list of attributes, such as ['place', 'sector']")
         names = tuple(by)
         for name in names:
             _attribute(schema, name, "by")
@@ -91,8 +93,9 @@ class Marginal:
                 raise Refusal(f"{text!r} is not a filter; write it as attribute=value,value")
             attribute = _attribute(schema, name.strip(), "where")
             for value in listed.split(","):
-                whole = attribute.kind == "integer" and value.strip().lstrip("-").isdecimal()
-                kept.setdefault(attribute.name, []).append(int(value) if whole else value.strip())
+                text = value.strip()
+                whole = attribute.kind == "integer" and re.fullmatch("-?[0-9]{1,19}", text)
+                kept.setdefault(attribute.name, []).append(int(text) if whole else text)
         return kept
 
     def touches_workers(self, schema: Schema) -> bool:
@@ -120,17 +123,15 @@ def _attribute(schema: Schema, name: object, place: str) -> Attribute:
     return attribute
 
 
-def _values(attribute: Attribute, given: Value | Iterable[Value]) -> tuple[Value, ...]:
-    values = (given,) if isinstance(given, (str, int)) else tuple(given)
+def _values(attribute: Attribute, given: object) -> tuple[Value, ...]:
     name = attribute.name
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        given = (given,)
+    values = tuple(_value(attribute, value) for value in given)
     if not values:
         raise Refusal(f"where keeps no value of {name}; list at least one")
     if len(set(values)) < len(values):
         raise Refusal(f"where lists a value of {name} twice; list each once")
-    wanted: type = int if attribute.kind == "integer" else str
-    if any(isinstance(v, bool) or not isinstance(v, wanted) for v in values):
-        words = "whole numbers" if wanted is int else "texts"
-        raise Refusal(f"where gives {name} values of another type; its values are {words}")
     if attribute.values is not None:
         for value in values:
             if value not in attribute.values:
@@ -138,3 +139,17 @@ def _values(attribute: Attribute, given: Value | Iterable[Value]) -> tuple[Value
                 more = ", …" if len(attribute.values) > 12 else ""
                 raise Refusal(f"{value!r} is not a declared value of {name}; it has {known}{more}")
     return values
+
+
+def _value(attribute: Attribute, value: object) -> Value:
+    """One value of a filter, in the type of its attribute."""
+    words = "texts"
+    if attribute.kind == "integer":
+        words = "whole numbers of 64 bits"
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            whole = value.__index__()  # numpy's whole numbers are welcome too
+            if -(2**63) <= whole < 2**63:
+                return whole
+    elif isinstance(value, str) and value.encode("utf-8", "replace").decode() == value:
+        return value
+    raise Refusal(f"where gives {attribute.name} values of another type; its values are {words}")

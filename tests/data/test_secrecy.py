@@ -123,9 +123,22 @@ def secret_bytes(path: Path) -> None:
     parquet.write_table(table.set_column(1, "sex", broken), path)
 
 
+def exchanged(path: Path) -> None:
+    rows = [line.split(",") for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(",".join(row) + "\n" for row in zip(*rows, strict=True)), "utf-8")
+
+
+def lost_line_break(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"\n", b"", 1))
+
+
+def comma_for_line_break(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"\n", b",", 1))
+
+
 SPOILT_CSV: list[Callable[[Path], None]] = [
     *(not_utf8, short_row, open_quote, after_quote, no_header, no_header_twice, mixed_ends),
-    *(quote_in_header, cut),
+    *(quote_in_header, cut, exchanged, lost_line_break, comma_for_line_break),
 ]
 SPOILT_PARQUET: list[Callable[[Path], None]] = [cut, scribbled, secret_bytes]
 

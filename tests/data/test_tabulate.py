@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
@@ -131,6 +133,14 @@ def test_printing_cells_or_tables_shows_their_shape_only(tables: eree.Tables) ->
     ("request_", "words"),
     [
         ({"by": "area"}, "by must be a list"),
+        ({"by": 5}, "by must be a list"),
+        ({"by": None}, "by must be a list"),
+        ({"by": [], "where": {"sex": None}}, "its values are texts"),
+        ({"by": [], "where": {"sex": [["F"]]}}, "its values are texts"),
+        ({"by": [], "where": {"area": "\udcff"}}, "its values are texts"),
+        ({"by": [], "where": {"grade": 1.0}}, "its values are whole numbers"),
+        ({"by": [], "where": {"band": 2**63}}, "its values are whole numbers of 64 bits"),
+        ({"by": [], "engine": "local[257]"}, "may use 1 to 256 threads"),
         ({"by": ["nothing"]}, "by names 'nothing', which the schema does not declare; it has area"),
         ({"by": ["area", "area"]}, "by names an attribute twice"),
         ({"by": [3]}, "by names 3"),
@@ -153,6 +163,30 @@ def test_what_the_schema_does_not_declare_is_refused(
 ) -> None:
     with pytest.raises(eree.Refusal, match=words.replace("(", r"\(")):
         eree.tabulate(tables, **request_)
+
+
+def test_numbers_of_numpy_are_numbers(tables: eree.Tables) -> None:
+    assert cells(tables, by=[], where={"grade": np.int64(3)}) == cells(
+        tables, by=[], where={"grade": [3]}
+    )
+
+
+def test_a_marginal_made_past_its_checks_is_refused(tmp_path: Path) -> None:
+    database = Database(
+        [{"id": i, "area": area, "sector": s, "band": 777} for i, area, s in WORKPLACES],
+        [{"person": p, "sex": x, "grade": g, "manner": "plain"} for p, x, g, _ in PEOPLE],
+        [(p, w) for p, _, _, w in PEOPLE],
+    )
+    folder = database.write(tmp_path / "data")
+    schema = folder / "schema.toml"
+    text = schema.read_text("utf-8").replace('type = "integer"', "confidential = true")
+    schema.write_text(text, encoding="utf-8")
+    tables = eree.load(folder)
+    for marginal in (eree.Marginal(("band",), {}), eree.Marginal((), {"band": (777,)})):
+        with pytest.raises(eree.Refusal, match="band is a confidential workplace attribute"):
+            list(eree.stream(tables, marginal))
+        with pytest.raises(eree.Refusal, match="confidential"):
+            eree.write_cells(tables, marginal, tmp_path / "cells.csv")
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**9 + 1, 2.5, True])
@@ -181,6 +215,8 @@ def test_cells_that_cannot_be_written_leave_nothing(tables: eree.Tables, tmp_pat
     marginal = eree.Marginal.over(tables.schema, ["area"])
     for out, words in (
         (tmp_path / "cells.xlsx", "must end in .parquet or .csv"),
+        (tmp_path / ".csv", "'.csv' is no name for cells"),
+        (tmp_path / "\udcff.csv", "not UTF-8"),
         (tmp_path / "no" / "cells.csv", "does not exist"),
     ):
         with pytest.raises(eree.Refusal, match=words):
@@ -197,3 +233,24 @@ def test_a_filter_can_be_written_as_text(tables: eree.Tables) -> None:
     for text, words in (("area", "is not a filter"), ("aera=a", "does not declare")):
         with pytest.raises(eree.Refusal, match=words):
             eree.Marginal.filter_from_text(tables.schema, [text])
+    for text in ("grade=--5", "grade=1e3", "band=99999999999999999999999"):
+        kept = eree.Marginal.filter_from_text(tables.schema, [text])
+        with pytest.raises(eree.Refusal, match="its values are whole numbers"):
+            eree.tabulate(tables, by=[], where=kept)
+
+
+def test_a_file_that_came_meanwhile_is_not_overwritten(
+    tables: eree.Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "cells.csv"
+    marginal = eree.Marginal.over(tables.schema, ["area"])
+
+    def meanwhile(*arguments: Any, **settings: Any) -> Iterator[pa.RecordBatch]:
+        out.write_text("precious", encoding="utf-8")
+        return iter(())
+
+    monkeypatch.setattr("eree.data.tabulate.stream", meanwhile)
+    with pytest.raises(eree.Refusal, match="exists already"):
+        eree.write_cells(tables, marginal, out)
+    assert out.read_text("utf-8") == "precious"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cells.csv", "data"]

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 import eree
 from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, open_engine
-from eree.data.sources import inspect_source
+from eree.data.sources import Source, inspect_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,8 +83,11 @@ def test_an_error_removes_the_spill_folder(population: Path, spills: Path) -> No
     for batch in eree.stream(tables, marginal):
         assert batch.num_rows
         break  # the reader loses interest
-    with pytest.raises(eree.Refusal, match="memory limit"):
-        eree.load(population, memory_limit="a lot")
+    for limit in ("a lot", "-1", "100%", "99999999999999TB"):
+        with pytest.raises(eree.Refusal, match="memory limit"):
+            eree.load(population, memory_limit=limit)
+    with pytest.raises(eree.Refusal, match="1 to 256 threads"):
+        eree.load(population, threads=100_000)
     with pytest.raises(eree.EngineFailure), closing(DuckEngine()) as engine:
         engine.query("select nonsense")
 
@@ -160,6 +164,22 @@ def test_a_damaged_file_is_named_without_quoting_it(tmp_path: Path, spills: Path
     assert "damaged" in str(caught.value)
 
 
+def test_a_full_disk_for_spilling_is_named_among_the_causes(
+    population: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = replace(eree.load(population), memory_limit="30MB", threads=1)
+    connect = duckdb.connect
+
+    def on_a_small_disk(*arguments: Any, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+        connection = connect(*arguments, config=config)
+        connection.execute("set max_temp_directory_size = '1MB'")
+        return connection
+
+    monkeypatch.setattr("duckdb.connect", on_a_small_disk)
+    with pytest.raises(eree.EngineFailure, match="disk"):
+        eree.tabulate(tables, ["place", "sector", "ownership", "sex", "education"])
+
+
 def test_a_closed_engine_says_so(spills: Path) -> None:
     engine = DuckEngine()
     engine.close()
@@ -177,6 +197,17 @@ def test_spark_is_found_by_name_by_master_and_as_a_session(spark: SparkSession) 
         open_engine("local[1]")
     with pytest.raises(eree.Refusal, match="settings of DuckDB"):
         open_engine(spark, memory_limit="1GB")
+
+
+def test_spark_refuses_a_file_that_it_would_pass_over(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads `_job.parquet` as an empty table; a count of zero must not come of that."""
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "_job.parquet")
+    source, faults = inspect_source(tmp_path, "job", "_job.parquet")
+    assert source is None
+    assert "starts with . or _" in faults[0].rule
+    hidden = Source("parquet", (tmp_path / "_job.parquet",), {"a": "integer"})
+    with closing(open_engine(spark)) as engine, pytest.raises(eree.EngineFailure):
+        engine.load("t", hidden)
 
 
 def test_spark_forgets_our_tables_and_keeps_its_own(spark: SparkSession) -> None:

@@ -4,14 +4,13 @@ Exit status: 0 done, 1 the checked thing is faulty, 2 refused, 130 interrupted.
 """
 
 import sys
-from typing import NoReturn
 
 from eree.cli.interrupts import Interrupts
 
 __all__ = ["main"]
 
 
-def main() -> NoReturn:
+def main() -> None:
     """The command `eree`.  Signals are heard before the first slow import."""
     with Interrupts() as interrupts:
         try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from types import FrameType
+
+TYPE_CHECKING = False  # nothing slow is imported before signals are heard
+if TYPE_CHECKING:
+    from types import FrameType
 
 TIDY_SECONDS = 3.0  # while it tidies up, a second Ctrl-C is not heard
 

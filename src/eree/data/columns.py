@@ -29,21 +29,11 @@ def files_of(schema: Schema) -> dict[str, str]:
     return {table: file for table, file in files.items() if file}
 
 
-def key_of(schema: Schema, owner: Owner) -> str:
-    """The column that names the rows of a table."""
-    return (schema.workplace if owner == "workplace" else schema.worker).key
-
-
-def link_of(schema: Schema, owner: Owner) -> str:
-    """The column of the job table that points to a workplace or a worker."""
-    return schema.job.workplace if owner == "workplace" else schema.job.worker
-
-
 def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
     """The columns that each table must have, and the kinds of values each may hold."""
     wanted: dict[str, dict[str, frozenset[ColumnKind]]] = {}
     for owner in OWNERS:
-        wanted[owner] = {key_of(schema, owner): EITHER} | {
+        wanted[owner] = {schema.key(owner): EITHER} | {
             a.name: EITHER if a.kind is None else frozenset((a.kind,))
             for a in schema.of_owner(owner, groups=False)
         }
@@ -70,7 +60,7 @@ def usable_columns(schema: Schema, sources: Mapping[str, Source]) -> set[tuple[s
         for column, kinds in wanted.items()
         if table in sources and _holds(sources[table], column, kinds)
     }
-    return usable - {("job", link_of(schema, owner)) for owner in _unlike_ids(schema, sources)}
+    return usable - {("job", schema.link(owner)) for owner in _unlike_ids(schema, sources)}
 
 
 def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fault]:
@@ -96,7 +86,7 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
             yield from _undeclared(schema, table, source, file)
     for owner in _unlike_ids(schema, sources):
         rule = f"the ids are of another type than the key of {owner}"
-        yield Fault("job", files["job"], link_of(schema, owner), rule)
+        yield Fault("job", files["job"], schema.link(owner), rule)
 
 
 def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
@@ -126,10 +116,13 @@ def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterat
             understood = bool(key)
         case JobTable(worker=worker, workplace=workplace):
             understood = bool(worker and workplace)
-    for name in source.columns if understood else ():
+    for number, name in enumerate(source.columns if understood else (), start=1):
         if name not in wanted and name not in ignored:
+            # A CSV file's first row may hold data, after a lost line break or with rows and columns
+            # exchanged: its columns go by number, and nothing is quoted.
+            shown = f"column {number}" if source.format == "csv" else name
             rule = f"the column is not declared; declare it or list it in {table}.ignore"
-            yield Fault(table, file, name, rule)
+            yield Fault(table, file, shown, rule)
     for name in ignored:
         if name not in source.columns:
             yield Fault(table, file, name, "the column to ignore is missing")
@@ -145,7 +138,7 @@ def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:
     """The tables whose key is of one type in their own file and of another in the jobs' file."""
     unlike: list[Owner] = []
     for owner in OWNERS:
-        sides = ((owner, key_of(schema, owner)), ("job", link_of(schema, owner)))
+        sides = ((owner, schema.key(owner)), ("job", schema.link(owner)))
         kinds = {
             sources[table].columns.get(column)
             for table, column in sides

@@ -95,8 +95,10 @@ class DuckEngine:
             settings["threads"] = threads
         try:
             self._connection = duckdb.connect(":memory:", config=settings)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, duckdb.Error):
+                raise Refusal(f"DuckDB cannot use a memory limit of {memory_limit}") from None
             raise
 
     def load(self, name: str, data: Source | pa.Table) -> None:
@@ -177,6 +179,8 @@ class SparkEngine:
                 )
                 columns = ", ".join(f"`{column}` string" for column in data.columns)
                 frame = _spark_call(reader.schema(columns).csv, paths)
+            if len(_spark_call(frame.inputFiles)) != len(paths):
+                raise EngineFailure("Spark does not see every file of the tables; check the names")
         else:
             with warnings.catch_warnings():
                 # PySpark leaves its own socket to the garbage collector here
@@ -213,6 +217,9 @@ def open_engine(
                 f"there is no engine named {engine!r}; use 'duckdb', 'spark', a Spark master URL"
                 " such as 'local[2]', or a running Spark session"
             )
+        cores = re.match(r"local\[([0-9]+)", engine)
+        if cores and int(cores[1]) > MOST_THREADS:
+            raise Refusal(f"a local Spark may use 1 to {MOST_THREADS} threads, not {cores[1]}")
         return SparkEngine(_spark_session(None if engine == "spark" else engine))
     if hasattr(engine, "newSession"):
         return SparkEngine(cast("SparkSession", engine))
@@ -277,7 +284,10 @@ def _duck_failure(error: BaseException) -> EngineFailure:
     """Our words for what stopped DuckDB; its own may quote a value."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in text:
-        words = "DuckDB needs more memory than it may use; raise the memory limit"
+        words = (
+            "DuckDB needs more memory than it may use, or more disk for its temporary files;"
+            " raise the memory limit, or point TMPDIR at a larger disk"
+        )
     elif "No space left" in text or "temp_directory" in text or "max_temp_directory" in text:
         words = "DuckDB ran out of disk space for its temporary files; free some, or set TMPDIR"
     elif isinstance(

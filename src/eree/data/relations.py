@@ -36,9 +36,7 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
 
     A CSV file has no types, so its ids follow the other file's: numbers only where those are.
     """
-    table = schema.workplace if owner == "workplace" else schema.worker
-    link = schema.job.workplace if owner == "workplace" else schema.job.worker
-    sides = ((sources.get(owner), table.key), (sources.get("job"), link))
+    sides = ((sources.get(owner), schema.key(owner)), (sources.get("job"), schema.link(owner)))
     kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format == "parquet"}
     return "integer" if kinds == {"integer"} else "string"
 
@@ -46,8 +44,9 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
 def keyed_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> str:
     """Workplaces or workers: `_workplace` or `_worker`, and their attributes."""
     source = sources[owner]
-    key = (schema.workplace if owner == "workplace" else schema.worker).key
-    columns = [f"{typed(source, key, key_kind(schema, sources, owner))} as _{owner}"] + [
+    columns = [
+        f"{typed(source, schema.key(owner), key_kind(schema, sources, owner))} as _{owner}"
+    ] + [
         f"{typed(source, a.name, a.kind)} as {quoted(a.name)}"
         for a in schema.of_owner(owner, groups=False)
     ]
@@ -71,12 +70,10 @@ def link_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner, p
     `part` is a condition on `_id`; it stands next to the files, so that only that part is read.
     """
     source, job, kind = sources["job"], schema.job, key_kind(schema, sources, owner)
-    key = (schema.workplace if owner == "workplace" else schema.worker).key
-    link = job.workplace if owner == "workplace" else job.worker
     by_worker = job.primary is not None and owner == "worker"
     main = f"case when {primary(source, job.primary or '')} then 1 end" if by_worker else "1"
-    keys = f"select {typed(sources[owner], key, kind)} as _id from {owner}_file"
-    jobs = f"select {typed(source, link, kind)} as _id, {main} as _main from job_file"
+    keys = f"select {typed(sources[owner], schema.key(owner), kind)} as _id from {owner}_file"
+    jobs = f"select {typed(source, schema.link(owner), kind)} as _id, {main} as _main from job_file"
     none = "cast(null as int)"
     return (
         "select _id, count(_row) as _rows, count(_job) as _jobs,"

@@ -12,8 +12,6 @@ import pyarrow as pa
 from eree.data.columns import (
     OWNERS,
     files_of,
-    key_of,
-    link_of,
     usable_columns,
     wanted_columns,
 )
@@ -30,8 +28,8 @@ SLICE = 1 << 21
 
 DAMAGED = {
     "parquet": "cannot be read to the end; the file is damaged",
-    "csv": "cannot be read to the end; lines may end in different ways, or text may follow"
-    " a closing quotation mark",
+    "csv": "cannot be read to the end; lines may end in different ways or be longer than 2 MB, or"
+    " text may follow a closing quotation mark",
 }
 
 
@@ -173,8 +171,8 @@ class RowChecks:
     def _kind(self, table: str, column: str) -> Kind | None:
         for owner in OWNERS:
             if (table, column) in (
-                (owner, key_of(self.schema, owner)),
-                ("job", link_of(self.schema, owner)),
+                (owner, self.schema.key(owner)),
+                ("job", self.schema.link(owner)),
             ):
                 return key_kind(self.schema, self.sources, owner)
         attributes = self.schema.attributes
@@ -212,7 +210,7 @@ class RowChecks:
     def _links(self, owner: Owner) -> list[Fault]:
         """Keys that repeat, jobs that point nowhere, workers without exactly one job."""
         schema, job = self.schema, self.schema.job
-        key, link = key_of(schema, owner), link_of(schema, owner)
+        key, link = schema.key(owner), schema.link(owner)
         if not self._has((owner, key)):
             return []
         repeats = "the key repeats that of an earlier row"
@@ -247,9 +245,9 @@ class RowChecks:
 
     def _slices(self, owner: Owner) -> list[str]:
         """Conditions on `_id` that part the ids, where they are dense whole numbers."""
-        least, most = self._ranges.get((owner, key_of(self.schema, owner)), (0, 0))
+        least, most = self._ranges.get((owner, self.schema.key(owner)), (0, 0))
         dense = most - least < 4 * self.rows[owner]
-        linked = ("job", link_of(self.schema, owner)) in self._ranges
+        linked = ("job", self.schema.link(owner)) in self._ranges
         if not (dense and linked and isinstance(self.engine, DuckEngine)):
             return ["_id is not null"]
         cuts = list(range(least + SLICE, most + 1, SLICE))

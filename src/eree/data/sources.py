@@ -107,13 +107,15 @@ def _parts(path: Path) -> tuple[list[Path], str]:
                 return [], "the folder holds another folder; put all parts side by side"
             if not parts:
                 return [], "the folder holds no files"
+        elif path.name.startswith((".", "_")):
+            return [], "the name starts with . or _, which Spark passes over; rename the file"
         elif path.exists():
             parts = [path]
         else:
             return [], "the file does not exist"
         if not all(part.is_file() for part in parts):
             return [], "must be a plain file, or a folder of plain files"
-    except OSError:
+    except (OSError, RuntimeError):  # a link to itself is a RuntimeError
         return [], "the file cannot be opened"
     if {p.suffix.lower() for p in parts} not in ({".parquet"}, {".csv"}):
         return [], "must be Parquet (.parquet) or CSV (.csv), one format for all parts"

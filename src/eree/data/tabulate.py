@@ -62,7 +62,11 @@ def new_file(out: str | os.PathLike[str]) -> Path:
     """The path of a file of cells that can be written; asked before the work starts."""
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
-        raise Refusal(f"{path.name} must end in .parquet or .csv")
+        raise Refusal(f"{path.name!r} is no name for cells: it must end in .parquet or .csv")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise Refusal("the file's name is not UTF-8; choose another name") from None
     if path.exists():
         raise Refusal(f"{path} exists already; choose another name or remove it")
     if not path.parent.is_dir():
@@ -91,7 +95,10 @@ def write_cells(
             for batch in stream(tables, marginal, engine=engine):
                 file.write_batch(batch)
                 rows += batch.num_rows
-        Path(name).replace(path)
+        try:
+            os.link(name, path)  # unlike a rename, never over a file that came meanwhile
+        except OSError:  # it came, or the disk knows no links
+            Path(name).replace(new_file(path))
     finally:
         Path(name).unlink(missing_ok=True)
     return rows

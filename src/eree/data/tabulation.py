@@ -36,6 +36,8 @@ class Tabulation:
     marginal: Marginal
 
     def __post_init__(self) -> None:
+        asked = self.marginal  # it may have been made for another schema, or past its checks
+        Marginal.over(self.schema, asked.by, asked.where, asked.bound)
         cells = prod(len(a.values or ()) for a in self._by("worker"))
         if max(cells, prod(len(c.values or ()) for c in self._worker_columns)) > MOST_WORKER_CELLS:
             raise Refusal(

@@ -91,6 +91,14 @@ class Schema:
             a for a in self.attributes.values() if a.owner == owner and (groups or a.of is None)
         )
 
+    def key(self, owner: Owner) -> str:
+        """The column that names the rows of a table."""
+        return (self.workplace if owner == "workplace" else self.worker).key
+
+    def link(self, owner: Owner) -> str:
+        """The column of the job table that points to a workplace or a worker."""
+        return self.job.workplace if owner == "workplace" else self.job.worker
+
     def column(self, name: str) -> Attribute:
         """The attribute that holds the column behind `name`: itself, or what it groups."""
         attribute = self.attributes[name]
