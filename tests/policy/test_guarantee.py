@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
@@ -43,12 +43,25 @@ def test_k_steps_are_k_applications_of_one(epsilon: Fraction, delta: Fraction, s
     assert guarantee.failure(steps) == pytest.approx(min(addend, 1.0), rel=1e-9, abs=1e-300)
 
 
-@given(epsilons, st.integers(1, 20))
-def test_odds_are_rounded_up(epsilon: Fraction, steps: int) -> None:
-    odds = Guarantee(STRONG, epsilon).odds(steps)
-    power = steps * epsilon
-    partial = sum((power**i / math.factorial(i) for i in range(400)), Fraction(0))
-    assert odds > partial  # the series of e^x from below, to far beyond the digits of a float
+def series(power: Fraction) -> Fraction:
+    """e^power from below, to far beyond the digits of a float."""
+    term = total = Fraction(1)
+    for i in range(1, 200):
+        term *= power / i
+        total += term
+    return total
+
+
+@given(st.fractions(Fraction(1, 1000), 4, max_denominator=1000), st.integers(1, 12), deltas)
+@example(Fraction(1090, 193), 4, Fraction(1, 3))
+def test_odds_and_failure_are_rounded_up_and_only_just(
+    epsilon: Fraction, steps: int, delta: Fraction
+) -> None:
+    guarantee = Guarantee(STRONG, epsilon, delta)
+    odds, one = series(steps * epsilon), series(epsilon)
+    assert odds < guarantee.odds(steps) < odds * (1 + Fraction(1, 10**12))
+    failure = min(delta * (odds - 1) / (one - 1), Fraction(1))
+    assert failure <= guarantee.failure(steps) <= failure * (1 + Fraction(1, 10**9))
 
 
 def test_what_an_attacker_learns_in_plain_words() -> None:

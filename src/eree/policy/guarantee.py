@@ -81,18 +81,20 @@ class Guarantee:
 
     def odds(self, steps: int) -> float:
         """The factor on an attacker's odds over some steps, rounded up."""
-        power = float(steps * self.epsilon)
-        return nextafter(exp(power) * (1 + 2**-50), inf) if power < 700 else inf
+        power = _above(steps * self.epsilon)
+        return exp(power) * _ROUNDING if power < 700 else inf
 
     def failure(self, steps: int) -> float:
         """The addend over some steps, rounded up: at most 1."""
         if not self.delta or not steps:
             return 0.0
-        one, many = float(self.epsilon), float(steps * self.epsilon)
+        if not self.epsilon:
+            return min(_above(steps * self.delta), 1.0)
+        many = _above(steps * self.epsilon)
         if many > 700:
             return 1.0
-        growth = expm1(many) / expm1(one) if one else float(steps)
-        return min(nextafter(float(self.delta) * growth * (1 + 2**-48), inf), 1.0)
+        growth = expm1(many) / expm1(-_above(-self.epsilon))
+        return min(_above(self.delta) * growth * _ROUNDING, 1.0)
 
     def statement(self, topic: str, steps: int, what: str) -> Statement:
         """A statement about two possibilities some steps apart."""
@@ -133,7 +135,13 @@ class Guarantee:
         )
 
 
+_ROUNDING = 1 + 2**-48  # more than exp, expm1 and a handful of operations round down together
 _MOST = Fraction(1) - Fraction(1, 2**64)  # a delta that promises nothing any more
+
+
+def _above(number: Fraction) -> float:
+    """A float that is not below the number."""
+    return nextafter(float(number), inf)
 
 
 def _up(number: float) -> str:
