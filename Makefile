@@ -1,7 +1,8 @@
 # make demo    a made-up population, checked and counted, with a picture
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
-# make bench   speed and memory at the papers' size, side by side (make bench NATIONAL=1: 130 million jobs)
+# make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
+#              PAGE=1 writes the table into the documentation
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -23,7 +24,7 @@ check: .venv/.developer
 	$(BIN)/mypy
 
 bench: .venv/.developer
-	$(BIN)/python -m bench $(if $(NATIONAL),--national)
+	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page)
 
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
