@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
+    from eree.mechanisms.registry import mechanism
+    from eree.mechanisms.scaled import Certificate, ExpectedError, ScaledMechanism
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
@@ -27,6 +29,8 @@ _HOMES = {
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
+    "eree.mechanisms.registry": ("mechanism",),
+    "eree.mechanisms.scaled": ("Certificate", "ExpectedError", "ScaledMechanism"),
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
@@ -40,15 +44,18 @@ __all__ = [
     "NODE",
     "Attribute",
     "Cells",
+    "Certificate",
     "Coins",
     "DropFrom",
     "EngineFailure",
+    "ExpectedError",
     "Fault",
     "Faulty",
     "Guarantee",
     "Marginal",
     "Refusal",
     "ScaleTo",
+    "ScaledMechanism",
     "Schema",
     "SeededCoins",
     "Strong",
@@ -57,6 +64,7 @@ __all__ = [
     "Weak",
     "check",
     "load",
+    "mechanism",
     "new_file",
     "read_schema",
     "stream",

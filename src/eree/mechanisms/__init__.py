@@ -1,0 +1,1 @@
+"""How counts are hidden: mechanisms, and certificates that recheck them."""

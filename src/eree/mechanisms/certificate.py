@@ -1,0 +1,151 @@
+"""Certificates: the worst privacy loss over all neighbouring cells, from the chances alone.
+
+This file knows no calibration.  It looks at laws that add noise of a scale S = max(alpha x, 1), x
+the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
+w(0) = 1.  All neighbours of a cell are a shift by rho S, 0 < rho <= 1, and a scale r S,
+1 <= r <= 1 + alpha rho: the largest workplace may grow, another may grow, or another may take
+over.  With t = k / S the two losses at an output are
+
+    F = ln w(|t|) - ln w(|t - rho| / r) + ln N(rS)/N(S)
+    G = ln w(|t - rho| / r) - ln w(|t|) - ln N(rS)/N(S).
+
+- The size drops out: for all S >= 1, low ln r <= ln N(rS)/N(S) <= high ln r, where low and high
+  bound the elasticity of N (they are both 1 for a density that is rounded afterwards).
+- The shift drops out: w falls, so F, and G right of the old centre, are greatest at rho = 1; G left
+  of it is greatest at the least rho that r allows.
+- What is left are six functions of a position and of r, each a difference of ln w at two points.
+  As w falls, a box of positions and ratios bounds them from above; boxes are split until the
+  greatest bound is within TOLERANCE of a value that is attained.
+- Beyond the last position, ln w(x) - ln w(y) is at most e ln(y/x), e the greatest elasticity of w.
+
+Bounds are computed in doubles and raised by more than all their rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Bound = Callable[[Array, Array, Array, Array], Array]
+
+TOLERANCE = 1e-8
+ROUNDING = 1e-11
+MOST_BOXES = 20_000_000
+
+
+class ScaledLaw(Protocol):
+    """What the certificate asks of a law."""
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of w(t) for t >= 0; it falls from 0."""
+
+    @property
+    def greatest_elasticity(self) -> float:
+        """The supremum of -t w'(t) / w(t)."""
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An enclosure of the worst loss, and where it is attained.
+
+    `attained` is the loss at shift `shift` S and scale ratio `ratio`, at the output `position` S
+    away from the old count; `found` is a bound that no neighbours exceed.
+    """
+
+    found: float
+    attained: float
+    position: float
+    shift: float
+    ratio: float
+
+
+def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
+    """The worst loss of a scaled law over all neighbours of all cells."""
+    phi, e = law.log_weight, law.greatest_elasticity
+    low, high = law.normaliser_elasticity()
+    last = max(2_000.0, 20 * e / (max(low, 1e-3) * np.log1p(alpha)))
+
+    def more(r: Array) -> Array:
+        return high * np.log(r)
+
+    def less(r: Array) -> Array:
+        return low * np.log(r)
+
+    def rho(r: Array) -> Array:
+        return (r - 1) / alpha
+
+    # For each function: how far positions go, a bound over boxes, and the output as a position t.
+    parts: list[tuple[float, Bound, Callable[[float, float], float], bool]] = [
+        (last, lambda a, b, r, s: phi(a) - phi((b + 1) / r) + more(s), lambda a, _: -a, False),
+        (1.0, lambda a, _, r, s: phi(a) - phi((1 - a) / r) + more(s), lambda t, _: t, False),
+        (last, lambda a, b, r, s: phi(a + 1) - phi(b / r) + more(s), lambda a, _: a + 1, False),
+        (last, lambda a, b, r, s: phi(a / s) - phi(b + 1) - less(r), lambda a, _: a + 1, False),
+        (1.0, lambda a, _, r, s: phi(a / s) - phi(1 - a) - less(r), lambda t, _: 1 - t, False),
+        (last, lambda a, b, r, s: phi((a + rho(r)) / s) - phi(b) - less(r), lambda a, _: -a, True),
+    ]
+    worst: Loss | None = None
+    for reach, bound, output, least in parts:
+        attained, found, x, r = _greatest(bound, reach, 1 + alpha)
+        shift = (r - 1) / alpha if least else 1.0
+        loss = Loss(found, attained, output(x, r), shift, r)
+        if worst is None or loss.attained > worst.attained:
+            worst = Loss(max(found, worst.found if worst else found), *_place(loss))
+        else:
+            worst = Loss(max(found, worst.found), *_place(worst))
+    assert worst is not None
+    grid = np.linspace(1.0, 1 + alpha, 4_001)
+    left, right = grid[:-1], grid[1:]
+    tail = np.maximum(
+        e * np.maximum(np.log((1 + 1 / last) / left), 0) + more(right),
+        e * (np.log(right) + 1 / last) - less(left),
+    )
+    return Loss(max(worst.found, float(tail.max()) + ROUNDING), *_place(worst))
+
+
+def _place(loss: Loss) -> tuple[float, float, float, float]:
+    return loss.attained, loss.position, loss.shift, loss.ratio
+
+
+def _greatest(bound: Bound, reach: float, most: float) -> tuple[float, float, float, float]:
+    """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
+
+    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.
+    """
+    near = np.linspace(0.0, min(reach, 2.0), 33)
+    far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
+    x, r = np.concatenate([near, far]), np.linspace(1.0, most, 9)
+    x0, r0 = (g.ravel() for g in np.meshgrid(x[:-1], r[:-1], indexing="ij"))
+    x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
+    attained, found, place, seen = -np.inf, -np.inf, (0.0, 1.0), 0
+    while x0.size:
+        top = bound(x0, x1, r0, r1) + ROUNDING
+        for at_x in (x0, x1):
+            for at_r in (r0, r1):
+                value = bound(at_x, at_x, at_r, at_r)
+                i = int(np.argmax(value))
+                if value[i] > attained:
+                    attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
+        open_ = top > attained + TOLERANCE
+        if not open_.all():
+            found = max(found, float(top[~open_].max()))
+        x0, x1, r0, r1 = (side[open_] for side in (x0, x1, r0, r1))
+        seen += x0.size
+        if seen > MOST_BOXES:
+            return attained, max(found, float(top.max())), *place
+        wide = (x1 - x0) / (1 + x0) >= r1 - r0
+        x, r = (x0 + x1) / 2, (r0 + r1) / 2
+        x0, x1, r0, r1 = (
+            np.concatenate([x0, np.where(wide, x, x0)]),
+            np.concatenate([np.where(wide, x, x1), x1]),
+            np.concatenate([r0, np.where(wide, r0, r)]),
+            np.concatenate([np.where(wide, r1, r), r1]),
+        )
+    return attained, max(found, attained), *place

@@ -1,0 +1,126 @@
+"""Smooth Pareto: noise on the whole numbers whose weight falls like a power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import exp, floor, inf, log1p
+from typing import Self
+
+import numpy as np
+from flint import ctx
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Array
+from eree.mechanisms.scaled import (
+    PRECISION,
+    ExpectedError,
+    ScaledMechanism,
+    alpha_of,
+    root,
+    scales,
+)
+from eree.noise.exact import Whole
+from eree.noise.laws import LatticePareto, exact_ball
+from eree.policy.guarantee import Guarantee
+
+#: Parameters are multiples of 1 over this, rounded towards more noise.
+_GRAIN = 1 << 20
+#: The certificate bounds the growth of the normaliser by r^1.01; the calibration leaves it room.
+_ROOM = 1.01
+
+
+@dataclass(frozen=True)
+class SmoothPareto(ScaledMechanism):
+    """count + K, P(K = k) proportional to (1 + c |k| / S)^-p, S = max(alpha * largest, 1).
+
+    Theorem.  With b = ln(1 + alpha), p <= epsilon / b and c <= alpha such that
+    ln r + p ln(1 + c / r) <= epsilon at r = 1 and at r = 1 + alpha, the output is
+    (alpha, epsilon)-private with delta = 0: for one cell of workplace attributes under strong
+    neighbours, and for one cell of any attributes under weak ones.
+
+    Proof.  Neighbours are a shift rho S, rho <= 1, and a scale r S, 1 <= r <= 1 + alpha rho.  The
+    weight is a mixture of exponentials, so N(S) / S falls as S grows, and N grows:
+    1 <= N(rS) / N(S) <= r.  Old over new is greatest at k = 0: ln r + p ln(1 + c rho / r), which is
+    quasi-convex in r.  New over old is greatest at the new centre, p ln(1 + c rho), or at infinity,
+    p ln r <= p b.
+    """
+
+    power: Fraction
+    slope: Fraction
+    name = "smooth-pareto"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The least noise of this kind, with a finite mean, that keeps a guarantee."""
+        alpha, epsilon = float(alpha_of(guarantee, cls.name)), float(guarantee.epsilon)
+        step = log1p(alpha)
+        power = Fraction(floor(epsilon / step * _GRAIN) - 1, _GRAIN)
+        if power <= 2:
+            raise Refusal(
+                f"smooth-pareto needs epsilon above 2 ln(1 + alpha) = {2 * step:.4g} for noise of"
+                " finite mean; raise epsilon or lower alpha"
+            )
+        room = (1 + alpha) * (exp((epsilon - _ROOM * step) / float(power)) - 1)
+        slope = Fraction(floor(min(alpha, room) * _GRAIN * (1 - 2**-20)), _GRAIN)
+        return cls(guarantee, power, slope)
+
+    def law(self, largests: Whole) -> LatticePareto:
+        """The laws of the noise of some cells."""
+        return LatticePareto(scales(self, largests, 1 / self.slope), self.power)
+
+    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:  # noqa: ARG002
+        """Exact sums: with a = S / c, k (1 + k / a)^-p adds up to differences of zeta(p - i, a)."""
+        law = self.law(np.array([largest], dtype=np.int64))
+        before, ctx.prec = ctx.prec, PRECISION
+        try:
+            a, p = exact_ball(law.scales.of(0)), exact_ball(self.power)
+            zeroth, first = p.zeta(a + 1), (p - 1).zeta(a + 1)
+            whole = a ** (-p) + 2 * zeroth
+            mean = float(2 * (first - a * zeroth) / whole)
+            if self.power <= 3:
+                return ExpectedError(mean, inf)
+            square = 2 * ((p - 2).zeta(a + 1) - 2 * a * first + a**2 * zeroth) / whole
+            return ExpectedError(mean, root(float(square)))
+        finally:
+            ctx.prec = before
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the weight w(t)."""
+        return -float(self.power) * np.log1p(float(self.slope) * t)
+
+    @property
+    def greatest_elasticity(self) -> float:
+        """p, reached at infinity."""
+        return float(self.power) * (1 + 1e-15)
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds of E[p c |K| / (S + c |K|)], S >= 1: sums over intervals of S, then integrals."""
+        return self._elasticity
+
+    @cached_property
+    def _elasticity(self) -> tuple[float, float]:
+        p, c = float(self.power), float(self.slope)
+        area = 1 / (c * (p - 1))  # the integral of w over t >= 0
+        most = max(400.0 / area, 2.0)
+        edges = np.geomspace(1.0, most, max(int(np.log(most) / 0.002), 2))
+        low, high = inf, 0.0
+        for start in range(0, len(edges) - 1, 64):
+            # For S from s to t the weight of k lies between its values at s and t, and so, the
+            # other way round, does its elasticity.
+            t = edges[start + 1 : start + 65, None]
+            s = edges[start : start + len(t), None]
+            k = np.arange(1.0, min(np.ceil(60 * t[-1, 0] * area) + 200.0, 200_000.0))[None, :]
+            light, heavy = (1 + c * k / s) ** -p, (1 + c * k / t) ** -p
+            less, more = p * c * k / (t + c * k), p * c * k / (s + c * k)
+            beyond = t * area * (1 + c * k[0, -1] / t) ** (1 - p)
+            above = 1 + 2 * (heavy.sum(1, keepdims=True) + beyond)
+            below = 1 + 2 * light.sum(1, keepdims=True)
+            upper = 2 * ((heavy * more).sum(1, keepdims=True) + p * beyond) / below
+            low = min(low, float((2 * (light * less).sum(1, keepdims=True) / above).min()))
+            high = max(high, float(upper.max()))
+        # Beyond: w is convex, so t |w'(t)| <= 1 and the trapezium rule is above the integral.
+        rest = 2 * most * area
+        low, high = min(low, (rest - 2) / (rest + 1)), max(high, (rest + 2) / rest)
+        return low * (1 - 1e-9), high * (1 + 1e-9)
