@@ -242,6 +242,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     chosen = mechanism("smooth-pareto", alpha="0.1", epsilon=2)
     with pytest.raises(Refusal, match="every cell needs"):
         chosen.draw(np.array([1]), np.array([1, 2]), coins=SeededCoins(1))
+    with pytest.raises(Refusal, match="must not be negative"):
+        chosen.expected_error(largest=-1)
     with pytest.raises(Refusal, match="level must be"):
         chosen.quantile(1.0, largest=3)
 

@@ -74,8 +74,8 @@ class ScaledMechanism(ABC):
         """The laws of the noise of some cells."""
 
     @abstractmethod
-    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:
-        """The error of a cell; the count itself does not matter."""
+    def error_at(self, largest: int) -> ExpectedError:
+        """The error of a cell with a largest workplace of this size."""
 
     @property
     def alpha(self) -> Fraction:
@@ -87,6 +87,12 @@ class ScaledMechanism(ABC):
         if len(counts) != len(largests) or (np.asarray(largests) < 0).any():
             raise Refusal("every cell needs a count and the size of its largest workplace")
         return np.asarray(counts) + draw(self.law(np.asarray(largests)), len(counts), coins)
+
+    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:
+        """The error of a cell; it depends on the largest workplace, not on the count."""
+        if largest < 0 or count < 0:
+            raise Refusal("a count and the size of a workplace must not be negative")
+        return self.error_at(largest)
 
     def log_pmf(self, *, output: int, count: int, largest: int) -> float:
         """The logarithm of the chance of an output."""

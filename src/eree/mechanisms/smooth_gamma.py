@@ -53,7 +53,7 @@ class SmoothGamma(ScaledMechanism):
         """The laws of the noise of some cells."""
         return RoundedQuartic(scales(self, largests, self.width))
 
-    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:  # noqa: ARG002
+    def error_at(self, largest: int) -> ExpectedError:
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""
         scale = float(self.law(np.array([largest], dtype=np.int64)).scales.of(0))
         last = int(3_000 + 30 * scale)

@@ -70,7 +70,7 @@ class SmoothPareto(ScaledMechanism):
         """The laws of the noise of some cells."""
         return LatticePareto(scales(self, largests, 1 / self.slope), self.power)
 
-    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:  # noqa: ARG002
+    def error_at(self, largest: int) -> ExpectedError:
         """Exact sums: with a = S / c, k (1 + k / a)^-p adds up to differences of zeta(p - i, a)."""
         law = self.law(np.array([largest], dtype=np.int64))
         before, ctx.prec = ctx.prec, PRECISION
