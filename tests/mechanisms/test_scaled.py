@@ -252,3 +252,25 @@ def test_a_weak_guarantee_calibrates_alike() -> None:
     weak = MECHANISMS["smooth-pareto"].calibrate(Guarantee(Weak("0.1", ["sex"]), 2))
     strong = mechanism("smooth-pareto", alpha="0.1", epsilon=2)
     assert weak.expected_error(largest=9) == strong.expected_error(largest=9)
+
+
+@every
+def test_the_shift_drops_out_as_the_certificate_argues(name: str) -> None:
+    """F left of the new centre and G right of the old one grow with rho; G left of it falls."""
+    chosen = mechanism(name, alpha="0.1", epsilon=2)
+    rng = np.random.default_rng(3)
+    weight = chosen.log_weight
+    for _ in range(400):
+        small, rho = np.sort(rng.uniform(0, 1, 2))
+        ratio = 1 + 0.1 * small * rng.uniform(0, 1)
+        a = 10 ** rng.uniform(-2, 3, 50)  # distance beyond a centre
+        s = rng.uniform(0, small, 50)  # distance between the centres
+        for less, more in (
+            (weight(a) - weight((a + small) / ratio), weight(a) - weight((a + rho) / ratio)),
+            (weight(s) - weight((small - s) / ratio), weight(s) - weight((rho - s) / ratio)),
+            (weight(a / ratio) - weight(a + small), weight(a / ratio) - weight(a + rho)),
+            (weight(s / ratio) - weight(small - s), weight(s / ratio) - weight(rho - s)),
+            (weight((a + rho) / ratio) - weight(a), weight((a + small) / ratio) - weight(a)),
+        ):
+            assert (less <= more + 1e-12).all()
+        assert (weight(a + small) - weight(a / ratio) <= 0).all()  # F right of the new centre

@@ -11,11 +11,13 @@ over.  With t = k / S the two losses at an output are
 
 - The size drops out: for all S >= 1, low ln r <= ln N(rS)/N(S) <= high ln r, where low and high
   bound the elasticity of N (they are both 1 for a density that is rounded afterwards).
-- The shift drops out: w falls, so F, and G right of the old centre, are greatest at rho = 1; G left
-  of it is greatest at the least rho that r allows.
-- What is left are six functions of a position and of r, each a difference of ln w at two points.
+- The shift drops out, because w falls.  F left of the new centre, and G right of the old one, grow
+  with rho and are greatest at rho = 1 (with r up to 1 + alpha, which is more than neighbours
+  have).  G left of the old centre falls with rho: it is greatest at the least that r allows,
+  (r - 1) / alpha.  F right of the new centre is at most ln N(rS)/N(S), less than F at the old one.
+- What is left are five functions of a position and of r, each a difference of ln w at two points.
   As w falls, a box of positions and ratios bounds them from above; boxes are split until the
-  greatest bound is within TOLERANCE of a value that is attained.
+  greatest bound is within TOLERANCE of a value that the functions reach.
 - Beyond the last position, ln w(x) - ln w(y) is at most e ln(y/x), e the greatest elasticity of w.
 
 Bounds are computed in doubles and raised by more than all their rounding.
@@ -56,8 +58,10 @@ class ScaledLaw(Protocol):
 class Loss:
     """An enclosure of the worst loss, and where it is attained.
 
-    `attained` is the loss at shift `shift` S and scale ratio `ratio`, at the output `position` S
-    away from the old count; `found` is a bound that no neighbours exceed.
+    `found` is a bound that no neighbours exceed.  `attained` is the loss at shift `shift` S and
+    scale ratio `ratio`, at the output `position` S away from the old count, with the bound of the
+    normaliser's growth in place of the growth: exact for a density and where `ratio` is 1, a little
+    above the loss otherwise.
     """
 
     found: float
@@ -86,7 +90,6 @@ def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
     parts: list[tuple[float, Bound, Callable[[float, float], float], bool]] = [
         (last, lambda a, b, r, s: phi(a) - phi((b + 1) / r) + more(s), lambda a, _: -a, False),
         (1.0, lambda a, _, r, s: phi(a) - phi((1 - a) / r) + more(s), lambda t, _: t, False),
-        (last, lambda a, b, r, s: phi(a + 1) - phi(b / r) + more(s), lambda a, _: a + 1, False),
         (last, lambda a, b, r, s: phi(a / s) - phi(b + 1) - less(r), lambda a, _: a + 1, False),
         (1.0, lambda a, _, r, s: phi(a / s) - phi(1 - a) - less(r), lambda t, _: 1 - t, False),
         (last, lambda a, b, r, s: phi((a + rho(r)) / s) - phi(b) - less(r), lambda a, _: -a, True),

@@ -120,7 +120,9 @@ class SmoothPareto(ScaledMechanism):
             upper = 2 * ((heavy * more).sum(1, keepdims=True) + p * beyond) / below
             low = min(low, float((2 * (light * less).sum(1, keepdims=True) / above).min()))
             high = max(high, float(upper.max()))
-        # Beyond: w is convex, so t |w'(t)| <= 1 and the trapezium rule is above the integral.
+        # Beyond: t |w'(t)| rises and falls once, so its sums differ from its integral (that of w)
+        # by at most its greatest value; w is convex, so that is at most 1, and the trapezium rule
+        # is above the integral of w.
         rest = 2 * most * area
         low, high = min(low, (rest - 2) / (rest + 1)), max(high, (rest + 2) / rest)
         return low * (1 - 1e-9), high * (1 + 1e-9)
