@@ -241,3 +241,29 @@ def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_
     cells = eree.tabulate(on_spark, by, where).confidential
     assert cells.equals(eree.tabulate(eree.load(folder), by, where).confidential)
     assert cells.num_rows > 0
+
+
+def test_a_spill_folder_that_cannot_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(eree.Refusal, match="no temporary folder can be made"):
+        DuckEngine()
+
+
+def test_an_interrupt_at_any_moment_of_opening_leaves_no_spill_folder(tmp_path: Path) -> None:
+    program = (
+        "import signal, threading, time, sys\n"
+        "from eree.data.engine import DuckEngine\n"
+        "threading.Timer(float(sys.argv[1]), lambda: signal.raise_signal(signal.SIGINT)).start()\n"
+        "while True: DuckEngine().close()\n"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    for i in range(12):
+        command = [sys.executable, "-c", program, str(0.01 + 0.004 * i)]
+        subprocess.run(command, env=environment, capture_output=True, check=False)
+    for _ in range(100):
+        if not list(tmp_path.iterdir()):
+            break
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []

@@ -49,26 +49,45 @@ class Engine(Protocol):
 class _SpillFolder:
     """A folder that only we can read, and that goes when we go, even by SIGKILL.
 
-    A shell waits on a pipe whose other end only this process holds; when the pipe closes, for
-    whatever reason, it removes the folder.
+    A shell makes it and then waits on a pipe whose other end only this process holds; when the pipe
+    closes, for whatever reason, the shell removes it.  At no moment is the folder nobody's.
     """
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=SPILL_PREFIX))
-        self._remover = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _; test ! -e "$0" || exec rm -rf -- "$0"', str(self.path)],
+        home = tempfile.gettempdir()
+        self._keeper = subprocess.Popen(
+            ["/bin/sh", "-c", _KEEPER, f"{home}/{SPILL_PREFIX}XXXXXXXX"],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that Ctrl-C, meant for us, leaves it alone
         )
+        assert self._keeper.stdout is not None
+        with self._keeper.stdout as told:
+            made = told.readline().removesuffix(b"\n")
+        if not made:
+            self._end()
+            raise Refusal(f"no temporary folder can be made in {home}; point TMPDIR at another")
+        self.path = Path(os.fsdecode(made))
 
     def remove(self) -> None:
         """Remove the folder now."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._remover.stdin is not None:
-            self._remover.stdin.close()
-        self._remover.wait()
+        self._end()
+
+    def _end(self) -> None:
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        self._keeper.wait()
+
+
+_KEEPER = """
+made=$(mktemp -d "$0") || exit
+printf '%s\\n' "$made"
+exec >&-
+read -r _
+test ! -e "$made" || exec rm -rf -- "$made"
+"""
 
 
 class DuckEngine:
