@@ -251,6 +251,25 @@ def test_a_spill_folder_that_cannot_be_made_is_refused(
         DuckEngine()
 
 
+def test_a_spill_folder_whose_name_nobody_reads_is_removed(tmp_path: Path) -> None:
+    program = (
+        "from eree.data import engine\n"
+        "class Deaf(engine.subprocess.Popen):\n"
+        "    def __init__(self, *given, **named):\n"
+        "        super().__init__(*given, **named)\n"
+        "        self.stdout.close()\n"
+        "        raise KeyboardInterrupt\n"
+        "engine.subprocess.Popen = Deaf\n"
+        "engine.DuckEngine()\n"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    for _ in range(5):
+        command = [sys.executable, "-c", program]
+        subprocess.run(command, env=environment, capture_output=True, check=False)
+    time.sleep(0.5)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupt_at_any_moment_of_opening_leaves_no_spill_folder(tmp_path: Path) -> None:
     program = (
         "import signal, threading, time, sys\n"

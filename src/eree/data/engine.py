@@ -50,7 +50,8 @@ class _SpillFolder:
     """A folder that only we can read, and that goes when we go, even by SIGKILL.
 
     A shell makes it and then waits on a pipe whose other end only this process holds; when the pipe
-    closes, for whatever reason, the shell removes it.  At no moment is the folder nobody's.
+    closes, for whatever reason, the shell removes it.  At no moment is the folder nobody's: an
+    interrupt before we read its name breaks the other pipe, which the shell must outlive.
     """
 
     def __init__(self) -> None:
@@ -82,6 +83,7 @@ class _SpillFolder:
 
 
 _KEEPER = """
+trap '' PIPE
 made=$(mktemp -d "$0") || exit
 printf '%s\\n' "$made"
 exec >&-
