@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
-    from eree.mechanisms.registry import mechanism
-    from eree.mechanisms.scaled import Certificate, ExpectedError, ScaledMechanism
+    from eree.mechanisms.certificate import Certificate
+    from eree.mechanisms.mechanism import ExpectedError, Mechanism
+    from eree.mechanisms.registry import MECHANISMS, mechanism
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
@@ -29,8 +30,9 @@ _HOMES = {
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
-    "eree.mechanisms.registry": ("mechanism",),
-    "eree.mechanisms.scaled": ("Certificate", "ExpectedError", "ScaledMechanism"),
+    "eree.mechanisms.certificate": ("Certificate",),
+    "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
+    "eree.mechanisms.registry": ("MECHANISMS", "mechanism"),
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
@@ -41,6 +43,7 @@ _HOMES = {
 
 __all__ = [
     "EDGE",
+    "MECHANISMS",
     "NODE",
     "Attribute",
     "Cells",
@@ -53,9 +56,9 @@ __all__ = [
     "Faulty",
     "Guarantee",
     "Marginal",
+    "Mechanism",
     "Refusal",
     "ScaleTo",
-    "ScaledMechanism",
     "Schema",
     "SeededCoins",
     "Strong",

@@ -1,154 +1,159 @@
-"""Certificates: the worst privacy loss over all neighbouring cells, from the chances alone.
+"""A certificate: what was claimed of a mechanism, and what its chances show.
 
-This file knows no calibration.  It looks at laws that add noise of a scale S = max(alpha x, 1), x
-the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
-w(0) = 1.  All neighbours of a cell are a shift by rho S, 0 < rho <= 1, and a scale r S,
-1 <= r <= 1 + alpha rho: the largest workplace may grow, another may grow, or another may take
-over.  With t = k / S the two losses at an output are
-
-    F = ln w(|t|) - ln w(|t - rho| / r) + ln N(rS)/N(S)
-    G = ln w(|t - rho| / r) - ln w(|t|) - ln N(rS)/N(S).
-
-- The size drops out: for all S >= 1, low ln r <= ln N(rS)/N(S) <= high ln r, where low and high
-  bound the elasticity of N (they are both 1 for a density that is rounded afterwards).
-- The shift drops out, because w falls.  F left of the new centre, and G right of the old one, grow
-  with rho and are greatest at rho = 1 (with r up to 1 + alpha, which is more than neighbours
-  have).  G left of the old centre falls with rho: it is greatest at the least that r allows,
-  (r - 1) / alpha.  F right of the new centre is at most ln N(rS)/N(S), less than F at the old one.
-- What is left are five functions of a position and of r, each a difference of ln w at two points.
-  As w falls, a box of positions and ratios bounds them from above; boxes are split until the
-  greatest bound is within TOLERANCE of a value that the functions reach.
-- Beyond the last position, ln w(x) - ln w(y) is at most e ln(y/x), e the greatest elasticity of w.
-
-Bounds are computed in doubles and raised by more than all their rounding.
+Certificates know no calibration.  Whatever the family of a mechanism, the two cells that come
+nearest to the bound are named, and their loss is computed once more from `pmf` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from math import inf, nextafter
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from flint import arb, ctx
 
-Array = NDArray[np.float64]
-Bound = Callable[[Array, Array, Array, Array], Array]
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong, Weak
 
-TOLERANCE = 1e-8
-ROUNDING = 1e-11
-MOST_BOXES = 20_000_000
+#: Bits for chances in the far tails.
+_BITS = 320
+#: A loss that stands for one without bound.
+NEVER = Fraction(10**18)
 
 
-class ScaledLaw(Protocol):
-    """What the certificate asks of a law."""
-
-    def log_weight(self, t: Array) -> Array:
-        """The logarithm of w(t) for t >= 0; it falls from 0."""
+class Chances(Protocol):
+    """What a certificate asks of any mechanism."""
 
     @property
-    def greatest_elasticity(self) -> float:
-        """The supremum of -t w'(t) / w(t)."""
+    def name(self) -> str:
+        """The name of the mechanism."""
 
-    def normaliser_elasticity(self) -> tuple[float, float]:
-        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is claimed."""
+
+    def pmf(self, *, output: int, count: int, largest: int) -> arb:
+        """The chance of an output."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """What the law of a cell depends on."""
+
+    count: int
+    largest: int
 
 
 @dataclass(frozen=True)
-class Loss:
-    """An enclosure of the worst loss, and where it is attained.
+class WorstPair:
+    """Two neighbouring cells and an output that tell them apart best, of those looked at.
 
-    `found` is a bound that no neighbours exceed.  `attained` is the loss at shift `shift` S and
-    scale ratio `ratio`, at the output `position` S away from the old count, with the bound of the
-    normaliser's growth in place of the growth: exact for a density and where `ratio` is 1, a little
-    above the loss otherwise.
+    `loss` is the logarithm of the ratio of the chances of the output, rounded down; `delta`, the
+    greatest difference of the chances of an event, one of them times e^epsilon.
     """
 
-    found: float
-    attained: float
-    position: float
-    shift: float
-    ratio: float
+    before: Cell
+    after: Cell
+    output: int
+    loss: float
+    delta: float = 0.0
 
 
-def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
-    """The worst loss of a scaled law over all neighbours of all cells."""
-    phi, e = law.log_weight, law.greatest_elasticity
-    low, high = law.normaliser_elasticity()
-    last = max(2_000.0, 20 * e / (max(low, 1e-3) * np.log1p(alpha)))
+@dataclass(frozen=True)
+class Certificate:
+    """What was claimed of a mechanism, and what its chances show.
 
-    def more(r: Array) -> Array:
-        return high * np.log(r)
-
-    def less(r: Array) -> Array:
-        return low * np.log(r)
-
-    def rho(r: Array) -> Array:
-        return (r - 1) / alpha
-
-    # For each function: how far positions go, a bound over boxes, and the output as a position t.
-    parts: list[tuple[float, Bound, Callable[[float, float], float], bool]] = [
-        (last, lambda a, b, r, s: phi(a) - phi((b + 1) / r) + more(s), lambda a, _: -a, False),
-        (1.0, lambda a, _, r, s: phi(a) - phi((1 - a) / r) + more(s), lambda t, _: t, False),
-        (last, lambda a, b, r, s: phi(a / s) - phi(b + 1) - less(r), lambda a, _: a + 1, False),
-        (1.0, lambda a, _, r, s: phi(a / s) - phi(1 - a) - less(r), lambda t, _: 1 - t, False),
-        (last, lambda a, b, r, s: phi((a + rho(r)) / s) - phi(b) - less(r), lambda a, _: -a, True),
-    ]
-    worst: Loss | None = None
-    for reach, bound, output, least in parts:
-        attained, found, x, r = _greatest(bound, reach, 1 + alpha)
-        shift = (r - 1) / alpha if least else 1.0
-        loss = Loss(found, attained, output(x, r), shift, r)
-        if worst is None or loss.attained > worst.attained:
-            worst = Loss(max(found, worst.found if worst else found), *_place(loss))
-        else:
-            worst = Loss(max(found, worst.found), *_place(worst))
-    assert worst is not None
-    grid = np.linspace(1.0, 1 + alpha, 4_001)
-    left, right = grid[:-1], grid[1:]
-    tail = np.maximum(
-        e * np.maximum(np.log((1 + 1 / last) / left), 0) + more(right),
-        e * (np.log(right) + 1 / last) - less(left),
-    )
-    return Loss(max(worst.found, float(tail.max()) + ROUNDING), *_place(worst))
-
-
-def _place(loss: Loss) -> tuple[float, float, float, float]:
-    return loss.attained, loss.position, loss.shift, loss.ratio
-
-
-def _greatest(bound: Bound, reach: float, most: float) -> tuple[float, float, float, float]:
-    """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
-
-    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.
+    `found_epsilon` and `found_delta` bound the loss over all neighbouring cells and all outputs;
+    where a delta is claimed, `found_epsilon` is the epsilon at which `found_delta` was found.
     """
-    near = np.linspace(0.0, min(reach, 2.0), 33)
-    far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
-    x, r = np.concatenate([near, far]), np.linspace(1.0, most, 9)
-    x0, r0 = (g.ravel() for g in np.meshgrid(x[:-1], r[:-1], indexing="ij"))
-    x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
-    attained, found, place, seen = -np.inf, -np.inf, (0.0, 1.0), 0
-    while x0.size:
-        top = bound(x0, x1, r0, r1) + ROUNDING
-        for at_x in (x0, x1):
-            for at_r in (r0, r1):
-                value = bound(at_x, at_x, at_r, at_r)
-                i = int(np.argmax(value))
-                if value[i] > attained:
-                    attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
-        open_ = top > attained + TOLERANCE
-        if not open_.all():
-            found = max(found, float(top[~open_].max()))
-        x0, x1, r0, r1 = (side[open_] for side in (x0, x1, r0, r1))
-        seen += x0.size
-        if seen > MOST_BOXES:
-            return attained, max(found, float(top.max())), *place
-        wide = (x1 - x0) / (1 + x0) >= r1 - r0
-        x, r = (x0 + x1) / 2, (r0 + r1) / 2
-        x0, x1, r0, r1 = (
-            np.concatenate([x0, np.where(wide, x, x0)]),
-            np.concatenate([np.where(wide, x, x1), x1]),
-            np.concatenate([r0, np.where(wide, r0, r)]),
-            np.concatenate([np.where(wide, r1, r), r1]),
+
+    mechanism: str
+    guarantee: Guarantee
+    bound: Fraction
+    found_delta: float
+    worst_pair: WorstPair
+
+    @classmethod
+    def pure(cls, mechanism: Chances, bound: Fraction, pair: WorstPair) -> Certificate:
+        """Of a mechanism without delta; cells that are seen to lose more overrule the bound."""
+        seen = Fraction(pair.loss) if pair.loss < inf else NEVER
+        return cls(mechanism.name, mechanism.guarantee, max(bound, seen), 0.0, pair)
+
+    @property
+    def claimed_epsilon(self) -> float:
+        """The epsilon that was claimed."""
+        return float(self.guarantee.epsilon)
+
+    @property
+    def claimed_delta(self) -> float:
+        """The delta that was claimed."""
+        return float(self.guarantee.delta)
+
+    @property
+    def found_epsilon(self) -> float:
+        """The bound of the loss."""
+        return float(self.bound)
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was found is at most what was claimed, without any tolerance."""
+        claimed = self.guarantee
+        return self.bound <= claimed.epsilon and Fraction(self.found_delta) <= claimed.delta
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        neighbours = self.guarantee.neighbours
+        alpha = str(neighbours.alpha) if isinstance(neighbours, (Strong, Weak)) else None
+        return {
+            "mechanism": self.mechanism,
+            "neighbours": neighbours.name,
+            "alpha": alpha,
+            "claimed_epsilon": self.claimed_epsilon,
+            "claimed_delta": self.claimed_delta,
+            "found_epsilon": self.found_epsilon,
+            "found_delta": self.found_delta,
+            "holds": self.holds,
+            "worst_pair": asdict(self.worst_pair),
+        }
+
+
+def upper(value: arb) -> Fraction:
+    """The upper end of a ball, as a fraction."""
+    return _fraction(value.upper()) if value.is_finite() else NEVER
+
+
+def _fraction(point: arb) -> Fraction:
+    mantissa, exponent = point.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def loss_between(mechanism: Chances, before: Cell, after: Cell, output: int) -> float:
+    """The loss at an output, from the chances alone, rounded down."""
+    saved, ctx.prec = ctx.prec, _BITS
+    try:
+        old = mechanism.pmf(output=output, count=before.count, largest=before.largest)
+        new = mechanism.pmf(output=output, count=after.count, largest=after.largest)
+        if not (old > 0 and new > 0):
+            return inf if old > 0 or new > 0 else 0.0
+        least = _fraction(abs((old / new).log()).lower())
+        return max(
+            nextafter(float(least), 0) if Fraction(float(least)) > least else float(least), 0
         )
-    return attained, max(found, attained), *place
+    finally:
+        ctx.prec = saved
+
+
+def worst_of(
+    mechanism: Chances, candidates: Iterable[tuple[Cell, Cell, Iterable[int]]]
+) -> WorstPair:
+    """The pair and output with the greatest loss among some."""
+    return max(
+        (
+            WorstPair(before, after, output, loss_between(mechanism, before, after, output))
+            for before, after, outputs in candidates
+            for output in outputs
+        ),
+        key=lambda pair: pair.loss,
+    )

@@ -3,23 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from types import MappingProxyType
+from typing import Any
 
 from eree.errors import Refusal
-from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
+from eree.mechanisms.linlog import IntegerLinLog, LinLog
+from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.radial import Radial
 from eree.mechanisms.smooth_gamma import SmoothGamma, TightSmoothGamma
+from eree.mechanisms.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
 from eree.mechanisms.smooth_pareto import SmoothPareto
+from eree.mechanisms.staircase import SmoothStaircase
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, Strong
+from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, exact
 
-MECHANISMS: Mapping[str, type[ScaledMechanism]] = MappingProxyType(
-    {kind.name: kind for kind in (SmoothPareto, SmoothGamma, TightSmoothGamma)}
+#: The name that leaves the choice to us.
+AUTO = "auto"
+#: Pure mechanisms for any cell, from which `auto` chooses.
+_CHOICE = (SmoothPareto, Radial, SmoothStaircase)
+
+MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            SmoothPareto,
+            LogLaplace,
+            TightLogLaplace,
+            SmoothGamma,
+            TightSmoothGamma,
+            SmoothLaplace,
+            SmoothLaplaceExact,
+            LinLog,
+            IntegerLinLog,
+            Radial,
+            SmoothStaircase,
+            TruncatedLaplace,
+            EdgeGeometric,
+            CappedLaplace,
+        )
+    }
+)
+
+#: Mechanisms for relations without an alpha.
+_PLAIN: Mapping[str, Neighbours] = MappingProxyType(
+    {EdgeGeometric.name: EDGE, CappedLaplace.name: EDGE, TruncatedLaplace.name: NODE}
 )
 
 
-def mechanism(name: str, *, alpha: Exact, epsilon: Exact) -> ScaledMechanism:
-    """The mechanism of a name, calibrated to strong neighbours of an alpha and an epsilon."""
+def kind_of(name: str) -> type[Mechanism]:
+    """The mechanism of a name."""
     if name not in MECHANISMS:
         known = ", ".join(MECHANISMS)
-        raise Refusal(f"there is no mechanism named {name!r}; there are {known}")
-    return MECHANISMS[name].calibrate(Guarantee(Strong(alpha), epsilon))
+        raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
+    return MECHANISMS[name]
+
+
+def automatic(guarantee: Guarantee) -> Mechanism:
+    """The mechanism for one cell with the least error, by alpha and epsilon alone.
+
+    Errors are compared in small cells and in large ones, by the product of the two means.
+    """
+    best: tuple[float, Mechanism] | None = None
+    refusal = None
+    for kind in _CHOICE:
+        try:
+            made = kind.calibrate(guarantee)
+        except Refusal as refused:
+            refusal = refusal or refused
+            continue
+        large = int(1_000 / made.alpha)
+        error = made.mean_error(count=1, largest=1)[0] * made.mean_error(count=0, largest=large)[0]
+        if best is None or error < best[0]:
+            best = error, made
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best[1]
+
+
+def calibrate(
+    name: str, guarantee: Guarantee, parameters: Mapping[str, Any] | None = None
+) -> Mechanism:
+    """The mechanism of a name, calibrated to a guarantee, with parameters of its own."""
+    if name == AUTO and not parameters:
+        return automatic(guarantee)
+    kind, given = kind_of(name), dict(parameters or {})
+    known = [p for p in signature(kind.calibrate).parameters if p != "guarantee"]
+    for parameter in given:
+        if parameter not in known:
+            what = f"only {', '.join(known)}" if known else "no parameters"
+            raise Refusal(f"{name} has no parameter {parameter!r}; it takes {what}")
+    return kind.calibrate(guarantee, **given)
+
+
+def mechanism(
+    name: str,
+    *,
+    alpha: Exact | None = None,
+    epsilon: Exact,
+    delta: Exact | None = None,
+    **parameters: Any,
+) -> Mechanism:
+    """The mechanism of a name, or `auto`, calibrated to an alpha, an epsilon and a delta.
+
+    The neighbours are strong ones, except where the mechanism is for edge or node neighbours, which
+    have no alpha.  Without a delta, the mechanisms that need one take the delta that their authors
+    claim.  `parameters` are those of the mechanism, such as `theta`.
+    """
+    neighbours = _PLAIN.get(name)
+    if neighbours is None:
+        if alpha is None:
+            raise Refusal(f"{name} needs an alpha, such as '0.1'")
+        neighbours = Strong(alpha)
+    whole = exact(epsilon, "epsilon")
+    if delta is None:
+        kind = None if name == AUTO else kind_of(name)
+        delta = kind.default_delta(getattr(neighbours, "alpha", None), whole) if kind else 0
+    return calibrate(name, Guarantee(neighbours, whole, delta), parameters)

@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import ClassVar, Self
+from typing import Protocol
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 
-from eree.errors import Refusal
-from eree.mechanisms.certificate import Array, Loss, worst_loss
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
+from eree.mechanisms.scaled_loss import certify_scaled
 from eree.noise.coins import Coins
-from eree.noise.exact import Whole, draw
-from eree.noise.laws import LatticePareto, RoundedQuartic, Scales
-from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Strong, Weak
-
-#: Bits of the exact sums: enough for tails that are differences of nearly equal numbers.
-PRECISION = 320
+from eree.noise.exact import Law, Whole, draw
+from eree.noise.laws import Scales
+from eree.policy.neighbours import Strong
 
 
-@dataclass(frozen=True)
-class ExpectedError:
-    """The error of one noisy count, from exact sums."""
+class Noise(Law, Protocol):
+    """A symmetric law of noise that knows its tail."""
 
-    mean_absolute: float
-    root_mean_square: float
+    def tail(self, value: int, cell: int) -> arb:
+        """The chance that the noise of a cell is at least `value` >= 1."""
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """What was claimed of a mechanism, and what its chances show."""
-
-    mechanism: str
-    alpha: Fraction
-    claimed_epsilon: Fraction
-    loss: Loss
-
-    @property
-    def found_epsilon(self) -> float:
-        """A bound of the loss over all neighbouring cells and outputs."""
-        return self.loss.found
-
-    @property
-    def holds(self) -> bool:
-        """Whether the bound is at most the claim, without any tolerance."""
-        return Fraction(self.loss.found) <= self.claimed_epsilon
-
-
-@dataclass(frozen=True)
-class ScaledMechanism(ABC):
+class ScaledMechanism(Mechanism):
     """count + K, the law of K depending on the cell through S = max(alpha * largest, 1) alone.
 
     Under strong neighbours `largest` is the largest workplace of a cell of workplace attributes;
@@ -60,106 +36,93 @@ class ScaledMechanism(ABC):
     may grow into the cell.  With `largest` there, the guarantee is weak.
     """
 
-    guarantee: Guarantee
-    name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ("count", "largest")
-
-    @classmethod
     @abstractmethod
-    def calibrate(cls, guarantee: Guarantee) -> Self:
-        """The least noise of this kind that keeps a guarantee."""
-
-    @abstractmethod
-    def law(self, largests: Whole) -> LatticePareto | RoundedQuartic:
+    def law(self, largests: Whole) -> Noise:
         """The laws of the noise of some cells."""
-
-    @abstractmethod
-    def error_at(self, largest: int) -> ExpectedError:
-        """The error of a cell with a largest workplace of this size."""
 
     @property
     def alpha(self) -> Fraction:
         """The share by which a workplace may grow in one step."""
         return alpha_of(self.guarantee, self.name)
 
-    def draw(self, counts: Whole, largests: Whole, *, coins: Coins) -> Whole:
-        """One noisy count for each cell."""
-        if len(counts) != len(largests) or (np.asarray(largests) < 0).any():
-            raise Refusal("every cell needs a count and the size of its largest workplace")
-        return np.asarray(counts) + draw(self.law(np.asarray(largests)), len(counts), coins)
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count`, and `largest`, or `largest_total` where the whole workplace may grow into it."""
+        strong = isinstance(self.guarantee.neighbours, Strong)
+        return "count", "largest_total" if worker_attributes and strong else "largest"
 
-    def expected_error(self, *, largest: int, count: int = 0) -> ExpectedError:
-        """The error of a cell; it depends on the largest workplace, not on the count."""
-        if largest < 0 or count < 0:
-            raise Refusal("a count and the size of a workplace must not be negative")
-        return self.error_at(largest)
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same on both sides and for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, 0)
 
-    def log_pmf(self, *, output: int, count: int, largest: int) -> float:
-        """The logarithm of the chance of an output."""
-        before, ctx.prec = ctx.prec, PRECISION
-        try:
-            return float(self.pmf(output=output, count=count, largest=largest).log())
-        finally:
-            ctx.prec = before
-
-    def pmf(self, *, output: int, count: int, largest: int) -> arb:
-        """The chance of an output, as a ball at the precision that is set."""
-        law, k = self.law(np.array([largest], dtype=np.int64)), abs(output - count)
-        return law.tail(k, 0) - law.tail(k + 1, 0) if k else 1 - 2 * law.tail(1, 0)
-
-    def quantile(self, level: float, *, largest: int) -> int:
-        """The least Q such that the noise is within Q with a chance of at least `level`."""
-        if not 0 < level < 1:
-            raise Refusal("the level must be between 0 and 1, such as 0.9")
-        law = self.law(np.array([largest], dtype=np.int64))
-        before, ctx.prec = ctx.prec, PRECISION
-        try:
-            beyond, inside, outside = arb(1) - arb(level), 0, -1
-            while not 2 * law.tail(inside + 1, 0) <= beyond:
-                inside, outside = 2 * inside + 1, inside
-            while inside - outside > 1:
-                middle = (inside + outside) // 2
-                if 2 * law.tail(middle + 1, 0) <= beyond:
-                    inside = middle
-                else:
-                    outside = middle
-            return inside
-        finally:
-            ctx.prec = before
+    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(largests), len(counts), coins)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
-        alpha = self.alpha
-        return Certificate(self.name, alpha, self.guarantee.epsilon, worst_loss(self, float(alpha)))
+        return certify_scaled(self)
+
+    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+        """S times a factor for some cells."""
+        return Scales(largests, self.alpha, factor)
 
     # ------------------------------------------------------- for the certificate
 
     @abstractmethod
     def log_weight(self, t: Array) -> Array:
-        """The logarithm of the weight w(t)."""
+        """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
+
+    @abstractmethod
+    def most_drop(self, stretch: Array, near: float) -> Array:
+        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + 1."""
 
     @property
-    @abstractmethod
-    def greatest_elasticity(self) -> float:
-        """The supremum of -t w'(t) / w(t)."""
+    def far(self) -> float:
+        """The position from which on `most_drop` is all that has to be known."""
+        return 5 / float(self.alpha)
 
-    @abstractmethod
     def normaliser_elasticity(self) -> tuple[float, float]:
-        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S: both 1 for a density."""
+        return 1.0, 1.0
 
 
-def alpha_of(guarantee: Guarantee, name: str) -> Fraction:
-    """The alpha of a guarantee, for a mechanism that needs one."""
-    if not isinstance(guarantee.neighbours, (Strong, Weak)):
-        raise Refusal(f"{name} needs strong or weak neighbours, which have an alpha")
-    return guarantee.neighbours.alpha
+@dataclass(frozen=True)
+class RoundedDensity(ScaledMechanism):
+    """Noise with a density in units of S, rounded to the nearest whole number.
 
+    Rounding looks at the noisy number alone, so a proof on the real line holds for what is drawn.
+    """
 
-def scales(mechanism: ScaledMechanism, largests: Whole, factor: Fraction) -> Scales:
-    """S times a factor for some cells."""
-    return Scales(np.asarray(largests, dtype=np.int64), mechanism.alpha, factor)
+    @abstractmethod
+    def scale(self) -> Fraction:
+        """The scale of the density in units of S."""
 
+    @abstractmethod
+    def tail(self, z: Array) -> Array:
+        """P(Z >= z) for z >= 0, Z the noise in units of its scale."""
 
-def root(square: float) -> float:
-    """The root of a second moment that rounding may have made negative."""
-    return sqrt(max(square, 0.0))
+    @abstractmethod
+    def tail_moments(self, m: float) -> tuple[float, float]:
+        """The integrals of P(Z >= z) and of 2 z P(Z >= z) from m to infinity."""
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums of the tail over whole numbers, and its integral where they no longer differ.
+
+        The noise is at least k where scale * Z is at least k - 1/2.
+        """
+        del count
+        scale = float(max(self.alpha * largest, Fraction(1)) * self.scale())
+        last = int(3_000 + 30 * scale) if scale < 1e5 else 0
+        y: Array = np.arange(last, dtype=np.float64) + 0.5
+        tail = self.tail(y / scale)
+        mean, square = self.tail_moments(last / scale)
+        mean = 2 * (float(tail.sum()) + scale * mean)
+        square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
+        return mean, sqrt(max(square, 0.0))
+
+    def real_error(self, *, largest: int) -> tuple[float, float]:
+        """The same before rounding: what the papers report."""
+        scale = float(max(self.alpha * largest, Fraction(1)) * self.scale())
+        mean, square = self.tail_moments(0.0)
+        return 2 * scale * mean, scale * sqrt(2 * square)

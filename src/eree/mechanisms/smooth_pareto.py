@@ -5,24 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import exp, floor, inf, log1p
+from math import exp, floor, inf, log1p, sqrt
 from typing import Self
 
 import numpy as np
-from flint import ctx
 
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Array
-from eree.mechanisms.scaled import (
-    PRECISION,
-    ExpectedError,
-    ScaledMechanism,
-    alpha_of,
-    root,
-    scales,
-)
-from eree.noise.exact import Whole
-from eree.noise.laws import LatticePareto, exact_ball
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
+from eree.mechanisms.scaled import ScaledMechanism
+from eree.noise.exact import Whole, exact_ball
+from eree.noise.laws import LatticePareto
 from eree.policy.guarantee import Guarantee
 
 #: Parameters are multiples of 1 over this, rounded towards more noise.
@@ -68,32 +60,32 @@ class SmoothPareto(ScaledMechanism):
 
     def law(self, largests: Whole) -> LatticePareto:
         """The laws of the noise of some cells."""
-        return LatticePareto(scales(self, largests, 1 / self.slope), self.power)
+        return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
-    def error_at(self, largest: int) -> ExpectedError:
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Exact sums: with a = S / c, k (1 + k / a)^-p adds up to differences of zeta(p - i, a)."""
-        law = self.law(np.array([largest], dtype=np.int64))
-        before, ctx.prec = ctx.prec, PRECISION
-        try:
+        del count
+        law = self.law(one_cell(largest))
+        with exactly():
             a, p = exact_ball(law.scales.of(0)), exact_ball(self.power)
             zeroth, first = p.zeta(a + 1), (p - 1).zeta(a + 1)
             whole = a ** (-p) + 2 * zeroth
             mean = float(2 * (first - a * zeroth) / whole)
             if self.power <= 3:
-                return ExpectedError(mean, inf)
+                return mean, inf
             square = 2 * ((p - 2).zeta(a + 1) - 2 * a * first + a**2 * zeroth) / whole
-            return ExpectedError(mean, root(float(square)))
-        finally:
-            ctx.prec = before
+            return mean, sqrt(max(float(square), 0.0))
 
     def log_weight(self, t: Array) -> Array:
         """The logarithm of the weight w(t)."""
         return -float(self.power) * np.log1p(float(self.slope) * t)
 
-    @property
-    def greatest_elasticity(self) -> float:
-        """p, reached at infinity."""
-        return float(self.power) * (1 + 1e-15)
+    def most_drop(self, stretch: Array, near: float) -> Array:
+        """(1 + c y) / (1 + c x) goes from its value at `near` to `stretch`, and w with it."""
+        c = float(self.slope)
+        most = np.maximum(stretch, (1 + c * (stretch * near + 1)) / (1 + c * near))
+        drop: Array = float(self.power) * np.log(np.maximum(most, 1.0))
+        return drop
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds of E[p c |K| / (S + c |K|)], S >= 1: sums over intervals of S, then integrals."""

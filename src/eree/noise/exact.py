@@ -18,16 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-from flint import arb, ctx, fmpz
+from flint import arb, ctx, fmpq, fmpz
 from numpy.typing import NDArray
 
 from eree.noise.coins import Coins
 
 #: Cells tried together: few enough for the cache, enough to make the last few tries cheap.
 AT_ONCE = 1 << 16
+#: Draws beyond this are set to it; what is made of them must not look beyond half of it.
+MOST = 1 << 62
+#: Below this a uniform number of 63 bits is too coarse for the error bounds of the fast paths.
+COARSE = 2.0**-20
 
 Words = NDArray[np.uint64]
 Whole = NDArray[np.int64]
@@ -79,7 +84,7 @@ def _draw(law: Law, pending: NDArray[np.intp], coins: Coins, drawn: Whole) -> No
             if value is None:
                 again[place] = True
             else:
-                drawn[pending[place]] = value
+                drawn[pending[place]] = min(max(value, -MOST), MOST)
         pending = pending[again]
 
 
@@ -115,7 +120,9 @@ def sure_floor(value: arb) -> int:
 
 
 def sure_round(value: arb) -> int:
-    """The whole number nearest to every point of a ball."""
+    """The whole number nearest to every point of a ball; far beyond MOST, any that is too."""
+    if abs(value) > 4 * MOST:
+        return 2 * MOST if value > 0 else -2 * MOST
     return sure_floor(value + arb("0.5"))
 
 
@@ -136,6 +143,29 @@ def halves(word: Words) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     sign = 1 - 2 * (word >> np.uint64(63)).astype(np.int64)
     rest = (word & np.uint64(2**63 - 1)).astype(np.float64)
     return (rest + 0.5) * 2.0**-63, sign
+
+
+def coarse(uniform: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where a uniform number has too few bits for the fast paths."""
+    return uniform < COARSE
+
+
+def rounded(
+    noise: NDArray[np.float64],
+    error: NDArray[np.float64],
+    doubt: NDArray[np.bool_],
+) -> tuple[Whole, NDArray[np.int8]]:
+    """Round numbers known to within some error; near a half there is doubt."""
+    nearest = np.rint(noise)
+    doubt = doubt | ~(0.5 - np.abs(noise - nearest) >= error)
+    values = np.where(doubt, 0, nearest).astype(np.int64)
+    return values, np.where(doubt, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
+
+
+def exact_ball(value: Fraction | int) -> arb:
+    """A fraction in interval arithmetic."""
+    fraction = Fraction(value)
+    return arb(fmpq(fraction.numerator, fraction.denominator))
 
 
 def sure_halves(uniform: arb) -> tuple[arb, int]:

@@ -11,28 +11,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 from numpy.typing import NDArray
 
 from eree.noise.exact import (
     Verdict,
     Whole,
     Words,
+    coarse,
+    exact_ball,
     halves,
+    rounded,
     sure_floor,
     sure_halves,
     sure_less,
     sure_round,
 )
-
-#: Below this a uniform number of 63 bits is too coarse for the error bounds of the fast path.
-_COARSE = 2.0**-20
-
-
-def exact_ball(value: Fraction | int) -> arb:
-    """A fraction in interval arithmetic."""
-    fraction = Fraction(value)
-    return arb(fmpq(fraction.numerator, fraction.denominator))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +63,9 @@ class RoundedLaplace:
         uniform, sign = halves(words[0])
         scale = self.scales.near(cells)
         noise = scale * -np.log(uniform)
-        return _rounded(noise, sign, scale * 2.0**-41 + noise * 2.0**-47, uniform < _COARSE)
+        error = scale * 2.0**-41 + noise * 2.0**-47
+        values, verdicts = rounded(noise, error, coarse(uniform))
+        return sign * values, verdicts
 
     def slow(self, uniforms: Sequence[arb], cell: int) -> int:
         """The same in interval arithmetic."""
@@ -103,10 +99,10 @@ class RoundedQuartic:
         left, right = chance * (1 + np.sqrt(2)) / 2 * (1 + square * square), 1 + square
         scale = self.scales.near(cells)
         noise = scale * z
-        doubt = (uniform < _COARSE) | (np.abs(left - right) < (left + right) * 2.0**-36)
-        values, verdicts = _rounded(noise, sign, (noise + scale) * 2.0**-39, doubt)
+        doubt = coarse(uniform) | (np.abs(left - right) < (left + right) * 2.0**-36)
+        values, verdicts = rounded(noise, (noise + scale) * 2.0**-39, doubt)
         verdicts[(left > right) & ~doubt] = Verdict.REJECT
-        return values, verdicts
+        return sign * values, verdicts
 
     def slow(self, uniforms: Sequence[arb], cell: int) -> int | None:
         """The same in interval arithmetic."""
@@ -152,7 +148,7 @@ class LatticePareto:
         k = np.floor(y) + 1
         third = (words[2].astype(np.float64) + 0.5) * 2.0**-64
         bar = np.exp(power * (height - np.log1p(k / scale)))
-        doubt = (uniform < _COARSE) | (np.abs(third - bar) < 2.0**-32)
+        doubt = coarse(uniform) | (np.abs(third - bar) < 2.0**-32)
         doubt |= np.abs(y - np.rint(y)) < (y + scale) * 2.0**-38
         verdicts = np.where(third < bar, Verdict.ACCEPT, Verdict.REJECT).astype(np.int8)
         verdicts[doubt] = Verdict.DOUBT
@@ -178,16 +174,3 @@ class LatticePareto:
         # (1 + k / scale)^-p summed from k = value on is scale^p zeta(p, scale + value)
         beyond = power.zeta(scale + value)
         return beyond / (scale ** (-power) + 2 * power.zeta(scale + 1))
-
-
-def _rounded(
-    noise: NDArray[np.float64],
-    sign: Whole,
-    error: NDArray[np.float64],
-    doubt: NDArray[np.bool_],
-) -> tuple[Whole, NDArray[np.int8]]:
-    """Round noise known to within some error; near a half there is doubt."""
-    nearest = np.rint(noise)
-    doubt = doubt | (0.5 - np.abs(noise - nearest) < error)
-    values = sign * np.where(doubt, 0, nearest).astype(np.int64)
-    return values, np.where(doubt, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)

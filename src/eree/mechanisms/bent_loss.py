@@ -1,0 +1,63 @@
+"""The worst loss of Laplace noise on a bent scale, over all counts to infinity.
+
+This file knows no calibration.  The output is made from h(n) + spread * L alone, L of the density
+e^-|z| / 2, so the loss between counts n and n' is at most |h(n') - h(n)| / spread, and it is that
+at every output that lies beyond both.  One step leads from n at most to n + max(floor(alpha n), 1),
+because no workplace of the cell is larger than n.  For counts up to some N each such difference is
+computed with enclosures.  Beyond N, h has the slope s(u) with u s(u) <= e, so that
+h((1 + alpha) n) - h(n) <= e ln(1 + alpha).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol
+
+from flint import arb, ctx
+
+from eree.mechanisms.certificate import Cell, Certificate, Chances, upper, worst_of
+from eree.noise.exact import exact_ball
+
+_BITS = 320
+
+
+class BentChances(Chances, Protocol):
+    """A mechanism of such noise."""
+
+    @property
+    def alpha(self) -> Fraction:
+        """The share by which a workplace may grow in one step."""
+
+    @property
+    def spread(self) -> Fraction:
+        """The scale of the Laplace noise."""
+
+    def lift(self, count: int) -> arb:
+        """h(count)."""
+
+    def elasticity_from(self) -> tuple[int, Fraction]:
+        """N >= 1 / alpha, and a bound e of u times the slope of h at u, for all u >= N."""
+
+
+def certify_bent(mechanism: BentChances) -> Certificate:
+    """The certificate of Laplace noise on a bent scale."""
+    alpha, (last, elasticity) = mechanism.alpha, mechanism.elasticity_from()
+    before, ctx.prec = ctx.prec, _BITS
+    try:
+        spread = exact_ball(mechanism.spread)
+        worst, place = Fraction(0), 0
+        for count in range(last + 1):
+            grown = count + max(int(alpha * count), 1)
+            loss = upper((mechanism.lift(grown) - mechanism.lift(count)) / spread)
+            if loss > worst:
+                worst, place = loss, count
+        tail = upper(exact_ball(elasticity) * exact_ball(1 + alpha).log() / spread)
+    finally:
+        ctx.prec = before
+    if tail > worst:
+        place = 1_000 * max(last, 1)  # where the loss comes near its limit
+    joined = max(int(alpha * place), 1)
+    cells = Cell(place, place), Cell(place + joined, place + joined)
+    outputs = [place - joined - 1, place, place + joined, place + 3 * joined + 1, 10**9]
+    pair = worst_of(mechanism, [(*cells, outputs)])
+    return Certificate.pure(mechanism, max(worst, tail), pair)

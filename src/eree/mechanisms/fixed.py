@@ -1,0 +1,222 @@
+"""Mechanisms whose noise is the same in every cell."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, sqrt
+from typing import Self
+
+import numpy as np
+from flint import arb
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Cell, Certificate, worst_of
+from eree.mechanisms.mechanism import Array, Mechanism, exactly
+from eree.mechanisms.scaled import Noise
+from eree.noise.coins import Coins
+from eree.noise.exact import Whole, draw
+from eree.noise.geometric import CappedGeometric
+from eree.noise.laws import RoundedLaplace, Scales
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Edge, Node
+from eree.workload import DropFrom
+
+
+@dataclass(frozen=True)
+class FixedMechanism(Mechanism):
+    """count + K, the law of K the same for every cell."""
+
+    @abstractmethod
+    def law(self, cells: int) -> Noise:
+        """The law of the noise of some cells."""
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same on both sides and for every cell."""
+        del count, largest
+        return self.law(1).tail(distance, 0)
+
+    def draw_outputs(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(len(counts)), len(counts), coins)
+
+
+@dataclass(frozen=True)
+class EdgeGeometric(FixedMechanism):
+    """count + K, P(K = k) proportional to e^(-epsilon |k|).
+
+    Theorem.  Under edge neighbours the output is epsilon-private with delta = 0, in every cell: one
+    worker moves the count by one at most, and ln P changes by at most epsilon from one whole number
+    to the next.  It protects workers alone; it says nothing of workplaces.
+    """
+
+    name = "edge-geometric"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The rate is epsilon."""
+        _needs(cls.name, guarantee, Edge)
+        return cls(guarantee)
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
+
+    def law(self, _cells: int) -> CappedGeometric:
+        """The geometric law of both signs."""
+        return CappedGeometric(self.guarantee.epsilon)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """With q = e^-epsilon: 2 q / (1 - q^2), and the root of 2 q / (1 - q)^2."""
+        del count, largest
+        q = exp(-float(self.guarantee.epsilon))
+        return 2 * q / (1 - q * q), sqrt(2 * q) / (1 - q)
+
+    def certify(self) -> Certificate:
+        """ln P(k) is -epsilon |k| and a constant, so a step by one loses epsilon, exactly."""
+        rate = self.law(1).rate
+        worst = max(abs(rate * abs(k) - rate * abs(k - 1)) for k in range(-3, 4))
+        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), range(-3, 5))])
+        return Certificate.pure(self, worst, pair)
+
+
+@dataclass(frozen=True)
+class CappedLaplace(FixedMechanism):
+    """count + K, P(K = k) proportional to e^(-epsilon |k|) for |k| <= cap, 0 beyond.
+
+    Theorem.  Under edge neighbours (one record more or less) the output is (epsilon, delta)-private
+    with delta = P(K = cap), in every cell.  Proof.  Where both neighbours can give an output, its
+    chances differ by a factor of at most e^epsilon; each can give one output that the other cannot,
+    with the chance P(K = cap).
+    """
+
+    cap: int
+    name = "capped-laplace"
+
+    @classmethod
+    def default_delta(cls, _alpha: Fraction | None, _epsilon: Fraction) -> Fraction:
+        """One in a million."""
+        return Fraction(1, 1_000_000)
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, cap: int | None = None) -> Self:
+        """The least cap that keeps delta, or the one given if it does."""
+        _needs(cls.name, guarantee, Edge)
+        if guarantee.delta == 0:
+            raise Refusal(
+                f"{cls.name} needs a delta above 0, such as 1e-6; edge-geometric does without"
+            )
+        if cap is None:
+            cap = 1
+            while not cls(guarantee, cap)._keeps() and cap < 10**6:
+                cap += 1
+        elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= 10**6:
+            raise Refusal("cap must be a whole number from 1 to 1,000,000")
+        made = cls(guarantee, cap)
+        if not made._keeps():
+            with exactly():
+                least = float(made.law(1).tail(cap, 0))
+            raise Refusal(
+                f"a cap of {cap} gives a delta of {least:.4g}; allow that delta or raise the cap"
+            )
+        return made
+
+    def _keeps(self) -> bool:
+        with exactly():
+            return bool(self.law(1).tail(self.cap, 0) <= arb(0) + _ball(self.guarantee.delta))
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
+
+    def law(self, _cells: int) -> CappedGeometric:
+        """The geometric law of both signs with a cap."""
+        return CappedGeometric(self.guarantee.epsilon, self.cap)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums over the cap."""
+        del count, largest
+        k: Array = np.arange(1.0, self.cap + 1.0)
+        weight = np.exp(-float(self.guarantee.epsilon) * k)
+        whole = 1 + 2 * weight.sum()
+        mean, square = 2 * (k * weight).sum() / whole, 2 * (k * k * weight).sum() / whole
+        return float(mean), sqrt(float(square))
+
+    def certify(self) -> Certificate:
+        """Where one neighbour alone can give an output its chance is delta; elsewhere epsilon."""
+        law = self.law(1)
+        inner = range(-min(self.cap, 3), min(self.cap, 3) + 1)
+        worst = max(abs(law.rate * abs(k) - law.rate * abs(k - 1)) for k in inner)
+        with exactly():
+            delta = float(law.tail(self.cap, 0).upper())
+        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), range(1 - self.cap, self.cap + 1))])
+        return Certificate(self.name, self.guarantee, worst, delta, pair)
+
+
+@dataclass(frozen=True)
+class TruncatedLaplace(FixedMechanism):
+    """bounded count + (theta / epsilon) L, rounded; L of the density e^-|z| / 2.
+
+    The bounded count leaves out every workplace of theta or more workers.
+
+    Theorem.  Under node neighbours the output is epsilon-private with delta = 0, in every cell: a
+    workplace adds between 0 and theta - 1 to the bounded count, however it grows, and Laplace noise
+    of that scale hides theta.  What the bound leaves out is missing from the output on average.
+    """
+
+    theta: int
+    name = "truncated-laplace"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, theta: int = 100) -> Self:
+        """The published scale theta / epsilon."""
+        _needs(cls.name, guarantee, Node)
+        return cls(guarantee, DropFrom(theta).theta)
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count`, of cells bounded by `bound`."""
+        del worker_attributes
+        return ("count",)
+
+    @property
+    def bound(self) -> DropFrom:
+        """How workplaces are bounded before they are counted."""
+        return DropFrom(self.theta)
+
+    def law(self, cells: int) -> RoundedLaplace:
+        """Laplace noise of one scale."""
+        factor = self.theta / self.guarantee.epsilon
+        return RoundedLaplace(Scales(np.zeros(cells, dtype=np.int64), Fraction(0), factor))
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
+        del count, largest
+        rate = float(self.guarantee.epsilon / self.theta)
+        q, half = exp(-rate), exp(-rate / 2)
+        return half / (1 - q), sqrt(half * (1 + q)) / (1 - q)
+
+    def certify(self) -> Certificate:
+        """A density of the rate epsilon / theta loses at most that for each worker moved."""
+        most = self.theta - 1
+        worst = most / self.law(1).scales.factor
+        pair = worst_of(
+            self, [(Cell(0, 0), Cell(most, most), (-1, 0, most, most + 1, 10 * self.theta))]
+        )
+        return Certificate.pure(self, Fraction(worst), pair)
+
+
+def _ball(value: Fraction) -> arb:
+    return arb(value.numerator) / arb(value.denominator)
+
+
+def _needs(name: str, guarantee: Guarantee, relation: type[Edge] | type[Node]) -> None:
+    if guarantee.epsilon <= 0:
+        raise Refusal(f"{name} needs an epsilon above 0")
+    if not isinstance(guarantee.neighbours, relation):
+        wanted = relation.__name__.lower()
+        raise Refusal(
+            f"{name} is for {wanted} neighbours; under strong or weak ones use smooth-pareto"
+        )

@@ -1,0 +1,193 @@
+"""The worst loss of laws whose noise scales with the largest workplace, over all neighbours.
+
+This file knows no calibration.  It looks at laws that add noise of a scale S = max(alpha x, 1), x
+the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
+w(0) = 1.  All neighbours of a cell are a shift by rho S, 0 < rho <= 1, and a scale r S,
+1 <= r <= 1 + alpha rho: the largest workplace may grow, another may grow, or another may take
+over.  With t = k / S the two losses at an output are
+
+    F = ln w(|t|) - ln w(|t - rho| / r) + ln N(rS)/N(S)
+    G = ln w(|t - rho| / r) - ln w(|t|) - ln N(rS)/N(S).
+
+- The size drops out: for all S >= 1, low ln r <= ln N(rS)/N(S) <= high ln r, where low and high
+  bound the elasticity of N (they are both 1 for a density that is rounded afterwards).
+- The shift drops out, because w falls.  F left of the new centre, and G right of the old one, grow
+  with rho and are greatest at rho = 1 (with r up to 1 + alpha, which is more than neighbours
+  have).  G left of the old centre falls with rho: it is greatest at the least that r allows,
+  (r - 1) / alpha.  F right of the new centre is at most ln N(rS)/N(S), less than F at the old one.
+- What is left are five functions of a position and of r, each a difference of ln w at two points.
+  As w falls, a box of positions and ratios bounds them from above; boxes are split until the
+  greatest bound is within TOLERANCE of a value that the functions reach.
+- Beyond the last position the law itself bounds how far w can fall between the two points.
+
+Everything is computed in doubles.  A logarithm of w is off by at most a few units in its last
+place, which ROUNDING times its size exceeds by far, and so is a position, which WIDER exceeds: the
+first point is moved in and the second one out by that share, which can only raise the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isfinite
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, worst_of
+
+Array = NDArray[np.float64]
+Bound = Callable[[Array, Array, Array, Array], Array]
+
+TOLERANCE = 1e-8
+ROUNDING = 2.0**-46
+WIDER = 2.0**-40
+MOST_BOXES = 20_000_000
+
+
+class ScaledLaw(Protocol):
+    """What the bound asks of a law."""
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of w(t) for t >= 0; it falls from 0."""
+
+    def most_drop(self, stretch: Array, near: float) -> Array:
+        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + 1."""
+
+    @property
+    def far(self) -> float:
+        """The position from which on `most_drop` is all that has to be known."""
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+
+
+class ScaledChances(ScaledLaw, Chances, Protocol):
+    """A mechanism of such a law."""
+
+    @property
+    def alpha(self) -> Fraction:
+        """The share by which a workplace may grow in one step."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An enclosure of the worst loss, and where it is attained.
+
+    `found` is a bound that no neighbours exceed.  `attained` is the loss at shift `shift` S and
+    scale ratio `ratio`, at the output `position` S away from the old count, with the bound of the
+    normaliser's growth in place of the growth: exact for a density and where `ratio` is 1, a little
+    above the loss otherwise.
+    """
+
+    found: float
+    attained: float
+    position: float
+    shift: float
+    ratio: float
+
+
+def certify_scaled(mechanism: ScaledChances) -> Certificate:
+    """The certificate of a mechanism whose noise scales with the largest workplace."""
+    loss = worst_loss(mechanism, float(mechanism.alpha))
+    found = Fraction(loss.found) if isfinite(loss.found) else NEVER
+    return Certificate.pure(
+        mechanism, found, worst_of(mechanism, _cells_like(loss, mechanism.alpha))
+    )
+
+
+def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
+    """The worst loss of a scaled law over all neighbours of all cells."""
+    low, high = law.normaliser_elasticity()
+    last = law.far
+
+    def drop(first: Array, second: Array) -> Array:
+        """ln w(first) - ln w(second), rounded up."""
+        top, bottom = law.log_weight(first * (1 - WIDER)), law.log_weight(second * (1 + WIDER))
+        return top - bottom + ROUNDING * (1 - top - bottom)
+
+    def more(r: Array) -> Array:
+        return high * np.log(r)
+
+    def less(r: Array) -> Array:
+        return low * np.log(r)
+
+    def rho(r: Array) -> Array:
+        return (r - 1) / alpha
+
+    # For each function: how far positions go, a bound over boxes, and the output as a position t.
+    parts: list[tuple[float, Bound, Callable[[float], float], bool]] = [
+        (last, lambda a, b, r, s: drop(a, (b + 1) / r) + more(s), lambda a: -a, False),
+        (1.0, lambda a, _, r, s: drop(a, (1 - a) / r) + more(s), lambda t: t, False),
+        (last, lambda a, b, r, s: drop(a / s, b + 1) - less(r), lambda a: a + 1, False),
+        (1.0, lambda a, _, r, s: drop(a / s, 1 - a) - less(r), lambda t: 1 - t, False),
+        (last, lambda a, b, r, s: drop((a + rho(r)) / s, b) - less(r), lambda a: -a, True),
+    ]
+    losses = []
+    for reach, bound, output, least in parts:
+        attained, found, x, r = _greatest(bound, reach, 1 + alpha)
+        shift = (r - 1) / alpha if least else 1.0
+        losses.append(Loss(found, attained, output(x), shift, r))
+    # where the loss is greatest at infinity it is so for the greatest ratio: finer there
+    grid = 1 + alpha * np.unique([*np.linspace(0, 1, 4_001), *(1 - 2.0 ** -np.arange(12, 45))])
+    left, right = grid[:-1], grid[1:] * (1 + WIDER)
+    tails = np.maximum(
+        law.most_drop(1 / left * (1 + WIDER), last) + more(right),
+        law.most_drop(np.minimum(right, 1 + alpha), last / (1 + alpha)) - less(left),
+    )
+    worst = max(losses, key=lambda loss: loss.attained)
+    found = max(*(loss.found for loss in losses), float(tails.max()) + ROUNDING)
+    return Loss(found, worst.attained, worst.position, worst.shift, worst.ratio)
+
+
+def _greatest(bound: Bound, reach: float, most: float) -> tuple[float, float, float, float]:
+    """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
+
+    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.
+    """
+    near = np.linspace(0.0, min(reach, 2.0), 33)
+    far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
+    x, r = np.concatenate([near, far]), np.linspace(1.0, most, 9)
+    x0, r0 = (g.ravel() for g in np.meshgrid(x[:-1], r[:-1], indexing="ij"))
+    x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
+    attained, found, place, seen = -np.inf, -np.inf, (0.0, 1.0), 0
+    while x0.size:
+        top = bound(x0, x1, r0, r1)
+        for at_x in (x0, x1):
+            for at_r in (r0, r1):
+                value = bound(at_x, at_x, at_r, at_r)
+                i = int(np.argmax(value))
+                if value[i] > attained:
+                    attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
+        open_ = top > attained + TOLERANCE
+        if not open_.all():
+            found = max(found, float(top[~open_].max()))
+        x0, x1, r0, r1 = (side[open_] for side in (x0, x1, r0, r1))
+        seen += x0.size
+        if seen > MOST_BOXES:
+            return attained, max(found, float(top.max())), *place
+        wide = (x1 - x0) / (1 + x0) >= r1 - r0
+        x, r = (x0 + x1) / 2, (r0 + r1) / 2
+        x0, x1, r0, r1 = (
+            np.concatenate([x0, np.where(wide, x, x0)]),
+            np.concatenate([np.where(wide, x, x1), x1]),
+            np.concatenate([r0, np.where(wide, r0, r)]),
+            np.concatenate([np.where(wide, r1, r), r1]),
+        )
+    return attained, max(found, attained), *place
+
+
+def _cells_like(loss: Loss, alpha: Fraction) -> Iterator[tuple[Cell, Cell, list[int]]]:
+    """Cells of one workplace that grows, and outputs, near the place where the loss is worst."""
+    for large in (0, 1, 2, 5, 20, 100, 1_000):
+        size = ceil(large / alpha)
+        scale = max(alpha * size, Fraction(1))
+        joined = max(int(alpha * size * Fraction(loss.shift)), 1)
+        middle = size + round(float(scale) * loss.position)
+        outputs = [middle - 1, middle, middle + 1, size, size + joined, -(10**9), 10**9]
+        # the largest workplace grows, or another one does while the largest stays
+        for after in {size + joined, size}:
+            if after > size or size >= 1:
+                yield Cell(size, size), Cell(size + joined, after), outputs

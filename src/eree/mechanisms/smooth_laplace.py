@@ -1,0 +1,129 @@
+"""Smooth Laplace: Laplace noise of the scale S, private but for a small delta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import acosh, exp, inf, log, log1p
+from typing import Self
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.laplace_loss import certify_laplace
+from eree.mechanisms.mechanism import Array, alpha_of, rounded_down
+from eree.mechanisms.scaled import RoundedDensity
+from eree.noise.exact import Whole
+from eree.noise.laws import RoundedLaplace
+from eree.policy.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class SmoothLaplace(RoundedDensity):
+    """count + (S * width) L, rounded; L of the density e^-|z| / 2.
+
+    Algorithm 3 of the paper: width = 2 / epsilon, for delta >= e^(-epsilon / (2 b)),
+    b = ln(1 + alpha).
+
+    Theorem.  The output is (alpha, epsilon, delta)-private in the cells where any scaled law is.
+    Proof.  In units of S let the rate be a = epsilon / 2.  Old over new loses at most
+    a / r + ln r <= epsilon.  New over old exceeds e^epsilon only in the tails of the new law; there
+    its mass beyond e^epsilon times the old one is
+    (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)), which grows with rho and r and
+    at rho = 1, r = 1 + alpha is below the paper's delta (`SmoothLaplaceExact`).
+    """
+
+    width: Fraction
+    name = "smooth-laplace"
+
+    @classmethod
+    def default_delta(cls, alpha: Fraction | None, epsilon: Fraction) -> Fraction:
+        """The least delta that the published condition allows."""
+        if alpha is None:
+            return Fraction(0)
+        least = exp(-float(epsilon) / (2 * log1p(float(alpha))))
+        return Fraction(least * (1 + 2**-40))
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The published width, where the published condition holds."""
+        least = cls.default_delta(alpha_of(guarantee, cls.name), guarantee.epsilon)
+        _check_epsilon(cls.name, guarantee)
+        if guarantee.delta < least * (1 - Fraction(1, 2**30)) or guarantee.delta == 0:
+            raise Refusal(
+                f"{cls.name} needs a delta of at least exp(-epsilon / (2 ln(1 + alpha))) ="
+                f" {float(least):.3g}; allow it, lower alpha, or use smooth-pareto with delta 0"
+            )
+        return cls(guarantee, 2 / guarantee.epsilon)
+
+    def law(self, largests: Whole) -> RoundedLaplace:
+        """The laws of the noise of some cells."""
+        return RoundedLaplace(self.scales(largests, self.width))
+
+    def scale(self) -> Fraction:
+        """The width."""
+        return self.width
+
+    def tail(self, z: Array) -> Array:
+        """P(Z >= z)."""
+        return np.exp(-z) / 2
+
+    def tail_moments(self, m: float) -> tuple[float, float]:
+        """The integrals of e^-z / 2 and z e^-z from m on."""
+        return exp(-m) / 2, (m + 1) * exp(-m)
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the density up to a constant."""
+        return -t / float(self.width)
+
+    def most_drop(self, stretch: Array, near: float) -> Array:
+        """Without bound: far out, a change of scale changes the chances without limit."""
+        del near
+        return np.full_like(stretch, inf)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee: the greatest mass beyond e^epsilon, over all neighbours."""
+        return certify_laplace(self, 1 / self.width)
+
+
+@dataclass(frozen=True)
+class SmoothLaplaceExact(SmoothLaplace):
+    """Smooth Laplace with the least width for its delta.
+
+    Theorem.  With the rate a = 1 / width the output is (alpha, epsilon, delta)-private for
+    delta = alpha / (1 + alpha) e^(-(epsilon + b) / alpha) cosh(a / alpha), as long as
+    max(a, b + a / (1 + alpha)) <= epsilon.  Proof.  Old over new loses most at the old count,
+    a rho / r + ln r, which is quasi-convex in r: at r = 1 it is a, at r = 1 + alpha the second
+    bound.  New over old: see `SmoothLaplace`; as a <= epsilon, every factor grows with r and rho,
+    and at rho = 1, r = 1 + alpha the product is the stated delta.
+    """
+
+    name = "smooth-laplace-exact"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The least width that keeps epsilon and delta."""
+        alpha, epsilon = float(alpha_of(guarantee, cls.name)), float(guarantee.epsilon)
+        _check_epsilon(cls.name, guarantee)
+        step = log1p(alpha)
+        if guarantee.delta == 0:
+            raise Refusal(
+                f"{cls.name} needs a delta above 0; allow one, or use smooth-pareto with delta 0"
+            )
+        most = min(epsilon, (1 + alpha) * (epsilon - step))
+        # ln cosh(a / alpha) <= room
+        room = log(float(guarantee.delta) * (1 + alpha) / alpha) + (epsilon + step) / alpha
+        if room <= 0 or most <= 0:
+            least = alpha / (1 + alpha) * exp(-(epsilon + step) / alpha)
+            raise Refusal(
+                f"{cls.name} needs epsilon above ln(1 + alpha) = {step:.4g} and delta above"
+                f" {least:.3g}; raise them, lower alpha, or use smooth-pareto with delta 0"
+            )
+        rate = alpha * (acosh(exp(room)) if room < 700 else room + log(2))
+        return cls(guarantee, 1 / rounded_down(min(rate, most) * (1 - 2**-30)))
+
+
+def _check_epsilon(name: str, guarantee: Guarantee) -> None:
+    if guarantee.epsilon <= 0:
+        raise Refusal(f"{name} needs an epsilon above 0")
