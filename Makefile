@@ -2,7 +2,9 @@
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
-#              PAGE=1 writes the table into the documentation
+#              PAGE=1 writes the tables into the documentation, ONLY=draws or ONLY=tables runs one part
+# make torture long campaigns: full grids of certificates, draws by the ten million; PAGE=1 writes
+#              the grid into the documentation
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -10,7 +12,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test check bench docs clean java
+.PHONY: demo test check bench torture docs clean java
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
@@ -24,7 +26,10 @@ check: .venv/.developer
 	$(BIN)/mypy
 
 bench: .venv/.developer
-	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page)
+	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
+
+torture: .venv/.developer
+	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture
 
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict

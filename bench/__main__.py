@@ -1,4 +1,4 @@
-"""`make bench`: makes the data, lets the contestants race, writes the table as text and JSON."""
+"""`make bench`: makes the data, lets the contestants race, writes the tables as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-import duckdb
 import psutil
 
 import eree
+from bench import draws
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -25,6 +25,8 @@ NATIONAL_JOBS = 130_000_000
 PLACES = ["place", "sector", "ownership"]
 PEOPLE = [*PLACES, "sex", "education"]
 RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the columns", "Polars"]
+TABLES = ["DuckDB", "Polars", "pyarrow"]
+DRAWS = ["NumPy", "OpenDP"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
 
@@ -65,13 +67,15 @@ def population(folder: Path, jobs: int) -> list[Result]:
     return results
 
 
-def machine() -> str:
+def machine(*packages: str) -> str:
+    """The machine, and the versions of what was measured on it."""
     cpu = platform.processor() or platform.machine()
     memory = psutil.virtual_memory().total / 2**30
     return (
         f"{os.cpu_count()} cores ({cpu}), {memory:.0f} GiB of memory, {platform.system()};"
-        f" Python {platform.python_version()}, DuckDB {duckdb.__version__},"
-        f" Polars {version('polars')}, pyarrow {version('pyarrow')}, eree {eree.__version__}"
+        f" Python {platform.python_version()}, "
+        + "".join(f"{package} {version(package)}, " for package in packages)
+        + f"eree {eree.__version__}"
     )
 
 
@@ -89,13 +93,8 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--national", action="store_true", help="130 million jobs as well")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=PAPERS_JOBS)
-    parser.add_argument("--page", action="store_true", help="write the table into the docs")
-    chosen = parser.parse_args()
+def tabulations(chosen: argparse.Namespace) -> list[Result]:
+    """The contests of the tables."""
     folder = OUT / f"data-{chosen.jobs}"
     results = population(folder, chosen.jobs)
     size = f"{chosen.jobs / 1e6:.1f} million jobs"
@@ -107,16 +106,43 @@ def main() -> None:
         results += population(folder, NATIONAL_JOBS)
         contest = f"{NATIONAL_JOBS / 1e6:.1f} million jobs: {' × '.join(PEOPLE)}"
         results += run(contest, ["eree within 3 GB"], [str(folder), *PEOPLE], 1, tell)
+    return results
+
+
+def write_page(mark: str, text: str) -> None:
+    """Replace what stands between two marks of the page, and nothing else."""
+    begin, end = f"<!-- {mark}:begin -->\n", f"<!-- {mark}:end -->"
+    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    assert found and closed, f"{PAGE} has no place for {mark}"
+    PAGE.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--national", action="store_true", help="130 million jobs as well")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=PAPERS_JOBS)
+    parser.add_argument("--page", action="store_true", help="write the tables into the docs")
+    parser.add_argument("--only", choices=["tables", "draws"], help="leave out the other contests")
+    chosen = parser.parse_args()
+    found: dict[str, object] = {"machine": machine(*TABLES, *DRAWS), "rounds": chosen.rounds}
+    texts = {}  # by mark, because each part of the page may be measured on another day
+    if chosen.only != "draws":
+        results = tabulations(chosen)
+        found["results"] = as_rows(results)
+        texts["bench"] = f"Measured on {machine(*TABLES)}.\n\n{table(results)}"
+    if chosen.only != "tables":
+        drawn = draws.run(chosen.rounds, tell)
+        found["draws"] = as_rows(drawn)
+        texts["bench-draws"] = f"Measured on {machine(*DRAWS)}.\n\n{draws.table(drawn)}"
     OUT.mkdir(parents=True, exist_ok=True)
-    text = f"Measured on {machine()}.\n\n{table(results)}"
+    text = "\n".join(texts.values())
     (OUT / "bench.md").write_text(text, encoding="utf-8")
-    found = {"machine": machine(), "rounds": chosen.rounds, "results": as_rows(results)}
     (OUT / "bench.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if chosen.page:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- bench:begin -->\n")
-        _, _, after = rest.partition("<!-- bench:end -->")
-        page = f"{before}<!-- bench:begin -->\n{text}\n<!-- bench:end -->{after}"
-        PAGE.write_text(page, encoding="utf-8")
+        for mark, part in texts.items():
+            write_page(mark, part)
     print(text)
     tell(f"{OUT}/bench.md and bench.json written")
 

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
     from eree.mechanisms.certificate import Certificate
+    from eree.mechanisms.grid import certify_grid
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
-    from eree.mechanisms.registry import MECHANISMS, mechanism
+    from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, NODE, Strong, Weak
     from eree.policy.schema import Attribute, Schema
+    from eree.study.requirements import requirements_table
     from eree.workload import DropFrom, Marginal, ScaleTo
 
 __version__ = "0.1.0"
@@ -32,12 +34,14 @@ _HOMES = {
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
     "eree.mechanisms.certificate": ("Certificate",),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
-    "eree.mechanisms.registry": ("MECHANISMS", "mechanism"),
+    "eree.mechanisms.grid": ("certify_grid",),
+    "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
+    "eree.study.requirements": ("requirements_table",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
 }
 
@@ -65,11 +69,14 @@ __all__ = [
     "Tables",
     "Unreadable",
     "Weak",
+    "certify_grid",
     "check",
     "load",
     "mechanism",
     "new_file",
+    "parameters_from_text",
     "read_schema",
+    "requirements_table",
     "stream",
     "synthesize",
     "tabulate",

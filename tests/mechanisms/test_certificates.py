@@ -153,6 +153,18 @@ def test_the_greatest_delta_is_the_stated_one() -> None:
     assert made("smooth-laplace").certify().found_delta == pytest.approx(8.0e-7, rel=0.01)
 
 
+def test_the_published_delta_is_too_small_for_a_large_epsilon() -> None:
+    """At alpha = 0.1 and epsilon 20 the paper's condition holds, and its delta does not."""
+    alpha, epsilon = TENTH, Fraction(20)
+    published = math.exp(-20 / (2 * math.log1p(0.1)))
+    with exactly():
+        true = float(greatest_delta(alpha, epsilon, epsilon / 2))
+    assert true > 1.5 * published
+    chosen = made("smooth-laplace", alpha, epsilon)
+    assert chosen.certify().holds
+    assert float(chosen.guarantee.delta) == pytest.approx(true, rel=1e-6)
+
+
 def test_a_delta_that_is_exceeded_is_caught() -> None:
     chosen: Any = made("smooth-laplace-exact")
     wrong = replace(chosen, width=chosen.width * Fraction(9, 10))

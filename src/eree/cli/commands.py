@@ -1,13 +1,11 @@
-"""The commands: each is one library call, takes `--json`, and says what it did in a line."""
+"""The commands on linked tables: each is one library call and says what it did in a line."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -15,93 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 import eree
+from eree.cli.options import as_json, cli, folder_argument, number, path, with_engine
 from eree.cli.terminal import one_line, progress
-
-# ---------------------------------------------------------------------- options of many commands
-
-
-def number(name: str, words: str, default: int | None = None) -> Callable[..., Any]:
-    """An option that takes a whole number; the library says which ones it accepts."""
-    shown = default is not None
-    return click.option(
-        name, type=int, metavar="N", default=default, show_default=shown, help=words
-    )
-
-
-def path(name: str, metavar: str, words: str, **settings: Any) -> Callable[..., Any]:
-    """An option that takes the path of a file or folder."""
-    kind = click.Path(path_type=Path)
-    return click.option(name, type=kind, metavar=metavar, help=words, **settings)
-
-
-folder_argument = click.argument("folder", type=click.Path(path_type=Path))
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-
-
-def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose and limit the query engine."""
-    threads = click.IntRange(1, 256)
-    for option in (
-        click.option("--threads", type=threads, metavar="N", help="Threads DuckDB may use."),
-        click.option("--memory-limit", metavar="SIZE", help="Memory DuckDB may use, such as 4GB."),
-        click.option(
-            "--engine",
-            default="duckdb",
-            show_default=True,
-            metavar="ENGINE",
-            help="duckdb, spark, or a Spark master URL such as local[2].",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-class Command(click.Command):
-    """A command whose help ends with examples."""
-
-    def __init__(self, *settings: Any, examples: Sequence[str] = (), **named: Any) -> None:
-        super().__init__(*settings, **named)
-        self.examples = examples
-
-    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples as they are, one to a line."""
-        if self.examples:
-            formatter.write("\nExamples:\n")
-            for example in self.examples:
-                formatter.write(f"  {example}\n")
-
-
-class Commands(Command, click.Group):
-    """The commands of eree."""
-
-    command_class = Command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; click would answer an interrupt with an empty line."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.Abort from None
-
-
-# ----------------------------------------------------------------------------------- the commands
-
-
-@click.group(
-    cls=Commands,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    examples=["eree demo", "eree COMMAND --help"],
-)
-@click.version_option(eree.__version__, prog_name="eree", message="%(prog)s %(version)s")
-@click.pass_context
-def cli(context: click.Context) -> None:
-    """Employment tables from linked employer-employee data.
-
-    Exit status: 0 done, 1 the checked thing is faulty, 2 refused, 130 interrupted.
-    """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @cli.command(

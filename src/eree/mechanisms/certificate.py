@@ -45,6 +45,10 @@ class Cell:
     count: int
     largest: int
 
+    def words(self) -> str:
+        """The cell, for people to read."""
+        return f"count {self.count}, largest {self.largest}"
+
 
 @dataclass(frozen=True)
 class WorstPair:
@@ -101,6 +105,27 @@ class Certificate:
         """Whether what was found is at most what was claimed, without any tolerance."""
         claimed = self.guarantee
         return self.bound <= claimed.epsilon and Fraction(self.found_delta) <= claimed.delta
+
+    def words(self) -> list[str]:
+        """What was found, for people to read."""
+        neighbours, pair = self.guarantee.neighbours, self.worst_pair
+        whose = f"{neighbours.name} neighbours"
+        if isinstance(neighbours, (Strong, Weak)):
+            whose += f", alpha {float(neighbours.alpha):g}"
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        lines = [
+            f"{self.mechanism} ({whose}): the claim {verdict}",
+            f"  claimed epsilon {self.claimed_epsilon:.7g}, found {self.found_epsilon:.7g}",
+        ]
+        if self.claimed_delta or self.found_delta:
+            lines.append(
+                f"  claimed delta   {self.claimed_delta:.4g}, found {self.found_delta:.4g}"
+            )
+        lines.append(
+            f"  worst pair seen: ({pair.before.words()}) and ({pair.after.words()}),"
+            f" output {pair.output}: {pair.loss:.7g}"
+        )
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

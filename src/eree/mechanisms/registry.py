@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import signature
+from re import fullmatch
 from types import MappingProxyType
 from typing import Any
 
@@ -123,3 +124,15 @@ def mechanism(
         kind = None if name == AUTO else kind_of(name)
         delta = kind.default_delta(getattr(neighbours, "alpha", None), whole) if kind else 0
     return calibrate(name, Guarantee(neighbours, whole, delta), parameters)
+
+
+def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:
+    """Parameters of a mechanism from texts such as `theta=50`; whole numbers become numbers."""
+    given: dict[str, int | str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise Refusal(f"{text!r} is not a parameter; write it as name=value, such as theta=50")
+        value = value.strip()
+        given[name.strip()] = int(value) if fullmatch("[0-9]{1,18}", value) else value
+    return given

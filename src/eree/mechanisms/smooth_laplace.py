@@ -26,12 +26,13 @@ class SmoothLaplace(RoundedDensity):
     Algorithm 3 of the paper: width = 2 / epsilon, for delta >= e^(-epsilon / (2 b)),
     b = ln(1 + alpha).
 
-    Theorem.  The output is (alpha, epsilon, delta)-private in the cells where any scaled law is.
-    Proof.  In units of S let the rate be a = epsilon / 2.  Old over new loses at most
+    Theorem.  The output is (alpha, epsilon, delta)-private in the cells where any scaled law is, if
+    delta is besides at least what `SmoothLaplaceExact` states for the rate a = epsilon / 2.  The
+    paper's delta is, unless epsilon is large (above 16 at alpha = 0.1): b is below alpha, so its
+    exponent falls faster than the tails allow.  Proof.  Old over new loses at most
     a / r + ln r <= epsilon.  New over old exceeds e^epsilon only in the tails of the new law; there
     its mass beyond e^epsilon times the old one is
-    (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)), which grows with rho and r and
-    at rho = 1, r = 1 + alpha is below the paper's delta (`SmoothLaplaceExact`).
+    (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)), which grows with rho and r.
     """
 
     width: Fraction
@@ -39,21 +40,27 @@ class SmoothLaplace(RoundedDensity):
 
     @classmethod
     def default_delta(cls, alpha: Fraction | None, epsilon: Fraction) -> Fraction:
-        """The least delta that the published condition allows."""
+        """The least delta that the published condition allows, or what is needed if that is more.
+
+        Where old over new loses more than epsilon, the published delta is the larger by far.
+        """
         if alpha is None:
             return Fraction(0)
-        least = exp(-float(epsilon) / (2 * log1p(float(alpha))))
-        return Fraction(least * (1 + 2**-40))
+        share, price = float(alpha), float(epsilon)
+        published = -price / (2 * log1p(share))
+        needed = _log_delta(share, price, price / 2)
+        return Fraction(exp(max(published, needed)) * (1 + 2**-30))
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
         """The published width, where the published condition holds."""
         least = cls.default_delta(alpha_of(guarantee, cls.name), guarantee.epsilon)
         _check_epsilon(cls.name, guarantee)
-        if guarantee.delta < least * (1 - Fraction(1, 2**30)) or guarantee.delta == 0:
+        if guarantee.delta < least * (1 - Fraction(1, 2**29)) or guarantee.delta == 0:
             raise Refusal(
-                f"{cls.name} needs a delta of at least exp(-epsilon / (2 ln(1 + alpha))) ="
-                f" {float(least):.3g}; allow it, lower alpha, or use smooth-pareto with delta 0"
+                f"{cls.name} needs a delta of at least {float(least):.4g}, which is"
+                " exp(-epsilon / (2 ln(1 + alpha))) or more; allow it, lower alpha, or use"
+                " smooth-pareto with delta 0"
             )
         return cls(guarantee, 2 / guarantee.epsilon)
 
@@ -122,6 +129,12 @@ class SmoothLaplaceExact(SmoothLaplace):
             )
         rate = alpha * (acosh(exp(room)) if room < 700 else room + log(2))
         return cls(guarantee, 1 / rounded_down(min(rate, most) * (1 - 2**-30)))
+
+
+def _log_delta(alpha: float, epsilon: float, rate: float) -> float:
+    """ln of alpha / (1 + alpha) e^(-(epsilon + b) / alpha) cosh(rate / alpha)."""
+    step, steep = log1p(alpha), rate / alpha
+    return log(alpha) - step - (epsilon + step) / alpha + steep + log1p(exp(-2 * steep)) - log(2)
 
 
 def _check_epsilon(name: str, guarantee: Guarantee) -> None:

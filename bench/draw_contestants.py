@@ -1,0 +1,100 @@
+"""The contestants of the draws: `python -m bench.draw_contestants NAME` runs one, prints JSON.
+
+All go from the counts and sizes of the same cells to noisy counts.  Each draws once before the
+clock starts, so that none pays for what happens on first use; for `eree` this is also where the
+tries that doubles leave undecided are counted, which would cost time under the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+import eree
+from eree.noise import exact
+
+CELLS = 1_000_000
+#: OpenDP takes hundreds of times as long for a draw; so many are enough to time it.
+FEWER_CELLS = 100_000
+ALPHA, EPSILON = "0.1", "2"
+
+Whole = NDArray[np.int64]
+Go = Callable[[], int]
+
+
+def cells() -> tuple[Whole, Whole]:
+    """Counts and largest workplaces, heavy-tailed; half of the cells have the least scale, 1."""
+    chance = np.random.default_rng(1)
+    counts = np.minimum(10 * (1 + chance.pareto(1.0, CELLS)), 1e7).astype(np.int64)
+    return counts, np.ceil(counts * chance.random(CELLS)).astype(np.int64)
+
+
+def scales(largests: Whole) -> NDArray[np.float64]:
+    """The scales of the Laplace noise of `smooth-laplace`, for its rivals."""
+    return np.maximum(float(ALPHA) * largests, 1.0) * (2 / float(EPSILON))
+
+
+def ours(name: str, counts: Whole, largests: Whole) -> Go:
+    mechanism, coins = eree.mechanism(name, alpha=ALPHA, epsilon=EPSILON), eree.Coins()
+    return lambda: len(mechanism.draw(counts, largests, coins=coins))
+
+
+def float_laplace(counts: Whole, largests: Whole) -> Go:
+    """The fastest float way; the noisy counts are left as floats, not rounded."""
+    chance = np.random.default_rng()
+    return lambda: len(counts + scales(largests) * chance.laplace(size=len(counts)))
+
+
+def float_laplace_scales(counts: Whole, largests: Whole) -> Go:
+    """What anyone would write; NumPy takes longer where every draw has a scale of its own."""
+    chance = np.random.default_rng()
+    return lambda: len(counts + chance.laplace(scale=scales(largests)))
+
+
+def opendp(counts: Whole, largests: Whole) -> Go:
+    """OpenDP takes one scale for all counts of a call; its speed hardly depends on which."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    noisy = dp.m.make_laplace(*space, scale=float(scales(largests).mean()))
+    some = counts[:FEWER_CELLS]
+    return lambda: len(noisy(some))
+
+
+CONTESTANTS: dict[str, Callable[[Whole, Whole], Go]] = {
+    "NumPy, float Laplace": float_laplace,
+    "NumPy, float Laplace given the scales": float_laplace_scales,
+    **{f"eree, {name}": partial(ours, name) for name in eree.MECHANISMS},
+    "OpenDP, discrete Laplace": opendp,
+}
+
+
+def undecided(go: Go) -> int:
+    """How many tries of a run are decided in interval arithmetic."""
+    settled, settle = [], exact.settle
+    exact.settle = lambda *given: settled.append(None) or settle(*given)
+    try:
+        go()
+    finally:
+        exact.settle = settle
+    return len(settled)
+
+
+def main() -> None:
+    go = CONTESTANTS[sys.argv[1]](*cells())
+    slow = undecided(go)
+    began = time.perf_counter()
+    draws = go()
+    seconds = time.perf_counter() - began
+    print(json.dumps({"seconds": seconds, "draws": draws, "undecided": slow}))
+
+
+if __name__ == "__main__":
+    main()

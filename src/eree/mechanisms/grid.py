@@ -1,0 +1,98 @@
+"""The papers' grid: every mechanism at every alpha and epsilon, with its certificate and error."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from eree.errors import Refusal
+from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.policy.neighbours import Strong, Weak
+
+ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
+EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
+#: How many scales the large cell of an error has.
+LARGE = 1_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mechanism at one alpha and epsilon.
+
+    `small` is the mean absolute error of a cell with one worker; `large`, that of a cell with one
+    workplace of a thousand times 1 / alpha workers, in units of S.  Where the mechanism does not
+    exist, `refusal` says why and the rest is None.
+    """
+
+    mechanism: str
+    alpha: str
+    epsilon: str
+    claimed_delta: float | None = None
+    found_epsilon: float | None = None
+    found_delta: float | None = None
+    holds: bool | None = None
+    small: float | None = None
+    large: float | None = None
+    refusal: str | None = None
+
+
+def grid_point(name: str, alpha: str, epsilon: str) -> Point:
+    """Certify one mechanism at one alpha and epsilon."""
+    try:
+        chosen = mechanism(name, alpha=alpha, epsilon=epsilon)
+    except Refusal as refusal:
+        return Point(name, alpha, epsilon, refusal=str(refusal))
+    certificate = chosen.certify()
+    # noise that does not grow with the workplace is in units of one worker
+    grows = isinstance(chosen.guarantee.neighbours, (Strong, Weak))
+    size = ceil(LARGE / Fraction(alpha)) if grows else 1
+    large = chosen.mean_error(count=size, largest=size)[0]
+    return Point(
+        name,
+        alpha,
+        epsilon,
+        certificate.claimed_delta,
+        certificate.found_epsilon,
+        certificate.found_delta,
+        certificate.holds,
+        chosen.mean_error(count=1, largest=1)[0],
+        large / float(max(Fraction(alpha) * size, Fraction(1))),
+    )
+
+
+def certify_grid(
+    names: Iterable[str] = tuple(MECHANISMS),
+    alphas: Sequence[str] = ALPHAS,
+    epsilons: Sequence[str] = EPSILONS,
+    *,
+    progress: Callable[[str, float], None] = lambda _step, _done: None,
+    processes: int | None = None,
+) -> list[Point]:
+    """Certify mechanisms over a grid, on every core; points come in the order of the grid."""
+    wanted = [(name, alpha, epsilon) for name in names for alpha in alphas for epsilon in epsilons]
+    found: dict[int, Point] = {}
+    with ProcessPoolExecutor(
+        processes or os.cpu_count() or 1,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_interrupts_to_the_parent,
+    ) as pool:
+        waiting = {pool.submit(grid_point, *point): i for i, point in enumerate(wanted)}
+        try:
+            for done in as_completed(waiting):
+                found[waiting[done]] = done.result()
+                name, alpha, epsilon = wanted[waiting[done]]
+                progress(f"{name} at alpha {alpha}, epsilon {epsilon}", len(found) / len(wanted))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [found[i] for i in range(len(wanted))]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,1 @@
+"""Does it work: the papers' tables and experiments."""

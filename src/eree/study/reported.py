@@ -1,0 +1,141 @@
+"""Algorithms 2 and 3 of the report, as printed: for its figure only, because they are not private.
+
+Both add noise of the scale S = alpha x, x the largest workplace, without a floor at 1, and besides
+Laplace noise of the scale 1 / epsilon for the single worker:
+
+- Algorithm 2: n + (2 S / epsilon) L + (1 / epsilon) L';
+- Algorithm 3: n + (16 S / epsilon) Z + (1 / epsilon) L', Z of the density proportional to
+  1 / (1 + z^4).
+
+One worker who joins an empty workplace changes the law of Algorithm 3 from a Laplace law to one
+with the tails of a power: no epsilon bounds that.  In Algorithm 2 a workplace that grows from one
+worker to two doubles the scale: the mass beyond e^epsilon is hundreds of times the delta claimed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from math import exp, log1p
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+
+from eree.errors import Refusal
+from eree.noise.coins import Coins
+from eree.noise.exact import Whole, halves
+from eree.policy.neighbours import Exact, exact
+
+Array = NDArray[np.float64]
+
+
+def draw_report_laplace(
+    counts: Whole, largests: Whole, *, alpha: Exact, epsilon: Exact, coins: Coins
+) -> Array:
+    """Algorithm 2 of the report, in doubles.  Not private: for studies of made-up data only."""
+    scale, rate = _scales(largests, alpha, epsilon, 2)
+    noise: Array = scale * _laplace(len(counts), coins) + _laplace(len(counts), coins) / rate
+    return counts + noise
+
+
+def draw_report_gamma(
+    counts: Whole, largests: Whole, *, alpha: Exact, epsilon: Exact, coins: Coins
+) -> Array:
+    """Algorithm 3 of the report, in doubles.  Not private: for studies of made-up data only."""
+    scale, rate = _scales(largests, alpha, epsilon, 16)
+    if log1p(float(exact(alpha, "alpha"))) > rate / 4:
+        raise Refusal("the report's Algorithm 3 needs epsilon of at least 4 ln(1 + alpha)")
+    noise: Array = scale * _quartic(len(counts), coins) + _laplace(len(counts), coins) / rate
+    return counts + noise
+
+
+def claimed_delta(alpha: Exact, epsilon: Exact) -> float:
+    """The delta that the report claims for Algorithm 2."""
+    step = log1p(float(exact(alpha, "alpha")))
+    return exp(-float(exact(epsilon, "epsilon")) / (2 * step))
+
+
+def true_delta(alpha: Exact, epsilon: Exact, before: int, after: int) -> float:
+    """The delta of Algorithm 2 between a workplace alone in its cell before and after a growth.
+
+    The mass of either law beyond e^epsilon times the other, by integration of their densities.
+    """
+    share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
+    if not 0 <= before < after:
+        raise Refusal("sizes must be whole numbers of workers, the smaller one first")
+    factor = exp(float(rate))
+
+    def density(size: int, x: float) -> float:
+        return _two_laplaces(x - size, float(2 * share * size / rate), float(1 / rate))
+
+    def excess(first: int, second: int) -> float:
+        def beyond(x: float) -> float:
+            return max(density(first, x) - factor * density(second, x), 0.0)
+
+        reach = 60 * float(max(2 * share * after, Fraction(1)) / rate)
+        edges = [before - reach, before - reach / 20, before, after, after + reach / 20]
+        ends = [*edges[1:], after + reach]
+        return float(
+            sum(quad(beyond, a, b, limit=300)[0] for a, b in zip(edges, ends, strict=True))
+        )
+
+    return max(excess(before, after), excess(after, before))
+
+
+def loss_of_report_gamma(alpha: Exact, epsilon: Exact, output: float) -> float:
+    """The loss of Algorithm 3 at an output when one worker joins an empty workplace.
+
+    It grows without bound with the output.
+    """
+    share, rate = exact(alpha, "alpha"), float(exact(epsilon, "epsilon"))
+    scale = float(16 * share) / rate
+
+    def mixed(z: float) -> float:
+        """The density of the Laplace part at what the quartic part leaves."""
+        laplace = rate / 2 * np.exp(-rate * abs(output - 1 - scale * z))
+        return float(np.sqrt(2) / np.pi / (1 + z**4) * laplace)
+
+    centre = (output - 1) / scale
+    points = sorted({-1.0, 0.0, 1.0, centre - 5 / (rate * scale), centre, centre + 5 / scale})
+    edges = [-np.inf, *points, np.inf]
+    new = sum(quad(mixed, a, b, limit=300)[0] for a, b in pairwise(edges))
+    old = rate / 2 * np.exp(-rate * abs(output))
+    return float(abs(np.log(new / old)))
+
+
+def _two_laplaces(x: float, a: float, b: float) -> float:
+    """The density of a L + b L', which is that of b L' where a is 0."""
+    if a == 0:
+        return exp(-abs(x) / b) / (2 * b)
+    if abs(a - b) < 1e-9 * b:
+        return (1 + abs(x) / b) * exp(-abs(x) / b) / (4 * b)
+    return (a * exp(-abs(x) / a) - b * exp(-abs(x) / b)) / (2 * (a * a - b * b))
+
+
+def _scales(largests: Whole, alpha: Exact, epsilon: Exact, times: int) -> tuple[Array, float]:
+    share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
+    if share <= 0 or rate <= 0:
+        raise Refusal("alpha and epsilon must be above 0")
+    scales: Array = largests * np.float64(times * share / rate)
+    return scales, float(rate)
+
+
+def _laplace(cells: int, coins: Coins) -> Array:
+    uniform, sign = halves(coins.words(cells))
+    noise: Array = np.log(uniform) * -sign
+    return noise
+
+
+def _quartic(cells: int, coins: Coins) -> Array:
+    """Cauchy draws, kept with the chance (1 + z^2) / (1 + z^4) over its greatest value."""
+    drawn = np.empty(cells)
+    pending = np.arange(cells)
+    while pending.size:
+        uniform, sign = halves(coins.words(pending.size))
+        z = sign / np.tan(uniform * (np.pi / 2))
+        chance, _ = halves(coins.words(pending.size))
+        drawn[pending] = z
+        kept = chance * (1 + np.sqrt(2)) / 2 * (1 + z**4) < 1 + z**2
+        pending = pending[~kept]
+    return drawn

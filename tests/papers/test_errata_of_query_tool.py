@@ -1,0 +1,95 @@
+"""Errata of the query tool, those that a few lines can show; others wait for the survey cube."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from cases import made
+from eree.noise.coins import SeededCoins
+
+WEIGHT = 20  # the average weight of a record
+EVALUATED = {"epsilon": "7", "delta": "0.001", "cap": 1}  # what section 4 evaluates
+
+
+def test_a_cap_of_1_at_epsilon_7_changes_2_cells_in_1000_and_not_23_in_100() -> None:
+    """The variance that section 4 prints beside the 23.5% is the right one."""
+    chosen = made("capped-laplace", None, **EVALUATED)
+    up, down = (math.exp(chosen.log_pmf(output=5 + k, count=5)) for k in (1, -1))
+    assert up + down == pytest.approx(2 * math.exp(-7) / (1 + 2 * math.exp(-7)))
+    assert up + down == pytest.approx(0.00182, abs=5e-6)  # noise of 1: variance and chance agree
+    assert chosen.mean_error(count=0, largest=0)[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
+    assert 17_280 * (up + down) == pytest.approx(31.5, abs=0.1)
+
+
+def weighted_loss(record: int, output: int) -> float:
+    """The loss at a weighted output whether a record of some weight is in an empty cell or not.
+
+    The output is the weighted count plus the average weight times noise without any cap.
+    """
+    noise = made("edge-geometric", None)
+
+    def log_chance(count: int) -> float:
+        steps = Fraction(output - count, WEIGHT)
+        if steps.denominator > 1:
+            return -math.inf
+        return noise.log_pmf(output=1_000 + int(steps), count=1_000)
+
+    present, absent = log_chance(record), log_chance(0)
+    return present - absent if present > -math.inf else -math.inf
+
+
+def test_noise_in_multiples_of_the_average_weight_gives_a_record_of_another_weight_away() -> None:
+    """Epsilon is 2.  A record of twice the average weight loses 4; one of 1.5 times it, all."""
+    assert weighted_loss(20, 400) == pytest.approx(2)
+    assert weighted_loss(40, 400) == pytest.approx(4)
+    for output in range(-600, 601, 10):
+        found = weighted_loss(30, output)
+        assert math.isinf(found)
+        assert (found > 0) == (output % WEIGHT == 10)  # present, or absent, for certain
+
+
+def raked(cells: np.ndarray, controls: list[np.ndarray]) -> np.ndarray:
+    """Cells multiplied until the sums along each axis are the controls."""
+    for _ in range(200):
+        cells = cells * (controls[0] / cells.sum(axis=1))[:, None]
+        cells = cells * (controls[1] / cells.sum(axis=0))[None, :]
+    return cells
+
+
+def test_cells_raked_to_totals_without_noise_tell_neighbours_apart_for_certain() -> None:
+    """Seeded, though any draws would do: the sums of the output are the true ones."""
+    truth = np.array([[5, 18], [9, 30], [12, 4]])
+    more = truth + np.array([[1, 0], [0, 0], [0, 0]])  # one record joins the first row
+    noise, changed = made("capped-laplace", None, "2"), 0
+    for seed in range(20):
+        for cells, first_row in ((truth, 23), (more, 24)):
+            noisy = noise.draw(cells.ravel(), coins=SeededCoins(seed)).reshape(cells.shape)
+            controls = [cells.sum(axis=1), cells.sum(axis=0)]
+            published = raked(np.maximum(noisy, 0.5), controls)
+            assert published.sum(axis=1) == pytest.approx(controls[0], abs=1e-6)
+            assert published[0].sum() == pytest.approx(first_row, abs=1e-6)
+            changed += not np.allclose(published, cells, atol=1e-3)
+    assert changed > 20  # the cells themselves do not stay what they were
+
+
+def published_error(original: float, estimate: float, variance: float) -> float:
+    """The standard error of section 3.4."""
+    return math.sqrt(variance + (estimate - original) ** 2)
+
+
+def test_a_standard_error_of_the_published_form_gives_the_original_away() -> None:
+    """Whoever knows the sampling variance is left with two candidates for the original."""
+    for noise in range(-7, 8):  # an empty cell has no sampling variance
+        estimate = noise * WEIGHT
+        assert published_error(0, estimate, 0) == abs(estimate)
+    for original, variance in ((300, 50.0**2), (100, 30.0**2), (500, 0.0)):
+        for noise in (-2, -1, 1, 3):
+            estimate = original + noise * WEIGHT
+            away = math.sqrt(published_error(original, estimate, variance) ** 2 - variance)
+            candidates = [estimate - away, estimate + away]
+            assert min(abs(candidate - original) for candidate in candidates) < 1e-6
+            assert max(abs(candidate - original) for candidate in candidates) > WEIGHT

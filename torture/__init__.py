@@ -1,0 +1,1 @@
+"""Long campaigns that `make torture` runs; `make test` runs samples of them."""

@@ -1,0 +1,76 @@
+"""Every mechanism over the papers' grid, and over parameters nobody chose."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eree.errors import Refusal
+from eree.mechanisms.grid import certify_grid
+from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.policy.neighbours import Strong
+from torture import grid_page
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "certificates.md"
+#: Fixed noise is the same for every alpha; it has its own tests.
+GROWING = [
+    name
+    for name in MECHANISMS
+    if name not in ("truncated-laplace", "edge-geometric", "capped-laplace")
+]
+RANDOM_POINTS = 40
+PAIRS = 400
+
+
+def test_every_claim_of_the_grid_holds_and_the_page_shows_it() -> None:
+    points = certify_grid(GROWING)
+    assert [point for point in points if point.holds is False] == []
+    out = ROOT / "build" / "torture"
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([asdict(point) for point in points], indent=1)
+    (out / "grid.json").write_text(text + "\n", encoding="utf-8")
+    part, page = grid_page.tables(points), PAGE.read_text(encoding="utf-8")
+    if os.environ.get("PAGE"):
+        PAGE.write_text(grid_page.replaced(page, part), encoding="utf-8")
+    else:
+        assert grid_page.shown(page) == part
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_random_parameters_certify_and_no_random_neighbours_lose_more(name: str) -> None:
+    """Random alphas and epsilons; random cells, the largest or another workplace growing."""
+    rng = np.random.default_rng(sum(name.encode()))
+    certified = 0
+    for _ in range(RANDOM_POINTS):
+        alpha = Fraction(int(rng.integers(2, 400)), 1_000)
+        epsilon = Fraction(int(rng.integers(20, 600)), 100)
+        try:
+            chosen = mechanism(name, alpha=alpha, epsilon=epsilon)
+        except Refusal:
+            continue
+        certificate = chosen.certify()
+        assert certificate.holds, (name, alpha, epsilon)
+        certified += 1
+        if certificate.claimed_delta:
+            continue
+        strong = Strong(alpha)
+        for _ in range(PAIRS // RANDOM_POINTS * 4):
+            x = int(rng.choice([0, 1, *rng.integers(0, 60, 3), rng.integers(0, 5_000)]))
+            y = int(rng.choice([x, rng.integers(0, x + 1)]))
+            joined = int(rng.integers(1, strong.growth(y) + 1))
+            others = int(rng.choice([0, 0, rng.integers(0, 200)])) * (y > 0)
+            count = x + (y if y != x else 0) + others
+            after = max(x, y + joined)
+            output = count + int(rng.choice([0, joined, rng.normal(0, 3 * (1 + joined)), -count]))
+            old = chosen.log_pmf(output=output, count=count, largest=x)
+            new = chosen.log_pmf(output=output, count=count + joined, largest=after)
+            if max(old, new) > -np.inf:
+                assert abs(old - new) <= certificate.found_epsilon + 1e-11
+    assert certified >= RANDOM_POINTS // 4
