@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
 from cases import made
-from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.laplace_loss import greatest_delta
+from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, Strong, Weak, distance, steps_between
+from pages import ROOT
 
 EPSILON = 2.0
 STRONG = Strong("0.1")
@@ -73,6 +77,20 @@ def test_a_change_of_employer_costs_twice_epsilon() -> None:
     mill, shop = loss(SHARP, 1, 0, 9), loss(SHARP, 0, 1, -9)
     assert mill == pytest.approx(EPSILON)
     assert mill + shop == pytest.approx(2 * EPSILON)
+
+
+def test_a_size_costs_more_where_those_who_join_are_missing_elsewhere() -> None:
+    """Ten workers are each at the mill or alone at a workshop of their own, for all one knows."""
+    regulars = [f"regular {i}" for i in range(100)]
+    unsure = [f"unsure {i}" for i in range(10)]
+    away = {"mill": frozenset(regulars)} | {name: frozenset({name}) for name in unsure}
+    at_mill = {"mill": frozenset(regulars + unsure)} | {name: frozenset() for name in unsure}
+    assert STRONG.allows([100], [110])
+    assert distance(STRONG, away, at_mill) == 11
+    # every workplace has a count of its own, and together they are private at epsilon
+    mill, workshops = loss(SHARP, 100, 110, 0), [loss(SHARP, 1, 0, 9) for _ in unsure]
+    assert mill == pytest.approx(EPSILON)
+    assert mill + sum(workshops) == pytest.approx(11 * EPSILON)
 
 
 def to_the_letter(alpha: Fraction, before: frozenset[int], after: frozenset[int]) -> bool:
@@ -286,6 +304,17 @@ def test_smooth_laplace_exceeds_its_delta_where_alpha_is_1_and_epsilon_12() -> N
     assert pair.delta > 1.7 * claimed
 
 
+@pytest.mark.parametrize(("alpha", "turn"), [("1/10", 16.4), ("1/5", 14.0), ("1", 9.4)])
+def test_the_claimed_delta_is_exceeded_from_some_epsilon_on(alpha: str, turn: float) -> None:
+    share = Fraction(alpha)
+    for epsilon in (turn - 0.2, turn - 0.1, turn + 0.1, turn + 4):
+        budget = Fraction(epsilon)
+        with exactly():
+            needed = float(greatest_delta(share, budget, budget / 2))
+        claimed = math.exp(-epsilon / (2 * math.log1p(float(share))))
+        assert (needed > claimed) == (epsilon > turn)
+
+
 @pytest.mark.parametrize("alpha", ["0.01", "0.05", "0.1", "0.15", "0.2"])
 def test_smooth_laplace_keeps_its_delta_wherever_the_paper_evaluates_it(alpha: str) -> None:
     for epsilon in ("0.25", "0.5", "0.67", "1", "2", "4"):
@@ -304,3 +333,25 @@ def test_a_delta_of_5_in_100_is_half_a_million_times_one_in_all_jobs() -> None:
     least = made("smooth-laplace").certify()
     assert least.claimed_delta > 300 / jobs
     assert least.found_delta > 8 / jobs
+
+
+# ------------------------------------------------------------------ the page
+
+
+def test_the_page_names_tests_that_exist_and_leaves_no_erratum_out() -> None:
+    page = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/papers/\w+\.py)::(test_\w+)`", page))
+    written = {
+        (f"tests/papers/{file.name}", name)
+        for file in Path(__file__).parent.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named <= written
+    about = {(file, name) for file, name in written - named if "errata" in file}
+    assert {name for _, name in about} == {
+        "test_the_sum_of_two_laplace_laws_is_the_one_used_here",
+        "test_the_page_names_tests_that_exist_and_leaves_no_erratum_out",
+    }
+    entries = re.split(r"^### ", page, flags=re.MULTILINE)[1:]
+    assert len(entries) > 25
+    assert all("::test_" in entry or entry.startswith("Not shown yet") for entry in entries)

@@ -77,20 +77,25 @@ def certify_grid(
     """Certify mechanisms over a grid, on every core; points come in the order of the grid."""
     wanted = [(name, alpha, epsilon) for name in names for alpha in alphas for epsilon in epsilons]
     found: dict[int, Point] = {}
-    with ProcessPoolExecutor(
+    pool = ProcessPoolExecutor(
         processes or os.cpu_count() or 1,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_leave_interrupts_to_the_parent,
-    ) as pool:
+    )
+    workers = set(multiprocessing.active_children())
+    try:
         waiting = {pool.submit(grid_point, *point): i for i, point in enumerate(wanted)}
-        try:
-            for done in as_completed(waiting):
-                found[waiting[done]] = done.result()
-                name, alpha, epsilon = wanted[waiting[done]]
-                progress(f"{name} at alpha {alpha}, epsilon {epsilon}", len(found) / len(wanted))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        workers = set(multiprocessing.active_children()) - workers
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            name, alpha, epsilon = wanted[waiting[done]]
+            progress(f"{name} at alpha {alpha}, epsilon {epsilon}", len(found) / len(wanted))
+    except BaseException:
+        for worker in workers:  # whoever interrupts does not want to wait for the last points
+            worker.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
     return [found[i] for i in range(len(wanted))]
 
 
