@@ -32,9 +32,8 @@ DOORS = {
     ("duckdb", "_duckdb", "pyspark", "py4j"): ("data/engine.py",),
     ("matplotlib", "mpl_toolkits"): ("figures.py",),
     ("click", "rich"): ("cli/", "cli.py"),
-    ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom", "cryptography"): (
-        "noise/coins.py",
-    ),
+    ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("noise/coins.py",),
+    ("cryptography",): ("noise/coins.py", "release/signature.py"),
     ("random", "numpy.random"): ("data/synthetic/", "study/", "survey/microdata.py"),
     ("sqlite3", "sqlalchemy", "psycopg"): ("budget/stores.py",),
     ("starlette", "fastapi", "uvicorn", "jinja2", "flask", "django", "http.server"): ("web/",),

@@ -7,6 +7,7 @@ so that `import eree` and the command line start at once.
 TYPE_CHECKING = False  # typing's own costs an import, and Ctrl-C is not heard before it
 
 if TYPE_CHECKING:
+    from eree.budget.ledger import Ledger, Reservation
     from eree.cells import Cells
     from eree.data.synthetic import synthesize
     from eree.data.tables import Tables, check, load
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, NODE, Strong, Weak
     from eree.policy.schema import Attribute, Schema
+    from eree.release.memo import memo
+    from eree.release.outlook import outlook
+    from eree.release.plan import Plan
+    from eree.release.publish import publish
+    from eree.release.release import Release
+    from eree.release.signature import Signer, public_key_of
+    from eree.release.verify import Verification, verify
     from eree.study.requirements import requirements_table
     from eree.workload import DropFrom, Marginal, ScaleTo
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "eree.budget.ledger": ("Ledger", "Reservation"),
     "eree.cells": ("Cells",),
     "eree.data.synthetic": ("synthesize",),
     "eree.data.tables": ("Tables", "check", "load"),
@@ -41,6 +50,13 @@ _HOMES = {
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
+    "eree.release.memo": ("memo",),
+    "eree.release.outlook": ("outlook",),
+    "eree.release.plan": ("Plan",),
+    "eree.release.publish": ("publish",),
+    "eree.release.release": ("Release",),
+    "eree.release.signature": ("Signer", "public_key_of"),
+    "eree.release.verify": ("Verification", "verify"),
     "eree.study.requirements": ("requirements_table",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
 }
@@ -59,27 +75,38 @@ __all__ = [
     "Fault",
     "Faulty",
     "Guarantee",
+    "Ledger",
     "Marginal",
     "Mechanism",
+    "Plan",
     "Refusal",
+    "Release",
+    "Reservation",
     "ScaleTo",
     "Schema",
     "SeededCoins",
+    "Signer",
     "Strong",
     "Tables",
     "Unreadable",
+    "Verification",
     "Weak",
     "certify_grid",
     "check",
     "load",
     "mechanism",
+    "memo",
     "new_file",
+    "outlook",
     "parameters_from_text",
+    "public_key_of",
+    "publish",
     "read_schema",
     "requirements_table",
     "stream",
     "synthesize",
     "tabulate",
+    "verify",
     "write_cells",
 ]
 

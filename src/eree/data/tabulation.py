@@ -82,6 +82,14 @@ class Tabulation:
         to their group; `staffing` sends each combination of worker columns to its worker cell and
         says whether the filter counts it; `worker_cell` lists the worker cells with their values.
         """
+        tables = self.public_side_tables()
+        if self.touched:
+            tables["staffing"] = self._staffing()
+            tables["worker_cell"] = self._worker_cells()
+        return tables
+
+    def public_side_tables(self) -> dict[str, pa.Table]:
+        """Those of them that the workplaces alone need."""
         tables: dict[str, pa.Table] = {}
         for i, (attribute, values) in enumerate(self._where("workplace")):
             fine = attribute.members.items()
@@ -92,9 +100,6 @@ class Tabulation:
             tables[f"group_{i}"] = pa.table(
                 {"_fine": fine_values, "_group": list(attribute.members.values())}
             )
-        if self.touched:
-            tables["staffing"] = self._staffing()
-            tables["worker_cell"] = self._worker_cells()
         return tables
 
     def _staffing(self) -> pa.Table:
@@ -132,6 +137,13 @@ class Tabulation:
     def sql(self) -> str:
         """The text: the same for every engine."""
         return self._with_workers() if self.touched else self._workplaces_only()
+
+    def public_sql(self) -> str:
+        """How many workplace cells there are, from the public workplaces alone."""
+        keys = [quoted(a.name) for a in self._by("workplace")]
+        chosen = f"select distinct {', '.join(keys)}" if keys else "select 1 as one"
+        limit = "" if keys else " limit 1"
+        return f"select count(*) as cells from ({chosen} from ({self._frame()}) as f{limit}) as d"
 
     def _workplaces_only(self) -> str:
         keys = [quoted(a.name) for a in self._by("workplace")]

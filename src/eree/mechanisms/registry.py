@@ -89,7 +89,9 @@ def calibrate(
     name: str, guarantee: Guarantee, parameters: Mapping[str, Any] | None = None
 ) -> Mechanism:
     """The mechanism of a name, calibrated to a guarantee, with parameters of its own."""
-    if name == AUTO and not parameters:
+    if name == AUTO:
+        if parameters:
+            raise Refusal("auto takes no parameters; name a mechanism that does")
         return automatic(guarantee)
     kind, given = kind_of(name), dict(parameters or {})
     known = [p for p in signature(kind.calibrate).parameters if p != "guarantee"]

@@ -67,6 +67,10 @@ class ScaledMechanism(Mechanism):
         """S times a factor for some cells."""
         return Scales(largests, self.alpha, factor)
 
+    @abstractmethod
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """For many sizes at once, a number of workers that is never below `quantile`."""
+
     # ------------------------------------------------------- for the certificate
 
     @abstractmethod
@@ -120,6 +124,19 @@ class RoundedDensity(ScaledMechanism):
         mean = 2 * (float(tail.sum()) + scale * mean)
         square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
         return mean, sqrt(max(square, 0.0))
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
+        low, high = 0.0, 1.0
+        while 2 * float(self.tail(np.array([high]))[0]) > 1 - level:
+            low, high = high, 2 * high
+        for _ in range(80):
+            middle = (low + high) / 2
+            beyond = 2 * float(self.tail(np.array([middle]))[0]) > 1 - level
+            low, high = (middle, high) if beyond else (low, middle)
+        scale = np.maximum(largests * float(self.alpha), 1.0) * float(self.scale())
+        reach: Whole = np.ceil(scale * high * (1 + 1e-9) - 0.5 + 1e-9).astype(np.int64)
+        return np.maximum(reach, 0)
 
     def real_error(self, *, largest: int) -> tuple[float, float]:
         """The same before rounding: what the papers report."""

@@ -21,6 +21,8 @@ from eree.policy.guarantee import Guarantee
 _GRAIN = 1 << 20
 #: The certificate bounds the growth of the normaliser by r^1.01; the calibration leaves it room.
 _ROOM = 1.01
+#: Scales below this are few, and their noise is of few values.
+_FEW = 20.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,37 @@ class SmoothPareto(ScaledMechanism):
                 return mean, inf
             square = 2 * ((p - 2).zeta(a + 1) - 2 * a * first + a**2 * zeroth) / whole
             return mean, sqrt(max(float(square), 0.0))
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """Sums of the weight are bounded by integrals, w being convex.
+
+        From k on they are at most the integral from k - 1/2, and all together at least twice that
+        from 0.  Where S is small the first weights are added up one by one, and Q is found by
+        trying one number after the other.
+        """
+        p = float(self.power)
+        scale = np.maximum(largests * float(self.alpha), 1.0)
+        beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
+        reach: Whole = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
+        near = np.flatnonzero(scale < _FEW)
+        few, place = np.unique(scale[near], return_inverse=True)
+        reach[near] = self._small_reach(level, few / float(self.slope), reach[near].max(initial=0))[
+            place
+        ]
+        return np.maximum(reach, 0)
+
+    def _small_reach(self, level: float, a: Array, most: int) -> Whole:
+        """The least Q of at most `most` with 2 P(K > Q) <= 1 - level, for some small a = S / c."""
+        p = float(self.power)
+        k: Array = np.arange(1.0, most + 9.0)[:, None]
+        weights = np.exp(-p * np.log1p(k / a))
+        last = k[-1, 0]
+        rest = a / (p - 1) * np.exp((1 - p) * np.log1p((last + 0.5) / a))
+        tails = weights[::-1].cumsum(0)[::-1] + rest  # at most the sum from each k on
+        least = 1 + 2 * (weights.sum(0) + rest - np.exp(-p * np.log1p(last / a)))
+        enough = 2 * tails[: most + 1] / least * (1 + 1e-9) <= 1 - level
+        found: Whole = np.where(enough.any(0), enough.argmax(0), most).astype(np.int64)
+        return found
 
     def log_weight(self, t: Array) -> Array:
         """The logarithm of the weight w(t)."""

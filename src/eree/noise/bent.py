@@ -50,6 +50,10 @@ class Bend(ABC):
         """The same in doubles to within 2^-46 of slope + itself, and the slope there."""
 
     @abstractmethod
+    def near_count(self, height: Array) -> Array:
+        """The inverse of h in doubles: the count, as a real number, of a height."""
+
+    @abstractmethod
     def height_of(self, value: arb) -> arb | None:
         """The height that is let down to a value, or None where every height is above it."""
 
@@ -82,6 +86,11 @@ class Logarithm(Bend):
         """The same in doubles, and the slope factor e^height."""
         slope = float(self.factor) * np.exp(np.minimum(height, _FAR))
         return slope - float(self.offset), slope
+
+    def near_count(self, height: Array) -> Array:
+        """e^height - offset in doubles."""
+        count: Array = np.exp(np.minimum(height, _FAR)) - float(self.offset)
+        return count
 
     def height_of(self, value: arb) -> arb | None:
         """ln((value + offset) / factor)."""
@@ -153,6 +162,10 @@ class Knots(Bend):
         # within 2^-46 of a knot the line beyond it may be the steeper one
         slope = np.where(far, step + grown, 0.0) + 2.0 / slopes[np.minimum(place + 1, len(at) - 2)]
         return value, slope
+
+    def near_count(self, height: Array) -> Array:
+        """The same: h is let down as it was lifted."""
+        return self.near_lower(height)[0]
 
     def height_of(self, value: arb) -> arb:
         """h, for any real number."""

@@ -74,5 +74,10 @@ class SeededCoins(Coins):
         self._stream = _keystream(hashlib.sha256(name.encode()).digest())
 
 
+def fresh_name() -> str:
+    """A name of 32 random digits that nothing else has."""
+    return os.urandom(16).hex()
+
+
 def _keystream(key: bytes) -> CipherContext:
     return Cipher(AES256(key), CTR(bytes(16))).encryptor()

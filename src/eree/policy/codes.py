@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from eree.policy.schema import Kind, Value
-from eree.policy.settings import SchemaFaults
+from eree.policy.settings import FileFaults
 
 #: Whole numbers are kept in 64 bits.
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -16,7 +16,7 @@ LEAST, GREATEST = -(2**63), 2**63 - 1
 class CodeBook:
     """Reads lists of codes that belong to a schema, reporting what is wrong with each."""
 
-    def __init__(self, folder: Path, faults: SchemaFaults) -> None:
+    def __init__(self, folder: Path, faults: FileFaults) -> None:
         self.folder = folder
         self.faults = faults
 

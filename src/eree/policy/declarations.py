@@ -25,11 +25,11 @@ from eree.policy.schema import (
 from eree.policy.settings import (
     SCHEMA_FILE,
     AttributeSettings,
+    FileFaults,
     GroupSettings,
     JobSettings,
     KeyedSettings,
     ReferenceSettings,
-    SchemaFaults,
 )
 
 SECTIONS = dict.fromkeys(("workplace", "worker", "job", "group", "hierarchy", "reference"))
@@ -78,7 +78,7 @@ class _Reading:
     def __init__(self, folder: Path, raw: Mapping[str, Any]) -> None:
         self.folder = folder
         self.raw = raw
-        self.faults = SchemaFaults()
+        self.faults = FileFaults()
         self.codes = CodeBook(folder, self.faults)
 
     def schema(self) -> Schema:

@@ -113,16 +113,17 @@ class ReferenceSettings(Settings):
 _S = TypeVar("_S", bound=Settings)
 
 
-class SchemaFaults:
-    """The faults of a schema file, each told once."""
+class FileFaults:
+    """The faults of a file of settings, each told once."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = SCHEMA_FILE) -> None:
+        self.file = file
         self.found: list[Fault] = []
 
     def add(self, place: str, rule: str) -> None:
         """Note that a place of the file breaks a rule."""
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in place)
-        fault = Fault(SCHEMA_FILE, SCHEMA_FILE, shown, rule)
+        fault = Fault(self.file, self.file, shown, rule)
         if fault not in self.found:
             self.found.append(fault)
 
@@ -133,15 +134,16 @@ class SchemaFaults:
             return model()
         self.unknown(raw, model.model_fields, place)
         given = {name: raw[name] for name in model.model_fields if name in raw}
+        inside = f"{place}." if place else ""
         for name in model.required:
             if name not in given:
-                self.add(f"{place}.{name}", "is required and missing")
+                self.add(f"{inside}{name}", "is required and missing")
         try:
             return model.model_validate(given)
         except ValidationError as error:
             wrong = {str(detail["loc"][0]) for detail in error.errors(include_input=False)}
         for name in sorted(wrong):
-            self.add(f"{place}.{name}", model.model_fields[name].description or "is wrong")
+            self.add(f"{inside}{name}", model.model_fields[name].description or "is wrong")
         return model.model_validate({n: value for n, value in given.items() if n not in wrong})
 
     def unknown(self, raw: Mapping[str, Any], known: Mapping[str, Any], place: str = "") -> None:

@@ -1,0 +1,1 @@
+"""What it costs: prices, and the ledger that never forgets one."""

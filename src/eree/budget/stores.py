@@ -1,0 +1,281 @@
+"""The door to databases: where the rows of a ledger are kept, and how they get there.
+
+A store can do three things: make a ledger with its first row, read all rows, and append one.  An
+append holds a lock that no other process can hold, reads every row under it, lets the caller decide
+from them what comes next, and returns only after the database has made it durable.  There is no
+change and no removal here, and triggers refuse both to everybody else.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    insert,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from eree.budget import troubles
+from eree.budget.entries import Row
+from eree.budget.troubles import WAIT_SECONDS, Busy
+from eree.errors import Refusal
+
+_POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
+_ANSWER_SECONDS = 20  # how long a server may take to answer at all
+
+_NAME = "eree_ledger"
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+_TABLE = Table(
+    _NAME,
+    MetaData(),
+    Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    *(Column(name, Text, nullable=False) for name in ("kind", "body", "previous", "hash")),
+)
+_NEVER = "entries of a ledger are never changed or removed"
+
+_T = TypeVar("_T")
+
+
+class Store:
+    """Where the rows of one ledger are kept; each database has its own way to lock and to fail."""
+
+    name: str
+    _guards: tuple[str, ...]
+    _engine: Engine
+
+    def rows(self) -> list[Row]:
+        """All rows in the order of their numbers, as they were at one moment."""
+        return self._patiently(self._all_rows, writing=False)
+
+    def append(self, decide: Callable[[Sequence[Row]], Row]) -> Row:
+        """Add the row that `decide` makes of all rows, unless it refuses.
+
+        From the reading to the commit nobody else can append, and when this returns the row is on
+        disk.  Where another process was in the way, `decide` is asked again with all rows anew.
+        """
+
+        def work(connection: Connection) -> Row:
+            row = decide(self._all_rows(connection))
+            connection.execute(insert(_TABLE).values(row._asdict()))
+            return row
+
+        return self._patiently(work, writing=True)
+
+    def create(self, first: Row) -> None:
+        """Make the ledger with its first row, whole or not at all, where there is none."""
+        raise NotImplementedError
+
+    def _begin(self, connection: Connection, *, writing: bool) -> None:
+        """Begin a transaction; for writing, with the lock."""
+        raise NotImplementedError
+
+    def _trouble(self, error: BaseException | None) -> Refusal:
+        """What a failure of the database means."""
+        raise NotImplementedError
+
+    def _patiently(self, work: Callable[[Connection], _T], *, writing: bool) -> _T:
+        """Do some work in one transaction, and again while another process is in the way."""
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                with self._engine.connect() as connection, connection.begin():
+                    self._begin(connection, writing=writing)
+                    return work(connection)
+            except SQLAlchemyError as error:
+                trouble = self._trouble(error.orig if isinstance(error, DBAPIError) else error)
+            if not isinstance(trouble, Busy) or time.monotonic() > until:
+                raise trouble
+            time.sleep(0.005)
+
+    @staticmethod
+    def _all_rows(connection: Connection) -> list[Row]:
+        return [Row(*row) for row in connection.execute(select(_TABLE).order_by(_TABLE.c.number))]
+
+    def _make(self, connection: Connection, first: Row) -> None:
+        """The table, what guards it, and its first row."""
+        if inspect(connection).has_table(_NAME):
+            raise troubles.exists(f"a ledger in {self.name}")
+        _TABLE.create(connection)
+        for guard in self._guards:
+            connection.exec_driver_sql(guard)
+        connection.execute(insert(_TABLE).values(first._asdict()))
+
+
+class SQLiteStore(Store):
+    """A ledger in a file."""
+
+    _guards = (
+        f"CREATE TRIGGER {_NAME}_update BEFORE UPDATE ON {_NAME}"
+        f" BEGIN SELECT RAISE(ABORT, '{_NEVER}'); END",
+        f"CREATE TRIGGER {_NAME}_delete BEFORE DELETE ON {_NAME}"
+        f" BEGIN SELECT RAISE(ABORT, '{_NEVER}'); END",
+        # INSERT OR REPLACE removes a row without asking the trigger above
+        f"CREATE TRIGGER {_NAME}_insert BEFORE INSERT ON {_NAME}"
+        f" WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM {_NAME})"
+        " BEGIN SELECT RAISE(ABORT, 'entries of a ledger are only added at its end'); END",
+    )
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+        self._engine = _engine("sqlite://", self._connect)
+
+    def create(self, first: Row) -> None:
+        """Make the file under another name, and give it its own when it is whole."""
+        path = self._path
+        partial = path.with_name(f".{path.name}.partial-{first.hash[:16]}")
+        try:
+            if os.path.lexists(path):
+                raise FileExistsError
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            made = SQLiteStore(partial)
+            made._patiently(lambda connection: made._make(connection, first), writing=True)
+            made._share()
+            try:
+                os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
+            except OSError:
+                if os.path.lexists(path):
+                    raise FileExistsError from None
+                partial.replace(path)  # the disk knows no links
+            _sync_folder(path.parent)
+        except FileExistsError:
+            raise troubles.exists(self.name) from None
+        except OSError as error:
+            words = (error.strerror or "the system refused").lower()
+            raise Refusal(
+                f"{path} cannot be made ({words}); choose a folder that exists, that you may write"
+                " to and that has room"
+            ) from None
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _share(self) -> None:
+        """Let readers and a writer use the file at the same time, from now on."""
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def _connect(self) -> sqlite3.Connection:
+        """The file, to be written if that is allowed, and never to be made.
+
+        SQLite shares a file by means of two more beside it.  Where the folder cannot be written
+        they cannot be made: then the file is read as it stands.
+        """
+        path = self._path.resolve()
+        alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+        address = f"{path.as_uri()}?{'mode=ro&immutable=1' if alone else 'mode=rw'}"
+        connection = sqlite3.connect(address, uri=True, timeout=_POLL_SECONDS, isolation_level=None)
+        # a byte that is no UTF-8 any more is to be found, not to stop the reading
+        connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        return connection
+
+    def _begin(self, connection: Connection, *, writing: bool) -> None:
+        # FULL: a commit returns when the disk has it.  IMMEDIATE: the one lock for writing is
+        # taken before the first row is read.
+        connection.exec_driver_sql("PRAGMA synchronous = FULL")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    def _trouble(self, error: BaseException | None) -> Refusal:
+        code = getattr(error, "sqlite_errorcode", 0)
+        known = troubles.BY_RESULT_CODE.get(code & 0xFF)
+        return known(self.name) if known else troubles.unknown(self.name, code)
+
+
+class PostgresStore(Store):
+    """A ledger in a PostgreSQL database of its own."""
+
+    _guards = (
+        f"CREATE FUNCTION {_NAME}_guard() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{_NEVER}'; END $$",
+        f"CREATE TRIGGER {_NAME}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {_NAME}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {_NAME}_guard()",
+    )
+    #: Every ledger takes this lock of its database before it writes, and nothing else does.
+    _lock = int.from_bytes(_NAME.encode()[:7], "big")
+
+    def __init__(self, address: str) -> None:
+        try:
+            import psycopg
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError:
+            raise Refusal(
+                "a ledger in PostgreSQL needs the package psycopg; install eree[postgres]"
+            ) from None
+        try:
+            given: dict[str, Any] = dict(conninfo_to_dict(address))
+        except psycopg.Error:  # its words quote the address, and so perhaps a password
+            raise Refusal(
+                "this is no address of a database; write it as postgresql://user@host/database"
+            ) from None
+        settings = {"connect_timeout": _ANSWER_SECONDS} | given | {"client_encoding": "utf8"}
+        self.name = f"the PostgreSQL database {given.get('dbname') or 'of this login'}"
+        # READ COMMITTED: each statement sees what was committed before it.  A stricter level
+        # would read the rows of the moment before the lock was waited for.
+        self._engine = _engine(
+            "postgresql+psycopg://",
+            lambda: psycopg.connect(**settings),
+            isolation_level="READ COMMITTED",
+            use_native_hstore=False,
+        )
+
+    def create(self, first: Row) -> None:
+        """Make everything in one transaction."""
+        self._patiently(lambda connection: self._make(connection, first), writing=True)
+
+    def _begin(self, connection: Connection, *, writing: bool) -> None:
+        if writing:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{1000 * WAIT_SECONDS:.0f}ms'")
+            # a server can be set to answer before a commit is on disk; here it must not
+            connection.exec_driver_sql(
+                "SELECT set_config('synchronous_commit', 'on', true)"
+                " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+            )
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({self._lock})")
+
+    def _trouble(self, error: BaseException | None) -> Refusal:
+        code = getattr(error, "sqlstate", None) or ""
+        known = troubles.BY_SQLSTATE.get(code) or troubles.BY_SQLSTATE.get(code[:2])
+        return known(self.name) if known else troubles.unknown(self.name, code)
+
+
+def store_at(where: str | os.PathLike[str]) -> Store:
+    """The store at a path, or at an address of PostgreSQL; nothing is opened yet."""
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        return PostgresStore(where)
+    if isinstance(where, str) and "://" in where:
+        raise Refusal("a ledger is kept in a file, or at an address that begins postgresql://")
+    return SQLiteStore(Path(where))
+
+
+def _engine(dialect: str, connect: Callable[[], Any], **settings: Any) -> Engine:
+    """An engine without a pool: no connection outlives its transaction or is shared by a fork."""
+    return create_engine(
+        dialect, creator=connect, poolclass=NullPool, hide_parameters=True, **settings
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable; some file systems do that unasked, and refuse."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,185 @@
+"""The commands that plan and publish: price first, then pay, then tables."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+import eree
+from eree.cli.options import as_json, cli, path, with_engine
+from eree.cli.terminal import one_line, progress
+
+plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
+
+
+@cli.command(
+    short_help="Price a plan before anything is read.",
+    examples=["eree plan plan.toml", "eree plan plan.toml --memo memo.md --ledger ledger.db"],
+)
+@plan_argument
+@path("--memo", "FILE", "Write the page that a review board signs.")
+@click.option("--ledger", metavar="WHERE", help="Say what the ledger has left.")
+@as_json
+def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> None:
+    """Show what PLAN.toml costs and how good its tables will be.
+
+    Reads the plan, the schema and the public workplaces; no confidential row.
+    """
+    planned = eree.Plan.read(file)
+    left = eree.Ledger.open(ledger).left() if ledger is not None else None
+    with progress() as tell:
+        ahead = eree.outlook(planned, progress=tell)
+    if memo is not None:
+        if memo.exists():
+            raise eree.Refusal(f"{memo} exists already; choose another name or remove it")
+        try:
+            memo.write_text(eree.memo(ahead, left), encoding="utf-8")
+        except OSError as error:
+            raise eree.Refusal(f"{memo} cannot be written: {error.strerror}") from None
+    if as_json:
+        found = ahead.as_json()
+        if left is not None:
+            found["left"] = {"epsilon": str(left.epsilon), "delta": str(left.delta)}
+        click.echo(json.dumps(found))
+        return
+    level = float(planned.level)
+    for table in ahead.tables:
+        delta = f", delta {table.delta}" if table.delta != "0" else ""
+        click.echo(f"{table.name}: {table.what}")
+        click.echo(
+            f"  epsilon {table.epsilon}{delta}; {table.mechanism};"
+            f" {table.cells:,} cell{'s' * (table.cells != 1)}"
+        )
+        if table.note:
+            click.echo(f"  {table.note}")
+        errors = "  ".join(
+            f"{jobs:,}: {error:.3g} ({table.within[jobs]:,})"
+            for jobs, error in table.errors.items()
+        )
+        click.echo(f"  mean error, and {level:.0%} of cells within, by workers: {errors}")
+        if not table.bounded:
+            click.echo("  intervals will have no high end")
+    price = planned.price()
+    click.echo(f"In all: epsilon {price.epsilon}, delta {price.delta}; nothing was read or spent.")
+    for statement in price.statements():
+        click.echo(f"  {statement.words}")
+    if left is not None:
+        enough = price.epsilon <= left.epsilon and price.delta <= left.delta
+        click.echo(
+            f"The ledger has epsilon {left.epsilon}, delta {left.delta} left:"
+            f" {'enough' if enough else 'NOT ENOUGH'}."
+        )
+    if memo is not None:
+        click.echo(f"{memo}: the page to sign")
+
+
+@cli.command(
+    short_help="Publish the tables of a plan, and pay for them.",
+    examples=[
+        "eree release plan.toml --out out --ledger ledger.db",
+        "eree release plan.toml --out out --ledger ledger.db --sign key.pem",
+    ],
+)
+@plan_argument
+@path("--out", "DIR", "A new or empty folder for the release.", required=True)
+@click.option("--ledger", metavar="WHERE", help="The ledger that pays: a file or a database URL.")
+@path("--sign", "KEY.pem", "Sign the release with an Ed25519 key.")
+@with_engine
+@as_json
+def release(
+    file: Path,
+    out: Path,
+    ledger: str | None,
+    sign: Path | None,
+    engine: str,
+    memory_limit: str | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Reserve the price, count, hide, write and settle the tables of PLAN.toml.
+
+    The tables are checked first.  What can be refused is refused before anything is paid; after
+    that the price is spent, whatever happens.
+    """
+    planned = eree.Plan.read(file)
+    if ledger is None:
+        total = planned.total
+        raise eree.Refusal(
+            "a release must be paid for: name a ledger with --ledger, or make one with"
+            f" 'eree ledger create ledger.db --neighbours {total.neighbours.name} …'"
+        )
+    book = eree.Ledger.open(ledger)
+    signer = eree.Signer.read(sign) if sign is not None else None
+    with progress() as tell:
+        tables = eree.load(
+            planned.data,
+            engine=engine,
+            memory_limit=memory_limit,
+            threads=threads,
+            progress=lambda step, done: tell(step, 0.6 * done),
+        )
+        made = eree.publish(
+            planned,
+            tables,
+            ledger=book,
+            out=out,
+            signer=signer,
+            progress=lambda step, done: tell(step, 0.6 + 0.4 * done),
+        )
+    price = planned.price()
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "folder": str(out),
+                    "release": made.identity,
+                    "tables": list(made.tables),
+                    "epsilon": str(price.epsilon),
+                    "delta": str(price.delta),
+                }
+            )
+        )
+    else:
+        click.echo(
+            f"{out}: release {made.identity[:8]} of {', '.join(made.tables)} for epsilon"
+            f" {price.epsilon}, delta {price.delta}.  Next: eree verify {shlex.quote(str(out))}"
+        )
+
+
+@cli.command(
+    short_help="Recheck a release without the confidential data.",
+    examples=["eree verify out", "eree verify out --ledger ledger.db --key agency.pem"],
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--ledger", metavar="WHERE", help="The ledger that must have paid for it.")
+@path("--key", "KEY.pem", "The public key that must have signed it.")
+@as_json
+def verify(folder: Path, ledger: str | None, key: Path | None, as_json: bool) -> None:
+    """Recheck every file, price, mechanism and interval of the release in DIR.
+
+    Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.
+    """
+    made = eree.Release.open(folder)
+    book = eree.Ledger.open(ledger) if ledger is not None else None
+    public = eree.public_key_of(key) if key is not None else None
+    with progress() as tell:
+        found = eree.verify(made, ledger=book, public_key=public, progress=tell)
+    if as_json:
+        faults = [asdict(fault) for fault in found.faults]
+        click.echo(
+            json.dumps({"sound": found.sound, "checks": list(found.checks), "faults": faults})
+        )
+    elif found.sound:
+        click.echo(f"{folder}: sound")
+        for check in found.checks:
+            click.echo(f"  {check}")
+    else:
+        click.echo(f"{folder}: {len(found.faults)} fault{'s' * (len(found.faults) != 1)}")
+        for fault in found.faults:
+            click.echo(f"  {one_line(str(fault))}")
+    if not found.sound:
+        click.get_current_context().exit(1)

@@ -1,0 +1,55 @@
+"""The public part of linked tables: the schema, and which workplaces there are.
+
+A plan is made from this alone.  Of the confidential tables nothing is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from eree.data.columns import resolved
+from eree.data.engine import open_engine
+from eree.data.sources import Source, inspect_source
+from eree.data.tabulation import Tabulation
+from eree.errors import Faulty
+from eree.policy.declarations import read_schema
+from eree.policy.schema import Schema
+from eree.workload import Marginal
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The workplaces of a folder of linked tables, and the schema of all."""
+
+    folder: Path
+    schema: Schema
+    workplaces: Source
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Frame:
+        """The schema of a folder, types settled by the workplace file; raises `Faulty`."""
+        home = Path(folder)
+        schema = read_schema(home)
+        source, faults = inspect_source(home.absolute(), "workplace", schema.workplace.file)
+        if source is None or faults:
+            raise Faulty(faults)
+        return cls(home, resolved(schema, {"workplace": source}), source)
+
+    def cells(self, marginal: Marginal) -> int:
+        """How many rows the table of a marginal has: it depends on public things alone."""
+        tabulation = Tabulation(self.schema, {"workplace": self.workplaces}, marginal)
+        worker = prod(
+            len(self.schema.attributes[name].values or ())
+            for name in marginal.by
+            if self.schema.attributes[name].owner == "worker"
+        )
+        with closing(open_engine()) as engine:
+            engine.load("workplace_file", self.workplaces)
+            for name, values in tabulation.public_side_tables().items():
+                engine.load(name, values)
+            found = engine.query(tabulation.public_sql()).read_all()
+        return int(found.column(0)[0].as_py()) * worker

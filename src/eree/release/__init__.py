@@ -1,0 +1,1 @@
+"""Plans, releases and what can be made of them."""

@@ -1,0 +1,132 @@
+"""Intervals for true counts that need no confidential number.
+
+A noisy count tells where the count may be if the scale of the noise is known; the scale depends on
+the largest workplace, which is confidential.  But no workplace is larger than its cell, x <= n: so
+n belongs to the interval if the noisy count is within Q(n) of it, Q(n) the reach of the noise in a
+cell of n workers at one workplace.  The noise grows with x, so that covers n with the chance.
+
+Reaches are taken on a grid of counts, each for all counts since the one before it: an interval may
+be a little wider than it need be, never narrower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.scaled import ScaledMechanism
+from eree.noise.exact import Whole
+
+#: Stands for "no finite bound" in a column of high ends; written as null.
+UNBOUNDED = -1
+_ALL_UP_TO = 4_096
+_GREATEST = 1 << 50
+
+Reach = Callable[[Whole], Whole]
+Ends = Callable[[Whole], tuple[Whole, Whole]]
+
+
+@dataclass(frozen=True)
+class CountInterval:
+    """Ends of intervals for counts n with |noisy - n| <= reach(n), reach growing with n."""
+
+    reach: Reach
+
+    @cached_property
+    def _grid(self) -> tuple[Whole, Whole, Whole]:
+        """Counts, their reaches, and the least noisy value from each count on."""
+        steps = int(np.log(_GREATEST / _ALL_UP_TO) / np.log(1.005))
+        far = np.geomspace(_ALL_UP_TO, _GREATEST, steps).astype(np.int64)
+        counts = np.unique(np.concatenate([np.arange(_ALL_UP_TO), far]))
+        reach = np.maximum.accumulate(self.reach(counts))
+        first = np.concatenate([[0], counts[:-1] + 1])  # the counts since the grid's last one
+        least = np.minimum.accumulate((first - reach)[::-1])[::-1]
+        return counts, reach, least
+
+    def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
+        """The least and the greatest count for each noisy one; `UNBOUNDED` where there is none."""
+        counts, reach, least = self._grid
+        at = np.minimum(np.searchsorted(counts + reach, noisy), len(counts) - 1)
+        first = np.where(at > 0, counts[np.maximum(at - 1, 0)] + 1, 0)
+        low = np.maximum(first, noisy - reach[at])
+        last = np.searchsorted(least, noisy, side="right") - 1
+        high = np.minimum(counts[np.maximum(last, 0)], noisy + reach[np.maximum(last, 0)])
+        high = np.where(last < 0, 0, high)  # a noisy count far below zero leaves zero
+        high = np.where(last == len(counts) - 1, UNBOUNDED, np.maximum(high, 0))
+        return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
+
+
+@dataclass(frozen=True)
+class WorkerIntervals:
+    """Ends of intervals for worker cells whose noise scales with the largest whole workplace.
+
+    The worker cell's own count does not bound that workplace, but the count of all its workplace
+    cell's workers does.  Half of the chance to miss goes to an upper bound of that count, from the
+    sum of the noisy counts; the other half to the cell itself, at the scale that the bound allows.
+    """
+
+    reach: Callable[[float, Whole], Whole]
+    reach_of_sum: Callable[[float, Whole], Whole]
+    level: float
+
+    @cached_property
+    def _total(self) -> CountInterval:
+        half = (1 + self.level) / 2
+        return CountInterval(lambda counts: self.reach_of_sum(half, counts))
+
+    def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
+        """Ends for groups of worker cells, one group to a row."""
+        _, most = self._total.ends(noisy.sum(1))
+        open_ = most == UNBOUNDED
+        reach = self.reach((1 + self.level) / 2, np.where(open_, 0, most))[:, None]
+        low = np.where(open_[:, None], 0, np.maximum(noisy - reach, 0))
+        high = np.where(open_[:, None], UNBOUNDED, np.maximum(noisy + reach, 0))
+        return low, high
+
+
+def intervals(mechanism: Mechanism, level: float) -> Ends:
+    """Ends of intervals at a level for the cells of a mechanism that sees their own largest."""
+    if isinstance(mechanism, ScaledMechanism):
+        return CountInterval(lambda counts: mechanism.reach(level, counts)).ends
+    if isinstance(mechanism, BentMechanism):
+        return lambda noisy: _bent(mechanism, level, noisy)
+    assert isinstance(mechanism, FixedMechanism)
+    reach = mechanism.quantile(level)
+    above = isinstance(mechanism, TruncatedLaplace)  # what the bound left out is not known
+
+    def ends(noisy: Whole) -> tuple[Whole, Whole]:
+        low, high = np.maximum(noisy - reach, 0), np.maximum(noisy + reach, 0)
+        return low, np.full_like(high, UNBOUNDED) if above else high
+
+    return ends
+
+
+def finite(mechanism: Mechanism, level: float) -> bool:
+    """Whether every interval has a high end: known before a row is read."""
+    _, high = intervals(mechanism, level)(np.array([0], dtype=np.int64))
+    return bool(high[0] != UNBOUNDED)
+
+
+def _bent(mechanism: BentMechanism, level: float, noisy: Whole) -> tuple[Whole, Whole]:
+    """On a bent scale the noise is the same everywhere: heights within spread ln(1 / (1 - level)).
+
+    A noisy count stands for all that are rounded to it, from half below to half above.
+    """
+    away = float(mechanism.spread) * np.log(1 / (1 - level)) * (1 + 1e-9) + 1e-9
+
+    def count_at(values: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+        return mechanism.bend.near_count(mechanism.bend.near_height_of(values) + shift)
+
+    values: NDArray[np.float64] = noisy.astype(np.float64)
+    low = count_at(values - 0.5, -away)
+    high = count_at(values + 0.5, away)
+    slack = 1e-9 * (1 + np.abs(high))
+    ends = np.maximum(np.ceil(low - slack), 0), np.maximum(np.floor(high + slack), 0)
+    return ends[0].astype(np.int64), np.minimum(ends[1], _GREATEST).astype(np.int64)

@@ -1,0 +1,83 @@
+"""The page that a disclosure review board signs: what is released, and what it gives away."""
+
+from __future__ import annotations
+
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong, Weak
+from eree.release.outlook import TYPICAL, Outlook
+
+
+def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
+    """The page in Markdown; `left` is what the ledger has before this release, if it is known."""
+    plan, price = outlook.plan, outlook.plan.price()
+    relation = price.neighbours
+    lines = [
+        "# Memorandum for the disclosure review board",
+        "",
+        "## What is released",
+        "",
+        "| table | cells | mechanism | epsilon | delta |",
+        "|---|---:|---|---:|---:|",
+    ]
+    lines += [
+        f"| {t.name}: {t.what} | {t.cells:,} | {t.mechanism} | {t.epsilon} | {t.delta} |"
+        for t in outlook.tables
+    ]
+    lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]
+    lines += [f"{t.name}: {t.note}." for t in outlook.tables if t.note]
+    lines += ["", "## What is protected", "", _protected(relation)]
+    lines += [
+        "",
+        "It is assumed that **which workplaces exist, and their public attributes (industry,"
+        " ownership, location), are public**: how many workplaces a cell has is released as it is,"
+        " and cells without workplaces are left out.",
+        "",
+        "## What an attacker can learn",
+        "",
+        "Who knows everything else, and compares two possibilities of which one holds the workers"
+        " of the other:",
+        "",
+    ]
+    lines += [f"- {statement.words}" for statement in price.statements()]
+    lines += ["", "## What it costs", "", f"Epsilon {price.epsilon}, delta {price.delta}."]
+    if left is not None:
+        lines.append(
+            f"The ledger has epsilon {left.epsilon} and delta {left.delta} left; afterwards epsilon"
+            f" {left.epsilon - price.epsilon} and delta {left.delta - price.delta}."
+        )
+    lines.append(f"The plan allows epsilon {plan.total.epsilon} and delta {plan.total.delta}.")
+    lines += [
+        "",
+        "## How good the tables will be",
+        "",
+        f"Mean absolute error, and in brackets what it stays within in {float(plan.level):.0%} of"
+        " cells, of a cell of one workplace with so many workers:",
+        "",
+        "| table | " + " | ".join(f"{jobs:,}" for jobs in TYPICAL) + " |",
+        "|---|" + "---:|" * len(TYPICAL),
+    ]
+    for t in outlook.tables:
+        cells = (f"{t.errors[jobs]:.3g} ({t.within[jobs]:,})" for jobs in TYPICAL)
+        lines.append(f"| {t.name} | " + " | ".join(cells) + " |")
+    lines += [f"\n{t.name}: intervals have no high end." for t in outlook.tables if not t.bounded]
+    lines += ["", "## Decision", "", "Approved / not approved:", "", "Name, date:", ""]
+    return "\n".join(lines)
+
+
+def _protected(relation: object) -> str:
+    match relation:
+        case Strong(alpha=alpha):
+            return (
+                f"Strong neighbours, alpha {alpha}: one worker more or less at any workplace, and"
+                f" the growth of one workplace by a share of {alpha}, whoever joins."
+            )
+        case Weak(alpha=alpha, types=types):
+            return (
+                f"Weak neighbours, alpha {alpha}: one worker more or less, and the growth of one"
+                f" workplace by a share of {alpha} in every set of types ({', '.join(types)})."
+                " The size and the make-up of a workplace are protected only where all its types"
+                " grow in proportion."
+            )
+    if getattr(relation, "name", "") == "edge":
+        return "Edge neighbours: one worker more or less. Workplaces are not protected."
+    return "Node neighbours: any number of workers more or less at one workplace."

@@ -1,0 +1,78 @@
+"""What a plan will cost and how good its tables will be, before a confidential row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eree.release.plan import Plan, PlannedTable
+from eree.release.record import guarantee_as_json
+
+#: Workers of the one workplace in the typical cells whose error is shown.
+TYPICAL = (1, 10, 100, 1_000)
+
+
+@dataclass(frozen=True)
+class TableOutlook:
+    """One table of a plan: what it is, what it costs, how good it will be.
+
+    `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
+    `within` what the error of such cells stays within at the plan's level.
+    """
+
+    name: str
+    what: str
+    mechanism: str
+    epsilon: str
+    delta: str
+    cells: int
+    errors: dict[int, float]
+    within: dict[int, int]
+    bounded: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A plan as a person signs it."""
+
+    plan: Plan
+    tables: tuple[TableOutlook, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        price = self.plan.price()
+        return {
+            "price": guarantee_as_json(price),
+            "total": guarantee_as_json(self.plan.total),
+            "level": str(self.plan.level),
+            "statements": [statement.words for statement in price.statements()],
+            "tables": [asdict(table) for table in self.tables],
+        }
+
+
+def outlook(plan: Plan, *, progress: Callable[[str, float], None] | None = None) -> Outlook:
+    """Look ahead; of the data, only the public workplaces are counted."""
+    found = []
+    for i, table in enumerate(plan.tables):
+        if progress:
+            progress(f"looking at {table.name}", i / len(plan.tables))
+        found.append(_table(plan, table))
+    return Outlook(plan, tuple(found))
+
+
+def _table(plan: Plan, table: PlannedTable) -> TableOutlook:
+    treatment, level = table.treatment, float(plan.level)
+    return TableOutlook(
+        table.name,
+        str(table.marginal),
+        treatment.mechanism.name,
+        str(treatment.price.epsilon),
+        str(treatment.price.delta),
+        plan.frame.cells(table.marginal),
+        {jobs: treatment.mean_error(jobs) for jobs in TYPICAL},
+        {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},
+        treatment.has_high_ends(plan.schema, table.marginal, level),
+        treatment.note,
+    )

@@ -1,0 +1,287 @@
+"""A plan: which tables are wanted, under which guarantee, at what price.
+
+Reading a plan looks at the plan and at the public schema, and reports every fault at once.  It
+never opens a table.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from eree.budget.compose import Charge, kept_workplaces, together
+from eree.data.frame import Frame
+from eree.errors import Faulty, Refusal, Unreadable
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact
+from eree.policy.schema import Schema
+from eree.policy.settings import FileFaults
+from eree.release.settings import (
+    PLAN_FILE,
+    PlanSettings,
+    PrivacySettings,
+    TableSettings,
+    TargetSettings,
+)
+from eree.release.target import Target
+from eree.release.treatment import Treatment, treat
+from eree.workload import Marginal
+
+MOST_TABLES = 1_000
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """One table: what is counted, and how each count is hidden."""
+
+    name: str
+    marginal: Marginal
+    treatment: Treatment
+
+    @property
+    def price(self) -> Guarantee:
+        """What the table costs."""
+        return self.treatment.price
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tables under one guarantee.  Nothing in it comes from a confidential row."""
+
+    frame: Frame = field(repr=False)
+    total: Guarantee
+    level: Fraction
+    tables: tuple[PlannedTable, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """What is public and what is confidential."""
+        return self.frame.schema
+
+    @property
+    def data(self) -> Path:
+        """The folder of the linked tables."""
+        return self.frame.folder
+
+    @classmethod
+    def read(cls, file: str | os.PathLike[str]) -> Plan:
+        """The plan of a TOML file; raises `Faulty` with every fault of it."""
+        path = Path(file)
+        try:
+            raw = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        except FileNotFoundError:
+            raise Unreadable(f"there is no plan {path}; write one, or see 'eree demo'") from None
+        except UnicodeDecodeError:
+            raise Unreadable(f"{path} is not UTF-8 text; save it as UTF-8") from None
+        except tomllib.TOMLDecodeError as error:
+            raise Unreadable(f"{path} is not valid TOML: {error}") from None
+        except RecursionError:
+            raise Unreadable(f"{path} is nested too deeply; write it with fewer levels") from None
+        except OSError as error:
+            raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+        return cls.of(raw, folder=path.parent, file=path.name)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any],
+        *,
+        folder: str | os.PathLike[str] = ".",
+        file: str = PLAN_FILE,
+    ) -> Plan:
+        """The plan of settings as they stand in a TOML file; `data` is found from `folder` on."""
+        return _Reading(settings, Path(folder), file).plan()
+
+    def price(self) -> Guarantee:
+        """What all tables cost together: the most that any one workplace meets."""
+        charges = [
+            Charge(table.name, table.price, kept_workplaces(self.schema, table.marginal.where))
+            for table in self.tables
+        ]
+        return together(charges, self.total.neighbours)
+
+    def table(self, name: str) -> PlannedTable:
+        """A table by its name."""
+        for table in self.tables:
+            if table.name == name:
+                return table
+        known = ", ".join(table.name for table in self.tables)
+        raise Refusal(f"the plan has no table {name!r}; it has {known}")
+
+    def __str__(self) -> str:
+        price = self.price()
+        delta = f", delta {price.delta}" if price.delta else ""
+        return f"{len(self.tables)} tables for epsilon {price.epsilon}{delta} in all"
+
+
+class _Reading:
+    """One pass over a plan; collects faults instead of stopping at the first."""
+
+    def __init__(self, raw: Mapping[str, Any], folder: Path, file: str) -> None:
+        self.raw, self.folder = raw, folder
+        self.faults = FileFaults(file)
+
+    def plan(self) -> Plan:
+        settings = self.faults.read(PlanSettings, self.raw, "")
+        level = self._exact(settings.level, "level")
+        if level is not None and not Fraction(1, 2) <= level < 1:
+            self.faults.add("level", "must be at least 0.5 and below 1, such as '0.9'")
+        total = self._total(settings.privacy)
+        schema = None
+        if settings.data:
+            frame = Frame.read(self.folder / settings.data)  # its faults are another file's
+            schema = frame.schema
+            if total is not None:
+                self._check_types(schema, total.neighbours)
+        tables: list[PlannedTable] = []
+        names: set[str] = set()
+        if "table" in self.raw and not settings.table and isinstance(self.raw["table"], list):
+            self.faults.add("table", "must list at least one table")
+        if len(settings.table) > MOST_TABLES:
+            self.faults.add("table", f"lists more than {MOST_TABLES:,} tables; make several plans")
+        for i, raw in enumerate(settings.table[:MOST_TABLES], start=1):
+            place = f"table {i}"
+            if isinstance(raw, Mapping) and isinstance(raw.get("name"), str):
+                place = f"table {raw['name']}"
+            given = self.faults.read(TableSettings, raw, place)
+            if given.name and given.name.lower() in names:
+                self.faults.add(f"{place}.name", "is used twice; give each table its own")
+            names.add(given.name.lower())
+            if schema is not None and total is not None and given.name:
+                table = self._table(given, place, schema, total)
+                tables += [table] if table is not None else []
+        if self.faults.found or schema is None or total is None or level is None:
+            raise Faulty(self.faults.found)
+        plan = Plan(frame, total, level, tuple(tables))
+        self._check_price(plan.price(), total)
+        return plan
+
+    def _check_price(self, price: Guarantee, total: Guarantee) -> None:
+        for name in ("epsilon", "delta"):
+            asked, allowed = getattr(price, name), getattr(total, name)
+            if asked > allowed:
+                self.faults.add(
+                    f"privacy.{name}",
+                    f"allows {allowed}, but the tables cost {asked}; lower theirs or raise it",
+                )
+        if self.faults.found:
+            raise Faulty(self.faults.found)
+
+    def _total(self, raw: Mapping[str, Any]) -> Guarantee | None:
+        """The guarantee of the whole plan."""
+        if "privacy" not in self.raw:
+            return None
+        given = self.faults.read(PrivacySettings, raw, "privacy")
+        relation = self._relation(given)
+        epsilon = self._exact(given.epsilon, "privacy.epsilon")
+        delta = self._exact(given.delta, "privacy.delta")
+        if relation is None or epsilon is None or delta is None:
+            return None
+        try:
+            return Guarantee(relation, epsilon, delta)
+        except Refusal as refusal:
+            self.faults.add("privacy", str(refusal))
+            return None
+
+    def _relation(self, given: PrivacySettings) -> Neighbours | None:
+        """The neighbours of the plan."""
+        if not given.neighbours:
+            return None
+        if given.neighbours in ("edge", "node"):
+            for name in ("alpha", "types"):
+                if getattr(given, name):
+                    self.faults.add(
+                        f"privacy.{name}", f"has no meaning for {given.neighbours} neighbours"
+                    )
+            return EDGE if given.neighbours == "edge" else NODE
+        if given.neighbours not in ("strong", "weak"):
+            self.faults.add("privacy.neighbours", "must be 'strong', 'weak', 'edge' or 'node'")
+            return None
+        if given.alpha == "":
+            self.faults.add("privacy.alpha", "is required and missing")
+            return None
+        if given.neighbours == "strong" and given.types:
+            self.faults.add("privacy.types", "has no meaning for strong neighbours")
+        try:
+            if given.neighbours == "strong":
+                return Strong(given.alpha)
+            return Weak(given.alpha, given.types)
+        except Refusal as refusal:
+            self.faults.add("privacy", str(refusal))
+            return None
+
+    def _check_types(self, schema: Schema, relation: Neighbours) -> None:
+        for name in relation.types if isinstance(relation, Weak) else ():
+            attribute = schema.attributes.get(name)
+            if attribute is None or attribute.owner != "worker":
+                self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
+
+    def _table(
+        self, given: TableSettings, place: str, schema: Schema, total: Guarantee
+    ) -> PlannedTable | None:
+        """One table, or None where it has a fault."""
+        try:
+            marginal = Marginal.over(schema, given.by, given.where)
+        except Refusal as refusal:
+            self.faults.add(place, str(refusal))
+            return None
+        delta = self._exact(given.delta or "0", f"{place}.delta")
+        if delta is None:
+            return None
+
+        def treated(epsilon: Fraction) -> Treatment:
+            price = Guarantee(total.neighbours, epsilon, delta)
+            return treat(schema, marginal, price, given.mechanism, given.parameters)
+
+        try:
+            epsilon = self._price(given, place, total, treated)
+            if epsilon is None:
+                return None
+            return PlannedTable(given.name, marginal, treated(epsilon))
+        except Refusal as refusal:
+            self.faults.add(place, str(refusal))
+            return None
+
+    def _price(
+        self,
+        given: TableSettings,
+        place: str,
+        total: Guarantee,
+        treated: Callable[[Fraction], Treatment],
+    ) -> Fraction | None:
+        """The epsilon of a table: stated, a share of the whole, or what its target needs."""
+        ways = [
+            name
+            for name in ("epsilon", "share", "target")
+            if getattr(given, name) not in ("", None)
+        ]
+        if len(ways) != 1:
+            self.faults.add(place, "needs one of epsilon, share and target, and no two of them")
+            return None
+        if ways == ["target"]:
+            wanted = self.faults.read(TargetSettings, given.target, f"{place}.target")
+            cells = self._exact(wanted.cells, f"{place}.target.cells")
+            within = self._exact(wanted.within, f"{place}.target.within")
+            if cells is None or within is None or not wanted.jobs:
+                return None
+            return Target(cells, wanted.jobs, within).least_epsilon(treated, total.epsilon)
+        value = self._exact(getattr(given, ways[0]), f"{place}.{ways[0]}")
+        if value is not None and value <= 0:
+            self.faults.add(f"{place}.{ways[0]}", "must be above 0")
+            return None
+        return value * total.epsilon if value is not None and ways == ["share"] else value
+
+    def _exact(self, value: str | int, place: str) -> Fraction | None:
+        """A number without rounding; nothing where it was reported missing."""
+        if value == "":
+            return None
+        try:
+            return exact(value, place.rpartition(".")[2])
+        except Refusal as refusal:
+            self.faults.add(place, str(refusal))
+            return None

@@ -1,0 +1,81 @@
+"""A release: public for ever.  What was made of it may be read without any secret."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from eree.errors import Refusal, Unreadable
+from eree.policy.guarantee import Guarantee
+from eree.release.record import FORMAT, RECORD, guarantee_of
+
+
+@dataclass(frozen=True)
+class Release:
+    """A folder of protected tables, with the record of what was promised and paid."""
+
+    folder: Path
+    record: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Release:
+        """Read the record of a release; `eree verify` checks that it is untouched."""
+        path = Path(folder) / RECORD
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise Unreadable(f"{folder} holds no {RECORD}; name the folder of a release") from None
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+            raise Unreadable(f"{path} cannot be read as a release's record") from None
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise Unreadable(f"{path} is no record that this version of eree knows")
+        return cls(Path(folder), record)
+
+    @property
+    def identity(self) -> str:
+        """The random name of the release."""
+        return str(self.record["release"])
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise was drawn with secret coins."""
+        return self.record.get("private") is True
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        return guarantee_of(self.record["guarantee"])
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(str(table["name"]) for table in self.record["tables"])
+
+    def about(self, name: str) -> Mapping[str, Any]:
+        """What the record says of a table."""
+        for table in self.record["tables"]:
+            if table["name"] == name:
+                found: Mapping[str, Any] = table
+                return found
+        raise Refusal(f"the release has no table {name!r}; it has {', '.join(self.tables)}")
+
+    def table(self, name: str) -> pa.Table:
+        """The public rows of a table."""
+        self.about(name)
+        try:
+            return parquet.read_table(self.folder / "tables" / f"{name}.parquet")
+        except (OSError, pa.ArrowException):
+            raise Unreadable(
+                f"the file of table {name} cannot be read; run 'eree verify'"
+            ) from None
+
+    def __str__(self) -> str:
+        names = ", ".join(self.tables)
+        return f"release {self.identity[:8]} in {self.folder}: {names}"

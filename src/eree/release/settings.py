@@ -1,0 +1,88 @@
+"""The settings that `plan.toml` may hold, one model for each kind of table in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr
+
+from eree.policy.settings import FileName, Settings, Text
+
+#: A plan's file when it was not read from one.
+PLAN_FILE = "plan.toml"
+
+Exactly = Annotated[
+    StrictStr | StrictInt,
+    Field(description="must be a number in quotes, such as '0.5' or '1/3', or a whole number"),
+]
+
+
+class PrivacySettings(Settings):
+    """What is protected, and how much may be spent."""
+
+    required = ("neighbours", "epsilon")
+    neighbours: Annotated[
+        StrictStr, Field(description="must be 'strong', 'weak', 'edge' or 'node'")
+    ] = ""
+    alpha: Exactly = ""
+    types: Annotated[
+        list[StrictStr], Field(description="must be a list of worker attributes, such as ['sex']")
+    ] = []
+    epsilon: Exactly = ""
+    delta: Exactly = "0"
+
+
+class TargetSettings(Settings):
+    """An accuracy instead of a price: so many cells of so many jobs within such a share."""
+
+    required = ("cells", "jobs", "within")
+    cells: Exactly = ""
+    jobs: Annotated[StrictInt, Field(description="must be a whole number of jobs")] = 0
+    within: Exactly = ""
+
+
+class TableSettings(Settings):
+    """One table of the plan."""
+
+    required = ("name", "by")
+    name: Annotated[
+        StrictStr,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            description="must be a name of letters, digits, '-', '_' and '.', because it becomes"
+            " a file's",
+        ),
+    ] = ""
+    by: Annotated[
+        list[StrictStr], Field(description="must be a list of attributes, such as ['place']")
+    ] = []
+    where: Annotated[
+        dict[StrictStr, Any],
+        Field(description="must give attributes their values, such as { sex = ['F'] }"),
+    ] = {}
+    epsilon: Exactly = ""
+    share: Exactly = ""
+    target: Annotated[
+        dict[StrictStr, Any] | None,
+        Field(description="must be a table such as { cells = '0.9', jobs = 100, within = '0.05' }"),
+    ] = None
+    delta: Exactly = ""
+    mechanism: Text = "auto"
+    parameters: Annotated[
+        dict[StrictStr, StrictInt | StrictStr],
+        Field(
+            description="must be a table of the mechanism's own settings, such as { theta = 50 }"
+        ),
+    ] = {}
+
+
+class PlanSettings(Settings):
+    """The whole file."""
+
+    required = ("data", "privacy", "table")
+    data: FileName = ""
+    level: Exactly = "0.9"
+    privacy: Annotated[dict[StrictStr, Any], Field(description="must be a table: [privacy]")] = {}
+    table: Annotated[
+        list[Any], Field(description="must be a list of tables, each begun by [[table]]")
+    ] = []

@@ -1,0 +1,80 @@
+"""Ed25519 signatures of releases, with an agency's key in a PEM file."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from eree.errors import Refusal
+
+ALGORITHM = "Ed25519"
+
+
+@dataclass(frozen=True, repr=False)
+class Signer:
+    """A private key; it is never shown."""
+
+    key: Ed25519PrivateKey
+
+    @classmethod
+    def read(cls, file: str | os.PathLike[str]) -> Signer:
+        """The private key of a PEM file without a password."""
+        try:
+            key = load_pem_private_key(Path(file).read_bytes(), password=None)
+        except (OSError, ValueError, TypeError):
+            raise Refusal(
+                f"{file} holds no Ed25519 private key in PEM; make one with"
+                " 'openssl genpkey -algorithm ed25519 -out key.pem'"
+            ) from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise Refusal(f"{file} holds a key of another kind; releases are signed with Ed25519")
+        return cls(key)
+
+    def sign(self, digest: str) -> dict[str, str]:
+        """The signature of a digest, with the public key that checks it."""
+        public = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return {
+            "algorithm": ALGORITHM,
+            "public_key": public.hex(),
+            "value": base64.b64encode(self.key.sign(digest.encode())).decode(),
+        }
+
+
+def public_key_of(file: str | os.PathLike[str]) -> str:
+    """The raw public key, in hexadecimal digits, of a PEM file with a public or private key."""
+    try:
+        text = Path(file).read_bytes()
+        key: Any
+        if b"PRIVATE" in text:
+            key = load_pem_private_key(text, password=None).public_key()
+        else:
+            key = load_pem_public_key(text)
+    except (OSError, ValueError, TypeError):
+        raise Refusal(f"{file} holds no Ed25519 key in PEM") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise Refusal(f"{file} holds a key of another kind; releases are signed with Ed25519")
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+
+def signature_holds(signature: Any, digest: str) -> bool:
+    """Whether a signature is that of a digest, by the public key beside it."""
+    try:
+        if signature["algorithm"] != ALGORITHM:
+            return False
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
+        key.verify(base64.b64decode(signature["value"], validate=True), digest.encode())
+    except (KeyError, TypeError, ValueError, InvalidSignature):
+        return False
+    return True

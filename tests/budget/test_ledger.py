@@ -1,0 +1,287 @@
+"""What a ledger promises, in each database: exact sums, one total, nothing given back."""
+
+from __future__ import annotations
+
+import re
+import threading
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eree
+from eree.errors import Refusal
+from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from ledgers import DIGEST, STRONG, Place, grown, made, price, spend
+
+
+def test_a_new_ledger_says_what_it_was_made_with(where: str) -> None:
+    made(where, "2", "1e-6")
+    ledger = eree.Ledger.open(where)
+    assert ledger.total == ledger.left() == price("2", "1e-6")
+    assert ledger.spent() == price(0)
+    assert ledger.data_set == "jobs"
+    (entry,) = ledger.entries()
+    assert (entry.number, entry.kind) == (1, "create")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry.event.at)
+    assert re.fullmatch(r"[0-9a-f]{32}", ledger.identity)
+    assert ledger.verify() == ()
+
+
+def test_no_two_ledgers_are_the_same(place: Place) -> None:
+    first, second = made(place()), made(place())
+    assert first.identity != second.identity
+    assert first.entries()[0].hash != second.entries()[0].hash
+
+
+def test_a_ledger_is_never_replaced(where: str) -> None:
+    ledger = grown(where)
+    entries = ledger.entries()
+    with pytest.raises(Refusal, match="exists already, and a ledger is never replaced"):
+        made(where)
+    assert ledger.entries() == entries
+
+
+def test_of_many_who_make_a_ledger_at_once_one_succeeds(where: str) -> None:
+    outcomes: list[str] = []
+
+    def make() -> None:
+        try:
+            outcomes.append(made(where).identity)
+        except Refusal as refusal:
+            outcomes.append(str(refusal))
+
+    threads = [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [outcome for outcome in outcomes if "exists already" in outcome]
+    assert (len(outcomes), len(refused)) == (6, 5)
+    assert eree.Ledger.open(where).identity in outcomes
+
+
+def test_one_tenth_and_two_tenths_are_three_tenths(where: str) -> None:
+    ledger = made(where, "0.3", "3e-9")
+    spend(ledger, "0.1", delta="1e-9")
+    spend(ledger, "0.2", delta="2e-9")
+    assert ledger.spent() == ledger.total == price(Fraction(3, 10), Fraction(3, 10**9))
+    assert ledger.left() == price(0)
+
+
+def test_the_total_can_be_spent_to_the_end_and_not_beyond(where: str) -> None:
+    ledger = made(where, "1")
+    spend(ledger, "2/3")
+    with pytest.raises(
+        Refusal,
+        match=r"^the ledger has 1/3 of epsilon left, and this release asks for 333334/1000000;"
+        " lower its price, or decide on a larger total in a new ledger$".replace(
+            "333334/1000000", "166667/500000"
+        ),
+    ):
+        spend(ledger, "0.333334")
+    spend(ledger, "1/3")
+    with pytest.raises(Refusal, match="the ledger has 0 of epsilon left"):
+        spend(ledger, Fraction(1, 10**300))
+    assert len(ledger.entries()) == 3
+
+
+def test_delta_is_a_budget_of_its_own(where: str) -> None:
+    ledger = made(where, "2", "1e-6")
+    with pytest.raises(Refusal, match="1/1000000 of delta left, and this release asks for 1/500"):
+        spend(ledger, "1", delta="2e-6")
+    spend(ledger, "1", delta="1e-6")
+    with pytest.raises(Refusal, match="has 0 of delta left"):
+        spend(ledger, "1", delta="1e-300")
+    assert ledger.left() == price("1")
+
+
+def test_no_sum_of_deltas_is_clipped(where: str) -> None:
+    """Two guarantees that promise nothing add up to one that does; a ledger adds for itself."""
+    ledger = made(where, "2", 1 - Fraction(1, 2**70))
+    spend(ledger, "1", delta=1 - Fraction(1, 2**65))
+    with pytest.raises(Refusal, match="of delta left"):
+        spend(ledger, "1", delta="1/2")
+
+
+def test_a_reserved_price_counts_as_spent_settled_or_not(where: str) -> None:
+    ledger = made(where, "2")
+    spend(ledger, "1/2")
+    second = spend(ledger, "1/2")
+    assert ledger.spent() == price("1")
+    ledger.settle(second, DIGEST)
+    assert ledger.spent() == price("1")
+    assert ledger.account().settled == {second.number: DIGEST}
+
+
+def test_a_reservation_says_what_was_reserved(where: str) -> None:
+    ledger = made(where, "2")
+    asked = price("1/2", neighbours=NODE)
+    reserved = ledger.reserve(asked, release="2026-q1", what={"tables": "place × sector"})
+    assert reserved == eree.Reservation(2, ledger.entries()[1].hash, asked, "2026-q1")
+    event = ledger.entries()[1].event
+    assert (event.release, event.what, event.price) == (
+        "2026-q1",
+        {"tables": "place × sector"},
+        asked,
+    )
+
+
+def test_a_release_is_settled_once_and_only_where_it_was_reserved(place: Place) -> None:
+    ledger, other = made(place()), made(place())
+    reserved = spend(ledger, "1/2")
+    spend(other, "1/2")
+    with pytest.raises(Refusal, match="has no such reservation 2; it was made in another ledger"):
+        other.settle(reserved, DIGEST)
+    with pytest.raises(Refusal, match="has no such reservation 1"):
+        first = ledger.entries()[0]
+        ledger.settle(eree.Reservation(1, first.hash, price("1"), "r"), DIGEST)
+    with pytest.raises(Refusal, match="64 hexadecimal digits"):
+        ledger.settle(reserved, "done")
+    ledger.settle(reserved, DIGEST)
+    for digest in (DIGEST, "f" * 64):
+        with pytest.raises(Refusal, match="reservation 2 is settled already"):
+            ledger.settle(reserved, digest)
+    assert [entry.kind for entry in ledger.entries()] == ["create", "reserve", "settle"]
+    assert [entry.kind for entry in other.entries()] == ["create", "reserve"]
+
+
+WEAK = Weak("0.1", ["sex", "age"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "paid", "counts"),
+    [
+        (STRONG, Strong("0.1"), True),
+        (STRONG, Strong("0.2"), True),
+        (STRONG, Strong("0.05"), False),
+        (STRONG, Weak("0.1", ["sex"]), False),
+        (STRONG, EDGE, False),
+        (STRONG, NODE, True),
+        (WEAK, Weak("0.1", ["age", "sex"]), True),
+        (WEAK, Weak("0.1", ["sex"]), True),
+        (WEAK, Weak("0.1", ["sex", "age", "race"]), False),
+        (WEAK, Weak("0.1", ["race"]), False),
+        (WEAK, Weak("0.05", ["sex", "age"]), False),
+        (WEAK, Strong("0.1"), True),
+        (WEAK, Strong("0.05"), False),
+        (WEAK, EDGE, False),
+        (WEAK, NODE, True),
+        (EDGE, EDGE, True),
+        (EDGE, Strong("0.01"), True),
+        (EDGE, Weak("0.01", ["sex"]), True),
+        (EDGE, NODE, True),
+        (NODE, NODE, True),
+        (NODE, Strong("100"), False),
+        (NODE, EDGE, False),
+    ],
+)
+def test_a_price_counts_where_its_neighbours_imply_the_ledgers(
+    place: Place, kept: Any, paid: Any, counts: bool
+) -> None:
+    ledger = made(place(), "2", neighbours=kept)
+    if counts:
+        spend(ledger, "1/2", neighbours=paid)
+        assert ledger.spent() == price("1/2", neighbours=kept)
+        assert ledger.verify() == ()
+    else:
+        with pytest.raises(Refusal, match="promises nothing under the ledger's") as refused:
+            spend(ledger, "1/2", neighbours=paid)
+        assert str(refused.value).endswith("; price the release under those")
+        assert len(ledger.entries()) == 1
+
+
+def test_a_refusal_names_both_relations_in_full(where: str) -> None:
+    ledger = made(where, neighbours=WEAK)
+    with pytest.raises(Refusal) as refused:
+        spend(ledger, "1", neighbours=Weak("0.1", ["race"]))
+    assert str(refused.value) == (
+        "a price under weak neighbours of alpha 1/10 over the types race promises nothing under"
+        " the ledger's weak neighbours of alpha 1/10 over the types age, sex; price the release"
+        " under those"
+    )
+
+
+def test_prices_whose_sum_nobody_could_write_are_refused(where: str) -> None:
+    ledger = made(where, "2")
+    for denominator in (3**900, 5**400):
+        spend(ledger, Fraction(1, denominator))
+    with pytest.raises(Refusal, match="more than a thousand digits; round it up to a fraction"):
+        spend(ledger, Fraction(1, 7**500))
+    assert ledger.verify() == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"price": "1/2"}, "the price must be a Guarantee"),
+        ({"release": ""}, "the id of the release must be a text"),
+        ({"release": "a\nb"}, "the id of the release must be a text"),
+        ({"what": {"count": 4711}}, r"what is released \(count\) must be a text"),
+    ],
+)
+def test_what_is_no_price_or_name_never_gets_in(
+    where: str, asked: dict[str, Any], words: str
+) -> None:
+    ledger = made(where)
+    given = {"price": price("1/2"), "release": "r", "what": {"tables": "place"}} | asked
+    with pytest.raises(Refusal, match=words):
+        ledger.reserve(given.pop("price"), **given)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_ledger_shows_where_it_is_and_no_more(where: str) -> None:
+    ledger = made(where)
+    assert repr(ledger) == f"<Ledger in {ledger.name}>"
+    assert "eree@" not in ledger.name
+
+
+# --------------------------------------------------------------------------------- against a model
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("reserve"),
+            st.fractions(0, Fraction(1, 2), max_denominator=60),
+            st.fractions(0, Fraction(1, 10), max_denominator=30),
+        ),
+        st.tuples(st.just("settle"), st.integers(0, 9)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25)
+@given(steps)
+def test_any_sequence_of_steps_leaves_what_a_plain_sum_leaves(
+    place: Place, steps: list[tuple[Any, ...]]
+) -> None:
+    epsilon, delta = Fraction(1), Fraction(1, 5)
+    ledger = made(place(), epsilon, delta)
+    reserved: list[eree.Reservation] = []
+    settled: set[int] = set()
+    kinds = ["create"]
+    for kind, *figures in steps:
+        if kind == "reserve":
+            fits = figures[0] <= epsilon and figures[1] <= delta
+            try:
+                reserved.append(spend(ledger, figures[0], delta=figures[1]))
+                assert fits
+                epsilon, delta = epsilon - figures[0], delta - figures[1]
+                kinds.append("reserve")
+            except Refusal:
+                assert not fits
+        elif figures[0] < len(reserved):
+            try:
+                ledger.settle(reserved[figures[0]], DIGEST)
+                assert figures[0] not in settled
+                settled.add(figures[0])
+                kinds.append("settle")
+            except Refusal:
+                assert figures[0] in settled
+    assert ledger.left() == price(epsilon, delta)
+    assert [entry.kind for entry in ledger.entries()] == kinds
+    assert set(ledger.account().settled) == {reserved[i].number for i in settled}
+    assert ledger.verify(against=reserved) == ()

@@ -1,0 +1,257 @@
+"""Plans: every fault with its place, prices by public facts alone, and no confidential row read."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eree
+from eree.release.target import Target
+from offices import privacy, settings, table, text
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return eree.synthesize(tmp_path_factory.mktemp("plan") / "data", jobs=3_000)
+
+
+def plan(data: Path, **changes: Any) -> eree.Plan:
+    return eree.Plan.of(settings(data, **changes))
+
+
+def faults(data: Path, **changes: Any) -> list[str]:
+    with pytest.raises(eree.Faulty) as caught:
+        plan(data, **changes)
+    return [f"{fault.column}: {fault.rule}" for fault in caught.value.faults]
+
+
+def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(text(settings(data)), encoding="utf-8")
+    read = eree.Plan.read(file)
+    assert [t.name for t in read.tables] == ["sectors", "women"]
+    assert read.price() == eree.Guarantee(eree.Strong("0.1"), 3)
+    assert str(read) == "2 tables for epsilon 3 in all"
+    assert read.level == Fraction(9, 10)
+    assert read.table("women").treatment.statistics == ("count", "largest_total")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"level": "1.5"}, "level: must be at least 0.5 and below 1"),
+        ({"level": 0.9}, "level: must be a number in quotes"),
+        ({"privacy": {}}, "privacy.neighbours: is required and missing"),
+        ({"privacy": privacy(neighbours="close")}, "privacy.neighbours: must be 'strong', 'weak'"),
+        ({"privacy": privacy(alpha=None)}, "privacy.alpha: is required and missing"),
+        ({"privacy": privacy(alpha="0")}, "privacy: alpha must be above 0"),
+        ({"privacy": privacy(alpha=0.1)}, "privacy.alpha: must be a number in quotes"),
+        ({"privacy": privacy(epsilon="two")}, "privacy.epsilon: epsilon must be a number"),
+        ({"privacy": privacy(epsilon="-1")}, "privacy: epsilon must not be negative"),
+        ({"privacy": privacy(types=["sex"])}, "privacy.types: has no meaning for strong"),
+        (
+            {"privacy": privacy(neighbours="weak")},
+            "privacy: weak neighbours need worker attributes",
+        ),
+        (
+            {"privacy": privacy(neighbours="weak", types=["sector"])},
+            "privacy.types: names 'sector', which is no worker attribute",
+        ),
+        ({"privacy": privacy(neighbours="edge")}, "privacy.alpha: has no meaning for edge"),
+        ({"privacy": privacy(epslon="2")}, "privacy.epslon: is not a setting that eree knows; did"),
+        ({"table": []}, "table: must list at least one table"),
+        ({"table": ["x"]}, "table 1: must be a table of settings"),
+        ({"table": [table(name="../x")]}, "table ../x.name: must be a name of letters"),
+        ({"table": [table(), table(name="T")]}, "table T.name: is used twice"),
+        ({"table": [table(by=["where"])]}, "table t: by names 'where', which the schema does not"),
+        ({"table": [table(by=["place", "place"])]}, "table t: by names an attribute twice"),
+        ({"table": [table(where={"sex": ["X"]})]}, "table t: 'X' is not a declared value of sex"),
+        ({"table": [table(epsilon=None)]}, "table t.epsilon: must be a number in quotes"),
+        ({"table": [table(share="1/2")]}, "table t: needs one of epsilon, share and target"),
+        ({"table": [table(epsilon="0")]}, "table t.epsilon: must be above 0"),
+        ({"table": [table(epsilon="5")]}, "privacy.epsilon: allows 4, but the tables cost 5"),
+        ({"table": [table(mechanism="gauss")]}, "table t: there is no mechanism named 'gauss'"),
+        (
+            {"table": [table(parameters={"theta": 3})]},
+            "table t: auto takes no parameters; name a mechanism that does",
+        ),
+        (
+            {"table": [table(mechanism="edge-geometric")]},
+            "table t: edge-geometric is for edge neighbours",
+        ),
+        (
+            {"table": [table(where={"sex": ["F"]}, mechanism="log-laplace-tight")]},
+            "table t: log-laplace-tight has no guarantee under strong neighbours",
+        ),
+        ({"table": [table(epsilon="0.05")]}, "table t: smooth-pareto needs epsilon above"),
+        ({"surprise": 1}, "surprise: is not a setting that eree knows"),
+    ],
+)
+def test_every_fault_is_told_with_its_place(
+    data: Path, changes: dict[str, Any], words: str
+) -> None:
+    told = faults(data, **changes)
+    assert any(line.startswith(words) for line in told), told
+
+
+def test_a_plan_without_data_is_told(data: Path) -> None:
+    with pytest.raises(eree.Faulty, match=r"data: must be the name of a file or folder"):
+        eree.Plan.of(settings(data) | {"data": ""})
+    with pytest.raises(eree.Unreadable, match="is not a folder"):
+        eree.Plan.of(settings(data) | {"data": str(data / "nowhere")})
+
+
+def test_all_faults_are_told_at_once(data: Path) -> None:
+    told = faults(data, level="2", privacy=privacy(epsilon="x"), table=[{"name": "t"}, table(by=3)])
+    assert len(told) >= 4
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no plan .*; write one, or see 'eree demo'"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"a = [", "is not valid TOML"),
+        (b"a = " + b"[" * 5_000, "is nested too deeply|is not valid TOML"),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    file = tmp_path / "plan.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(eree.Refusal, match=words):
+        eree.Plan.read(file)
+
+
+def test_a_folder_cannot_be_a_plan(tmp_path: Path) -> None:
+    with pytest.raises(eree.Refusal, match="cannot be read: Is a directory"):
+        eree.Plan.read(tmp_path)
+
+
+def test_shares_of_the_whole_are_prices(data: Path) -> None:
+    made = plan(data, table=[table(epsilon="", share="1/4"), table(name="u", epsilon="3")])
+    assert made.table("t").price.epsilon == 1
+    assert made.price().epsilon == 4
+
+
+def test_one_table_for_each_state_costs_the_greatest(data: Path) -> None:
+    states = [
+        table(name=f"s{state}", by=["place"], where={"state": [state]}, epsilon=price)
+        for state, price in (("17", "1"), ("18", "3"), ("55", "2"))
+    ]
+    assert plan(data, table=states).price().epsilon == 3
+    both = [*states, table(name="all", epsilon="1")]
+    assert plan(data, table=both).price().epsilon == 4
+
+
+def test_disjoint_workers_are_no_help(data: Path) -> None:
+    made = plan(
+        data,
+        table=[
+            table(name="w", where={"sex": ["F"]}, epsilon="2"),
+            table(name="m", where={"sex": ["M"]}, epsilon="2"),
+        ],
+    )
+    assert made.price().epsilon == 4
+
+
+def test_worker_cells_one_by_one_share_the_price(data: Path) -> None:
+    made = plan(data, table=[table(by=["place", "sex"], epsilon="3", mechanism="smooth-pareto")])
+    treatment = made.table("t").treatment
+    assert treatment.worker_cells == 2
+    assert treatment.mechanism.guarantee.epsilon == Fraction(3, 2)
+    assert treatment.price.epsilon == 3
+    assert "2 worker cells one by one, at 3/2 each" in treatment.note
+
+
+@pytest.mark.parametrize("neighbours", ["edge", "node"])
+def test_edge_and_node_neighbours_have_their_own_mechanisms(data: Path, neighbours: str) -> None:
+    made = plan(
+        data,
+        privacy=privacy(neighbours=neighbours, alpha=None),
+        table=[table(by=["place", "sex"], epsilon="2")],
+    )
+    treatment = made.table("t").treatment
+    assert treatment.mechanism.name in ("edge-geometric", "truncated-laplace")
+    assert treatment.mechanism.guarantee.epsilon == 2  # one worker, one workplace: paid once
+
+
+def test_a_weak_table_may_not_be_finer_than_its_types(data: Path) -> None:
+    weak = privacy(neighbours="weak", types=["sex"])
+    made = plan(data, privacy=weak, table=[table(by=["place", "sex"], mechanism="smooth-pareto")])
+    assert made.table("t").treatment.statistics == ("count", "largest")
+    told = faults(data, privacy=weak, table=[table(by=["place", "education"])])
+    assert told == [
+        "table t: education is not one of the worker types of the weak neighbours (sex); add it to"
+        " types, in the plan and in the ledger"
+    ]
+
+
+def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
+    wanted = {"cells": "0.9", "jobs": 100, "within": "0.2"}
+    made = plan(data, table=[table(epsilon="", target=wanted)])
+    found = made.table("t")
+    target = Target(Fraction(9, 10), 100, Fraction(1, 5))
+    assert target.met(found.treatment)
+    less = plan(data, table=[table(epsilon=str(found.price.epsilon - Fraction(1, 1_000)))])
+    assert not target.met(less.table("t").treatment)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"cells": "0.9", "jobs": 100, "within": "0.001"}, "even the whole epsilon of 4 does not"),
+        ({"cells": "2", "jobs": 100, "within": "0.1"}, "cells of a target must be a share"),
+        ({"cells": "0.9", "jobs": -1, "within": "0.1"}, "jobs of a target must be a whole number"),
+        ({"cells": "0.9", "within": "0.1"}, "target.jobs: is required and missing"),
+        ({"cells": "0.9", "jobs": 1, "within": "-1"}, "within of a target must be a share"),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused(data: Path, wanted: dict[str, Any], words: str) -> None:
+    assert any(words in line for line in faults(data, table=[table(epsilon="", target=wanted)]))
+
+
+def test_planning_opens_no_confidential_file(data: Path, tmp_path: Path) -> None:
+    """Without the workers' and the jobs' files a plan can be made, priced and looked at."""
+    public = tmp_path / "data"
+    public.mkdir()
+    for name in ("schema.toml", "workplace.parquet"):
+        (public / name).write_bytes((data / name).read_bytes())
+    for extra in data.iterdir():
+        if extra.suffix == ".csv" or extra.name == "place.parquet":
+            (public / extra.name).write_bytes(extra.read_bytes())
+    ahead = eree.outlook(plan(public))
+    cells = eree.tabulate(eree.load(data), by=["place", "sector", "ownership"]).confidential
+    assert ahead.tables[0].cells == cells.num_rows
+    assert ahead.tables[1].bounded is False
+    assert ahead.tables[0].errors[1] == pytest.approx(0.296, abs=1e-3)
+    assert ahead.as_json()["price"]["epsilon"] == "3"
+
+
+def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
+    page = eree.memo(eree.outlook(plan(data)), left=eree.Guarantee(eree.Strong("0.1"), 10))
+    for words in (
+        "| sectors: place × sector × ownership |",
+        "Strong neighbours, alpha 1/10",
+        "which workplaces exist, and their public attributes",
+        "Whether a worker is in the data",
+        "Epsilon 3, delta 0.",
+        "has epsilon 10 and delta 0 left; afterwards epsilon 7",
+        "women: intervals have no high end",
+        "Approved / not approved",
+    ):
+        assert words in page
+    weak = plan(data, privacy=privacy(neighbours="weak", types=["sex"]), table=[table()])
+    assert "only where all its types" in eree.memo(eree.outlook(weak))
+    edge = plan(data, privacy=privacy(neighbours="edge", alpha=None), table=[table()])
+    assert "Workplaces are not protected" in eree.memo(eree.outlook(edge))
+
+
+def test_an_unknown_table_is_refused(data: Path) -> None:
+    with pytest.raises(eree.Refusal, match="the plan has no table 'x'; it has sectors, women"):
+        plan(data).table("x")
