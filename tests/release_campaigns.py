@@ -1,0 +1,114 @@
+"""A campaign against releases: processes that publish one after the other, killed at random.
+
+Run as a script, in a process that has no threads and so may fork:
+
+    release_campaigns.py kill LEDGER DATA OUT KILLS SEED
+
+DATA holds `tables.pickle` and `plan.pickle`.  It prints what happened as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from eree.budget.ledger import Ledger
+from eree.release import publish as module
+from eree.release.record import file_digest
+from eree.release.release import Release
+from ledger_campaigns import forked, heard, say
+
+#: A kill comes at a random moment of the first this many seconds of a process.
+LIFETIME = 0.8
+
+
+def publishing(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None:
+    """Publish until somebody stops it; tells before every draw, and after every release."""
+    tables, plan = (
+        pickle.loads((data / f"{name}.pickle").read_bytes()) for name in ("tables", "plan")
+    )
+    stream = module.stream
+
+    def watched(*given: Any, **named: Any) -> Any:
+        say(tell, "draw")
+        return stream(*given, **named)
+
+    module.stream = watched  # type: ignore[assignment]
+    book, number = Ledger.open(ledger), 0
+    while True:
+        number += 1
+        module.publish(plan, tables, ledger=book, out=out / f"{kill}-{number}")
+        say(tell, "released", f"{kill}-{number}")
+
+
+def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill that many processes, and look at what they left."""
+    rng = random.Random(seed)
+    book = Ledger.open(ledger)
+    draws = unpaid = unsound = told = 0
+    per_release = len(pickle.loads((data / "plan.pickle").read_bytes()).tables)
+    for number in range(kills):
+        child, listen = forked(
+            lambda tell, number=number: publishing(ledger, data, out, number, tell)  # type: ignore[misc]
+        )
+        time.sleep(rng.uniform(0, LIFETIME))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        words = heard(listen)
+        draws += sum(word[0] == "draw" for word in words)
+        told += sum(word[0] == "released" for word in words)
+        unsound += len(book.verify())
+        reserved = sum(entry.kind == "reserve" for entry in book.entries())
+        unpaid += draws > per_release * reserved
+    paid = {entry.hash for entry in book.entries() if entry.kind == "reserve"}
+    folders = [path for path in out.iterdir() if not path.name.startswith(".")]
+    broken = 0
+    for folder in folders:
+        record = Release.open(folder).record
+        files = {f: d for table in record["tables"] for f, d in table["files"].items()}
+        whole = all(file_digest(folder / file) == digest for file, digest in files.items())
+        broken += not whole or record["ledger"]["hash"] not in paid
+    return {
+        "kills": kills,
+        "draws": draws,
+        "reserved": len(paid),
+        "released": len(folders),
+        "told": told,
+        "charged_but_not_released": len(paid) - len(folders),
+        "draws_without_payment": unpaid,
+        "faulty_ledgers": unsound,
+        "broken_releases": broken,
+    }
+
+
+def campaign(ledger: str, folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """Kill some releases in a process of their own."""
+    data = eree.synthesize(folder / "data", jobs=1_000)
+    plan = eree.Plan.of(settings(data))
+    (data / "tables.pickle").write_bytes(pickle.dumps(eree.load(data)))
+    (data / "plan.pickle").write_bytes(pickle.dumps(plan))
+    out = folder / "out"
+    out.mkdir()
+    eree.Ledger.create(ledger, eree.Guarantee(eree.Strong("0.1"), 10**6), data_set="town")
+    done = subprocess.run(
+        [sys.executable, __file__, "kill", ledger, data, out, str(kills), str(seed)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    _, _, place, data, out, kills, seed = sys.argv
+    found = kill(place, Path(data), Path(out), int(kills), int(seed))
+    print(json.dumps(found))
