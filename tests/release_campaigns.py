@@ -20,11 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import eree
 from eree.budget.ledger import Ledger
 from eree.release import publish as module
 from eree.release.record import file_digest
 from eree.release.release import Release
 from ledger_campaigns import forked, heard, say
+from offices import settings
 
 #: A kill comes at a random moment of the first this many seconds of a process.
 LIFETIME = 0.8
