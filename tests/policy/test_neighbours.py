@@ -20,6 +20,7 @@ from eree.policy.neighbours import (
     distance,
     exact,
     implies,
+    plain,
     steps_between,
 )
 
@@ -182,3 +183,11 @@ def test_parameters_are_exact_or_refused() -> None:
         with pytest.raises(Refusal, match="worker attributes as types"):
             Weak("0.1", types)
     assert Weak("0.1", ["sex", "age"]) == Weak("1/10", ["age", "sex"])
+
+
+def test_exact_numbers_are_written_for_people() -> None:
+    shown = {Fraction(5, 2): "2.5", Fraction(3): "3", Fraction(1, 3): "1/3", Fraction(0): "0"}
+    shown |= {Fraction(1, 10**6): "0.000001", Fraction(-1, 8): "-0.125", Fraction(1, 2**40): ""}
+    for value, text in shown.items():
+        assert plain(value) == (text or str(value))
+        assert Fraction(plain(value)) == value

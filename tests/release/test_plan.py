@@ -166,7 +166,7 @@ def test_worker_cells_one_by_one_share_the_price(data: Path) -> None:
     assert treatment.worker_cells == 2
     assert treatment.mechanism.guarantee.epsilon == Fraction(3, 2)
     assert treatment.price.epsilon == 3
-    assert "2 worker cells one by one, at 3/2 each" in treatment.note
+    assert "2 worker cells one by one, at 1.5 each" in treatment.note
 
 
 @pytest.mark.parametrize("neighbours", ["edge", "node"])
@@ -237,7 +237,7 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
     page = eree.memo(eree.outlook(plan(data)), left=eree.Guarantee(eree.Strong("0.1"), 10))
     for words in (
         "| sectors: place × sector × ownership |",
-        "Strong neighbours, alpha 1/10",
+        "Strong neighbours, alpha 0.1",
         "which workplaces exist, and their public attributes",
         "Whether a worker is in the data",
         "Epsilon 3, delta 0.",

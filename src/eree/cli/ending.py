@@ -13,14 +13,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from eree.cli import certify, commands, release
+from eree.cli import certify, commands, ledger, release
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
 from eree.cli.terminal import one_line
 from eree.errors import Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
-COMMANDS = (certify, commands, release)  # importing them is what makes them known to the group
+#: Importing them is what makes them known to the group.
+COMMANDS = (certify, commands, ledger, release)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

@@ -12,6 +12,7 @@ import click
 import eree
 from eree.cli.options import as_json, cli, path, with_engine
 from eree.cli.terminal import one_line, progress
+from eree.policy.neighbours import plain
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 
@@ -64,13 +65,15 @@ def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> No
         if not table.bounded:
             click.echo("  intervals will have no high end")
     price = planned.price()
-    click.echo(f"In all: epsilon {price.epsilon}, delta {price.delta}; nothing was read or spent.")
+    click.echo(
+        f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."
+    )
     for statement in price.statements():
         click.echo(f"  {statement.words}")
     if left is not None:
         enough = price.epsilon <= left.epsilon and price.delta <= left.delta
         click.echo(
-            f"The ledger has epsilon {left.epsilon}, delta {left.delta} left:"
+            f"The ledger has epsilon {plain(left.epsilon)}, delta {plain(left.delta)} left:"
             f" {'enough' if enough else 'NOT ENOUGH'}."
         )
     if memo is not None:
@@ -146,7 +149,8 @@ def release(
     else:
         click.echo(
             f"{out}: release {made.identity[:8]} of {', '.join(made.tables)} for epsilon"
-            f" {price.epsilon}, delta {price.delta}.  Next: eree verify {shlex.quote(str(out))}"
+            f" {plain(price.epsilon)}, delta {plain(price.delta)}.\n"
+            f"Next: eree verify {shlex.quote(str(out))}"
         )
 
 

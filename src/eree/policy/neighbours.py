@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
@@ -31,6 +32,14 @@ def exact(value: Exact, name: str) -> Fraction:
         except (ValueError, ZeroDivisionError):
             raise Refusal(f"{name} must be a number, such as '0.1' or '1/3'") from None
     raise Refusal(f"{name} must be exact: write it as a text, such as '0.1', or as a fraction")
+
+
+def plain(value: Fraction) -> str:
+    """An exact number for people: 2.5 where a decimal is exact and short, else 1/3."""
+    for digits in range(13):
+        if (value * 10**digits).denominator == 1:
+            return f"{Decimal(value.numerator * 10**digits // value.denominator).scaleb(-digits):f}"
+    return str(value)
 
 
 def _check_alpha(alpha: Fraction) -> None:

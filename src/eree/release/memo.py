@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Strong, Weak
+from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
 from eree.release.outlook import TYPICAL, Outlook
 
 
@@ -39,13 +39,20 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
         "",
     ]
     lines += [f"- {statement.words}" for statement in price.statements()]
-    lines += ["", "## What it costs", "", f"Epsilon {price.epsilon}, delta {price.delta}."]
+    lines += [
+        "",
+        "## What it costs",
+        "",
+        f"Epsilon {plain(price.epsilon)}, delta {plain(price.delta)}.",
+    ]
     if left is not None:
         lines.append(
-            f"The ledger has epsilon {left.epsilon} and delta {left.delta} left; afterwards epsilon"
-            f" {left.epsilon - price.epsilon} and delta {left.delta - price.delta}."
+            f"The ledger has epsilon {plain(left.epsilon)} and delta {plain(left.delta)} left;"
+            f" afterwards epsilon {plain(left.epsilon - price.epsilon)} and delta"
+            f" {plain(left.delta - price.delta)}."
         )
-    lines.append(f"The plan allows epsilon {plan.total.epsilon} and delta {plan.total.delta}.")
+    total = plan.total
+    lines.append(f"The plan allows epsilon {plain(total.epsilon)}, delta {plain(total.delta)}.")
     lines += [
         "",
         "## How good the tables will be",
@@ -64,20 +71,21 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
     return "\n".join(lines)
 
 
-def _protected(relation: object) -> str:
+def _protected(relation: Neighbours) -> str:
+    share = plain(relation.alpha) if isinstance(relation, (Strong, Weak)) else ""
     match relation:
-        case Strong(alpha=alpha):
+        case Strong():
             return (
-                f"Strong neighbours, alpha {alpha}: one worker more or less at any workplace, and"
-                f" the growth of one workplace by a share of {alpha}, whoever joins."
+                f"Strong neighbours, alpha {share}: one worker more or less at any workplace, and"
+                f" the growth of one workplace by a share of {share}, whoever joins."
             )
-        case Weak(alpha=alpha, types=types):
+        case Weak(types=types):
             return (
-                f"Weak neighbours, alpha {alpha}: one worker more or less, and the growth of one"
-                f" workplace by a share of {alpha} in every set of types ({', '.join(types)})."
+                f"Weak neighbours, alpha {share}: one worker more or less, and the growth of one"
+                f" workplace by a share of {share} in every set of types ({', '.join(types)})."
                 " The size and the make-up of a workplace are protected only where all its types"
                 " grow in proportion."
             )
-    if getattr(relation, "name", "") == "edge":
-        return "Edge neighbours: one worker more or less. Workplaces are not protected."
+        case Edge():
+            return "Edge neighbours: one worker more or less. Workplaces are not protected."
     return "Node neighbours: any number of workers more or less at one workplace."

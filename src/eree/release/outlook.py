@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from eree.policy.neighbours import plain
 from eree.release.plan import Plan, PlannedTable
 from eree.release.record import guarantee_as_json
 
@@ -68,8 +69,8 @@ def _table(plan: Plan, table: PlannedTable) -> TableOutlook:
         table.name,
         str(table.marginal),
         treatment.mechanism.name,
-        str(treatment.price.epsilon),
-        str(treatment.price.delta),
+        plain(treatment.price.epsilon),
+        plain(treatment.price.delta),
         plan.frame.cells(table.marginal),
         {jobs: treatment.mean_error(jobs) for jobs in TYPICAL},
         {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},

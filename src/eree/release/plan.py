@@ -18,7 +18,7 @@ from eree.budget.compose import Charge, kept_workplaces, together
 from eree.data.frame import Frame
 from eree.errors import Faulty, Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact
+from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults
 from eree.release.settings import (
@@ -115,8 +115,8 @@ class Plan:
 
     def __str__(self) -> str:
         price = self.price()
-        delta = f", delta {price.delta}" if price.delta else ""
-        return f"{len(self.tables)} tables for epsilon {price.epsilon}{delta} in all"
+        delta = f", delta {plain(price.delta)}" if price.delta else ""
+        return f"{len(self.tables)} tables for epsilon {plain(price.epsilon)}{delta} in all"
 
 
 class _Reading:
@@ -167,7 +167,8 @@ class _Reading:
             if asked > allowed:
                 self.faults.add(
                     f"privacy.{name}",
-                    f"allows {allowed}, but the tables cost {asked}; lower theirs or raise it",
+                    f"allows {plain(allowed)}, but the tables cost {plain(asked)};"
+                    " lower theirs or raise it",
                 )
         if self.faults.found:
             raise Faulty(self.faults.found)

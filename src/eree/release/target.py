@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from eree.errors import Refusal
+from eree.policy.neighbours import plain
 from eree.release.treatment import Treatment
 
 #: Prices are looked for in steps of this.
@@ -47,8 +48,8 @@ class Target:
         if high < 1 or not enough(high):
             treated(most)  # where the mechanism itself is refused, its own sentence says why
             raise Refusal(
-                f"even the whole epsilon of {most} does not bring {float(self.cells):.0%} of cells"
-                f" of {self.jobs:,} jobs within {float(self.within):.1%}; ask for less"
+                f"even the whole epsilon of {plain(most)} does not bring {float(self.cells):.0%} of"
+                f" cells of {self.jobs:,} jobs within {float(self.within):.1%}; ask for less"
             )
         low = 0
         while high - low > 1:

@@ -28,7 +28,7 @@ from eree.mechanisms.scaled import ScaledMechanism
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Edge, Node, Strong, Weak
+from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.schema import Schema
 from eree.release.intervals import UNBOUNDED, Ends, WorkerIntervals, intervals
 from eree.release.record import guarantee_as_json
@@ -140,7 +140,7 @@ def treat(
     if name == AUTO:
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"
     if shares > 1:
-        note += f"{'; ' * bool(note)}{cells} worker cells one by one, at {each.epsilon} each"
+        note += f"{'; ' * bool(note)}{cells} worker cells one by one, at {plain(each.epsilon)} each"
     return Treatment(price, mechanism, cells, statistics, parameters, note)
 
 

@@ -18,6 +18,7 @@ from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.entries import Reserved
 from eree.budget.ledger import Ledger
 from eree.errors import Fault, Refusal
+from eree.policy.neighbours import plain
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
@@ -191,7 +192,9 @@ class _Verifying:
             self.fault("guarantee", "is not what the prices of the tables add up to")
         if self.record["statements"] != [s.words for s in total.statements()]:
             self.fault("statements", "do not say what the guarantee means")
-        self.checks.append(f"the prices add up to epsilon {total.epsilon}, delta {total.delta}")
+        self.checks.append(
+            f"the prices add up to epsilon {plain(total.epsilon)}, delta {plain(total.delta)}"
+        )
 
     def _ledger(self, ledger: Ledger) -> None:
         said = self.record.get("ledger")
