@@ -3,8 +3,8 @@
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
 #              PAGE=1 writes the tables into the documentation, ONLY=draws or ONLY=tables runs one part
-# make torture long campaigns: full grids of certificates, draws by the ten million; PAGE=1 writes
-#              the grid into the documentation
+# make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
+#              kills and races; PAGE=1 writes the grid into the documentation
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -12,12 +12,12 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test check bench torture docs clean java
+.PHONY: demo test check bench torture docs clean java postgres
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
 
-test: .venv/.developer java check docs
+test: .venv/.developer java postgres check docs
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 
 check: .venv/.developer
@@ -28,7 +28,7 @@ check: .venv/.developer
 bench: .venv/.developer
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
-torture: .venv/.developer
+torture: .venv/.developer postgres
 	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture
 
 docs: .venv/.developer
@@ -42,6 +42,11 @@ java:
 	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
 	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless)
 
+# Ledgers are tested on a real server; Debian's is installed where there is none.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql)
+
 .venv/.user: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) install --constraint constraints.txt --upgrade pip hatchling editables
@@ -49,5 +54,5 @@ java:
 	touch $@
 
 .venv/.developer: .venv/.user
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[spark,bench,docs,test]'
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[spark,postgres,bench,docs,test]'
 	touch $@

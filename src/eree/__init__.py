@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, NODE, Strong, Weak
     from eree.policy.schema import Attribute, Schema
+    from eree.release.listing import Listing, new_csv
+    from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
     from eree.release.memo import memo
     from eree.release.outlook import outlook
     from eree.release.plan import Plan
     from eree.release.publish import publish
+    from eree.release.rank import Ranking, rank
     from eree.release.release import Release
     from eree.release.signature import Signer, public_key_of
+    from eree.release.sums import AreaTotals, area_totals
+    from eree.release.threshold import Decisions, threshold
     from eree.release.verify import Verification, verify
     from eree.study.requirements import requirements_table
     from eree.workload import DropFrom, Marginal, ScaleTo
@@ -50,12 +55,17 @@ _HOMES = {
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
+    "eree.release.listing": ("Listing", "new_csv"),
+    "eree.release.lodes": ("LODES_COLUMNS", "LodesTable", "lodes"),
     "eree.release.memo": ("memo",),
     "eree.release.outlook": ("outlook",),
     "eree.release.plan": ("Plan",),
     "eree.release.publish": ("publish",),
+    "eree.release.rank": ("Ranking", "rank"),
     "eree.release.release": ("Release",),
     "eree.release.signature": ("Signer", "public_key_of"),
+    "eree.release.sums": ("AreaTotals", "area_totals"),
+    "eree.release.threshold": ("Decisions", "threshold"),
     "eree.release.verify": ("Verification", "verify"),
     "eree.study.requirements": ("requirements_table",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
@@ -63,12 +73,15 @@ _HOMES = {
 
 __all__ = [
     "EDGE",
+    "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
+    "AreaTotals",
     "Attribute",
     "Cells",
     "Certificate",
     "Coins",
+    "Decisions",
     "DropFrom",
     "EngineFailure",
     "ExpectedError",
@@ -76,9 +89,12 @@ __all__ = [
     "Faulty",
     "Guarantee",
     "Ledger",
+    "Listing",
+    "LodesTable",
     "Marginal",
     "Mechanism",
     "Plan",
+    "Ranking",
     "Refusal",
     "Release",
     "Reservation",
@@ -91,21 +107,26 @@ __all__ = [
     "Unreadable",
     "Verification",
     "Weak",
+    "area_totals",
     "certify_grid",
     "check",
     "load",
+    "lodes",
     "mechanism",
     "memo",
+    "new_csv",
     "new_file",
     "outlook",
     "parameters_from_text",
     "public_key_of",
     "publish",
+    "rank",
     "read_schema",
     "requirements_table",
     "stream",
     "synthesize",
     "tabulate",
+    "threshold",
     "verify",
     "write_cells",
 ]

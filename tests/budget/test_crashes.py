@@ -19,7 +19,7 @@ def test_whatever_was_told_before_a_kill_is_in_the_ledger(place: Place) -> None:
 
 
 def test_what_a_server_confirmed_survives_its_sudden_end(postgres: PostgresServer) -> None:
-    where = postgres.new_database()
+    where = postgres.new_place()
     ledger = made(where, "10")
     for i in range(3):
         reserved = [spend(ledger, "1/2", f"release {i}-{j}") for j in range(3)]

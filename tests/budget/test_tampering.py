@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import eree
-from eree.budget.entries import Created, Reserved, Row, Settled
+from eree.budget.entries import Created, Reserved, Row, Settled, seal
 from eree.errors import Refusal
 from eree.policy.neighbours import EDGE
 from ledgers import (
@@ -55,8 +55,8 @@ def test_every_change_of_a_byte_is_found(where: str) -> None:
 
 def test_every_changed_byte_of_a_file_is_found_or_changes_nothing(tmp_path: Path) -> None:
     counted = flip_file(tmp_path, flips=200, seed=1)
+    assert sum(counted.values()) == 200
     assert counted["found"] > 20
-    assert counted["refused"] > 0
 
 
 def test_a_removed_entry_is_found(where: str) -> None:
@@ -109,8 +109,6 @@ def test_an_altered_price_is_found_even_with_a_new_hash(where: str) -> None:
     ledger = grown(where)
     number, kind, body, previous, _ = rows(where)[1]
     cheap = Row(number, kind, body.replace('"1/2"', '"1/9"'), previous, "")
-    from eree.budget.entries import seal
-
     digest = seal(*cheap[:4])
     spoil(
         where,

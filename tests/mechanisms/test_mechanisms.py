@@ -281,7 +281,12 @@ def test_fixed_noise_needs_the_count_alone(name: str) -> None:
         ("capped-laplace", {"cap": 0}, "cap must be a whole number from 1"),
         ("capped-laplace", {"cap": 1}, "a cap of 1 gives a delta of 0.1065"),
         ("capped-laplace", {"delta": 0}, "needs a delta above 0"),
-        ("edge-geometric", {"epsilon": 0}, "edge-geometric needs an epsilon above 0"),
+        ("smooth-pareto", {"alpha": "1e-7"}, "takes an alpha from 0.000001 to 1000; for less use"),
+        ("smooth-pareto", {"alpha": "1e400"}, "takes an alpha from 0.000001 to 1000"),
+        ("radial", {"epsilon": "501"}, "radial takes an epsilon from 0.000001 to 500"),
+        ("smooth-laplace-exact", {"delta": "1e-400"}, "takes a delta of 0, or from 1e-300"),
+        ("log-laplace-tight", {"epsilon": "0.0955", "aim": "absolute"}, "would leave nothing of"),
+        ("edge-geometric", {"epsilon": 0}, "edge-geometric takes an epsilon from 0.000001 to 500"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, settings: dict[str, Any], words: str) -> None:
@@ -314,8 +319,11 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
             chosen.draw(counts, largests, coins=coins)
         assert "77" not in str(caught.value)
     assert chosen.draw(np.array([]), np.array([]), coins=coins).tolist() == []
-    with pytest.raises(Refusal, match="must not be negative"):
+    with pytest.raises(Refusal, match="must be from 0 to below 2\\^60"):
         chosen.expected_error(largest=-1)
+    for wrong in (5.5, "7", None):
+        with pytest.raises(Refusal, match="must be whole numbers"):
+            chosen.log_pmf(output=1, count=wrong, largest=3)  # type: ignore[arg-type]
     with pytest.raises(Refusal, match="level must be"):
         chosen.quantile(1.0, largest=3)
 
@@ -342,3 +350,53 @@ def test_truncation_says_how_cells_are_bounded() -> None:
     chosen: Any = made("truncated-laplace", theta=20)
     assert chosen.bound.theta == 20
     assert chosen.parameters == {"theta": "20"}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_a_scale_is_never_taken_for_granted(name: str) -> None:
+    """Without the largest workplace the noise would be that of a cell with one worker."""
+    chosen = made(name)
+    with pytest.raises(Refusal, match="every cell needs a count and the size of its largest"):
+        chosen.draw(np.array([10**6]), coins=SeededCoins(1))
+    for ask in (
+        lambda: chosen.log_pmf(output=1, count=10**6),
+        lambda: chosen.quantile(0.9, count=10**6),
+        lambda: chosen.expected_error(count=10**6),
+    ):
+        with pytest.raises(Refusal, match="needs the size of the cell's largest workplace"):
+            ask()
+
+
+@every
+def test_numbers_of_numpy_are_whole_numbers_too(name: str) -> None:
+    chosen = made(name)
+    plain = chosen.log_pmf(output=8, count=7, largest=5)
+    assert chosen.log_pmf(output=np.int64(8), count=np.uint8(7), largest=np.int32(5)) == plain  # type: ignore[arg-type]
+    assert chosen.quantile(Fraction(1, 2), count=7, largest=5) == chosen.quantile(  # type: ignore[arg-type]
+        0.5, count=7, largest=5
+    )
+
+
+@pytest.mark.parametrize("name", ["radial", "smooth-staircase", "edge-geometric", "smooth-gamma"])
+def test_draws_do_not_depend_on_the_precision_that_somebody_set(name: str) -> None:
+    chosen, drawn = made(name), []
+    for bits in (24, 53, 400):
+        with exactly(bits):
+            fresh = calibrate(name, chosen.guarantee)
+            drawn.append(fresh.draw(np.arange(20_000), np.arange(20_000), coins=SeededCoins(1)))
+    assert (drawn[0] == drawn[1]).all()
+    assert (drawn[0] == drawn[2]).all()
+
+
+@pytest.mark.parametrize("name", ["linlog", "linlog-integer", "log-laplace-tight"])
+@pytest.mark.parametrize(("alpha", "epsilon"), [("0.001", "100"), ("0.1", "0.192"), ("0.1", "2")])
+def test_the_error_does_not_jump_where_sums_give_way_to_integrals(
+    name: str, alpha: str, epsilon: str
+) -> None:
+    chosen: Any = made(name, alpha, epsilon)
+    for count in (20_500, 3_000_000):
+        near, far = (chosen.mean_error(count=count + d, largest=0) for d in (0, 1))
+        assert near[0] == pytest.approx(far[0], rel=2e-3)
+        assert chosen.real_error(count=count)[0] == pytest.approx(near[0], rel=0.01) or (
+            near[0] < 3  # where the noise is small, rounding matters
+        )

@@ -161,4 +161,41 @@ def test_a_missing_floor_is_caught(name: str) -> None:
     """With S = alpha x one worker who joins one other is no longer hidden."""
     certificate = without_floor(scaled(name)).certify()
     assert not certificate.holds
-    assert certificate.found_epsilon == certificate.worst_pair.loss > 2
+    assert certificate.worst_pair.loss > 2
+
+
+@pytest.mark.parametrize("name", PURE_SCALED)
+def test_chances_of_another_scale_than_the_law_says_are_caught(name: str) -> None:
+    """S = floor(alpha x) agrees at multiples of 1 / alpha, and loses 14 from 19 to 20 workers."""
+    chosen = scaled(name)
+
+    class Floored(type(chosen)):  # type: ignore[misc]
+        def law(self, largests: Any) -> Any:
+            return super().law(np.asarray(largests) // 10 * 10)
+
+    wrong = Floored(*(getattr(chosen, field.name) for field in fields(chosen)))
+    assert not wrong.certify().holds
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha", "epsilon"),
+    [
+        ("smooth-pareto", "0.1", "12"),
+        ("smooth-pareto", "0.001", "4"),
+        ("smooth-pareto", "0.1", "0.1907"),
+        ("smooth-pareto", "1", "1.4"),
+        ("smooth-pareto", "0.00001", "1"),
+        ("radial", "5", "2"),
+        ("radial", "10", "2.41"),
+        ("radial", "0.1", "400"),
+        ("smooth-staircase", "0.0001", "0.00031"),
+        ("smooth-staircase", "2", "6"),
+        ("smooth-laplace", "0.9", "20"),
+        ("smooth-laplace", "20", "1"),
+        ("smooth-laplace", "0.001", "100"),
+        ("smooth-laplace-exact", "1", "1"),
+        ("smooth-laplace-exact", "0.15", "0.279525"),
+    ],
+)
+def test_claims_hold_at_the_ends_of_what_is_allowed(name: str, alpha: str, epsilon: str) -> None:
+    assert made(name, alpha, epsilon).certify().holds

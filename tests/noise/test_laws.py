@@ -208,3 +208,38 @@ def test_doubles_are_as_good_as_the_error_bounds_assume(
     for point, value in zip(points.tolist(), function(points).tolist(), strict=True):
         truth = getattr(arb(point), name)()
         assert abs(arb(value) - truth) <= abs(truth) * arb(2) ** -49
+
+
+class SameBits(SeededCoins):
+    """Coins that go on with the same word for ever."""
+
+    def __init__(self, word: int) -> None:
+        super().__init__(0)
+        self.word = word
+
+    def words(self, count: int) -> Any:
+        return np.full(count, self.word, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("words", [(25604415781994, 290578899), (15915300113476, 112270071)])
+def test_a_rejection_that_the_next_bits_decide_is_left_to_them(words: tuple[int, int]) -> None:
+    """Far out the chance to accept is less than the last bits of a word can tell."""
+    chosen = RoundedQuartic(Scales(np.array([5]), TENTH, Fraction(3285, 1000)))
+    row = np.array(words, dtype=np.uint64)[:, None]
+    verdict = chosen.fast(row, np.array([0]))[1][0]
+    ends = {settle(chosen, row[:, 0], 0, SameBits(word)) for word in (0, 2**64 - 1)}
+    assert verdict == Verdict.DOUBT or len(ends) == 1
+
+
+def test_a_staircase_of_many_low_steps_is_drawn_exactly() -> None:
+    growth = (1 + Fraction(1159, 10**6)) * (1 + Fraction(1, 2**20))
+    stairs = Stairs(Fraction(1, 2), growth, Fraction("0.0023213"))
+    chosen = RoundedStairs(Scales(np.array([10**5]), Fraction(1159, 10**6), Fraction(1)), stairs)
+    rng = np.random.default_rng(6)
+    for _ in range(400):
+        row = rng.integers(0, 2**64, (3, 1), dtype=np.uint64)
+        row[0], row[1] = 2**64 - 1, rng.integers(2**44, 2**46)
+        values, verdicts = chosen.fast(row, np.array([0]))
+        if verdicts[0] == Verdict.ACCEPT:
+            for word in (0, 2**64 - 1):
+                assert settle(chosen, row[:, 0], 0, SameBits(word)) == values[0]

@@ -23,7 +23,7 @@ from eree.budget.entries import (
 )
 from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Neighbours, Strong, Weak, implies
+from eree.policy.neighbours import Neighbours, Strong, Weak, implies, plain
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Account:
             left, asked = getattr(self.left, name), getattr(price, name)
             if asked > left:
                 raise Refusal(
-                    f"the ledger has {left} of {name} left, and this release asks for {asked};"
-                    " lower its price, or decide on a larger total in a new ledger"
+                    f"the ledger has {plain(left)} of {name} left, and this release asks for"
+                    f" {plain(asked)}; lower its price, or decide on a larger total in a new ledger"
                 )
             if not writable(getattr(self.spent, name) + asked):
                 raise Refusal(
@@ -76,7 +76,7 @@ def relation_words(relation: Neighbours) -> str:
     """A relation with all that belongs to it."""
     words = f"{relation.name} neighbours"
     if isinstance(relation, (Strong, Weak)):
-        words += f" of alpha {relation.alpha}"
+        words += f" of alpha {plain(relation.alpha)}"
     if isinstance(relation, Weak):
         words += f" over the types {', '.join(relation.types)}"
     return words

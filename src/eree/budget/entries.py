@@ -200,7 +200,9 @@ def read_event(kind: str, body: str) -> Event | None:
     try:
         event = _READERS[kind](json.loads(body))
         return event if event.text() == body else None
-    except (Refusal, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (Refusal, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    except RecursionError:  # brackets within brackets within brackets
         return None
 
 

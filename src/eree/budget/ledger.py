@@ -149,7 +149,7 @@ class Ledger:
         try:
             rows = self._store.rows()
         except DamagedStore:
-            words = "the database cannot read it; entries are lost or altered"
+            words = "cannot be read any more: it is damaged, or it is no ledger"
             return (Fault("ledger", self.name, "", words),)
         _, faults = read_account(rows, self.name)
         kept = {row.number: row.hash for row in rows}

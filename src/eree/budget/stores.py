@@ -34,7 +34,7 @@ from sqlalchemy.pool import NullPool
 
 from eree.budget import troubles
 from eree.budget.entries import Row
-from eree.budget.troubles import WAIT_SECONDS, Busy
+from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
 
 _POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
@@ -94,12 +94,18 @@ class Store:
         """Do some work in one transaction, and again while another process is in the way."""
         until = time.monotonic() + WAIT_SECONDS
         while True:
+            connected = False
             try:
                 with self._engine.connect() as connection, connection.begin():
+                    connected = True
                     self._begin(connection, writing=writing)
                     return work(connection)
             except SQLAlchemyError as error:
                 trouble = self._trouble(error.orig if isinstance(error, DBAPIError) else error)
+                if connected and isinstance(trouble, Unreachable):
+                    trouble = troubles.cut_off(self.name)
+            except UnicodeDecodeError:  # the database's complaint itself quotes damaged bytes
+                trouble = troubles.damaged(self.name)
             if not isinstance(trouble, Busy) or time.monotonic() > until:
                 raise trouble
             time.sleep(0.005)
@@ -146,6 +152,7 @@ class SQLiteStore(Store):
                 raise FileExistsError
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             made = SQLiteStore(partial)
+            made.name = self.name
             made._patiently(lambda connection: made._make(connection, first), writing=True)
             made._share()
             try:
@@ -169,18 +176,24 @@ class SQLiteStore(Store):
 
     def _share(self) -> None:
         """Let readers and a writer use the file at the same time, from now on."""
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        try:
+            with self._engine.connect() as connection:  # in no transaction
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        except DBAPIError as error:
+            raise self._trouble(error.orig) from None
 
     def _connect(self) -> sqlite3.Connection:
         """The file, to be written if that is allowed, and never to be made.
 
-        SQLite shares a file by means of two more beside it.  Where the folder cannot be written
-        they cannot be made: then the file is read as it stands.
+        SQLite shares a file by means of two more beside it, and one who may only read would leave
+        there what the next writer could not write.  Such a one reads the file as it stands, unless
+        somebody is at work on it.
         """
         path = self._path.resolve()
-        alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
-        address = f"{path.as_uri()}?{'mode=ro&immutable=1' if alone else 'mode=rw'}"
+        writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        shared = os.access(f"{path}-wal", os.F_OK)
+        mode = "mode=rw" if writable else "mode=ro" if shared else "mode=ro&immutable=1"
+        address = f"{path.as_uri()}?{mode}"
         connection = sqlite3.connect(address, uri=True, timeout=_POLL_SECONDS, isolation_level=None)
         # a byte that is no UTF-8 any more is to be found, not to stop the reading
         connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
@@ -195,6 +208,8 @@ class SQLiteStore(Store):
     def _trouble(self, error: BaseException | None) -> Refusal:
         code = getattr(error, "sqlite_errorcode", 0)
         known = troubles.BY_RESULT_CODE.get(code & 0xFF)
+        if known is troubles.not_readable and not os.access(self._path, os.F_OK):
+            known = troubles.missing
         return known(self.name) if known else troubles.unknown(self.name, code)
 
 
@@ -240,8 +255,8 @@ class PostgresStore(Store):
         self._patiently(lambda connection: self._make(connection, first), writing=True)
 
     def _begin(self, connection: Connection, *, writing: bool) -> None:
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{1000 * WAIT_SECONDS:.0f}ms'")
         if writing:
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{1000 * WAIT_SECONDS:.0f}ms'")
             # a server can be set to answer before a commit is on disk; here it must not
             connection.exec_driver_sql(
                 "SELECT set_config('synchronous_commit', 'on', true)"

@@ -1,8 +1,8 @@
 """What can go wrong with the database of a ledger, in our words.
 
 A database that fails speaks in words of its own, which help nobody and may quote a password.  Each
-trouble here is named for what its reader can do about it.  A trouble in the middle of a commit
-leaves open whether the entry was written; the ledger itself then says so.
+trouble here is named for what its reader can do about it.  One that comes in the middle of a commit
+leaves open whether the entry was written; then the ledger itself has to be asked.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ _LOOK = "see with 'eree ledger show' what was written"
 
 class Busy(Refusal):
     """Another process holds the lock; it may be free in a moment."""
+
+
+class Unreachable(Unreadable):
+    """There is no connection to the database."""
 
 
 class DamagedStore(Unreadable):
@@ -46,6 +50,14 @@ def no_ledger(name: str) -> Refusal:
     return Unreadable(f"{name} holds no ledger; 'eree ledger create' makes one")
 
 
+def missing(name: str) -> Refusal:
+    """There is no such file, or none that can be seen."""
+    return Unreadable(
+        f"there is no ledger to be seen at {name}; check the path, or make one with 'eree ledger"
+        " create'"
+    )
+
+
 def exists(name: str) -> Refusal:
     """A ledger is to be made where something is already."""
     return Refusal(f"{name} exists already, and a ledger is never replaced; choose another place")
@@ -64,8 +76,10 @@ def not_writable(name: str) -> Refusal:
 
 
 def not_readable(name: str) -> Refusal:
-    """A file that cannot even be read."""
-    return Unreadable(f"{name} cannot be opened; it takes the permission to read the file")
+    """A file that cannot even be read, or is none."""
+    return Unreadable(
+        f"{name} cannot be opened; a ledger is a file, and it takes the permission to read it"
+    )
 
 
 def not_permitted(name: str) -> Refusal:
@@ -82,11 +96,16 @@ def read_only(name: str) -> Refusal:
 
 
 def unreachable(name: str) -> Refusal:
-    """There is no server, no database or no login, or they went away."""
-    return Unreadable(
-        f"{name} cannot be reached, or refuses the login; check the address and that the server"
-        f" runs, and {_LOOK}"
+    """There is no server, no database or no login."""
+    return Unreachable(
+        f"{name} cannot be reached, or refuses the login; check the address, the login and that"
+        " the server runs"
     )
+
+
+def cut_off(name: str) -> Refusal:
+    """The server went away in the middle."""
+    return Unreadable(f"the connection to {name} broke; {_LOOK} when the server runs again")
 
 
 def unknown(name: str, code: object) -> Refusal:

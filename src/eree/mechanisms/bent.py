@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, inf, sqrt
+from itertools import pairwise
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from flint import arb
@@ -20,8 +22,8 @@ from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
 from eree.policy.neighbours import Strong
 
-#: Above this count sums over outputs give way to an integral, from which they no longer differ.
-_MOST_SUMMED = 20_000
+#: Sums of more outputs than this give way to integrals, from which they no longer differ.
+_MOST_SUMMED = 300_000
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,10 @@ class BentMechanism(Mechanism):
 
     Theorem.  If h(n + max(floor(alpha n), 1)) - h(n) <= spread * epsilon for all counts n, the
     output is (alpha, epsilon)-private with delta = 0: for one cell of workplace attributes under
-    strong neighbours, and for one cell of any attributes under weak ones.  Proof.  No workplace of
-    the cell is larger than n, so one step leads from n to at most n + max(floor(alpha n), 1), and
-    Laplace noise hides that distance; what is made of the noisy height costs nothing.
+    strong neighbours, and for one of workplace attributes and worker types under weak ones.
+    Proof.  No workplace of the cell is larger than n, so one step leads from n to at most
+    n + max(floor(alpha n), 1), and Laplace noise hides that distance; what is made of the noisy
+    height costs nothing.
     """
 
     @property
@@ -50,8 +53,17 @@ class BentMechanism(Mechanism):
         """N >= 1 / alpha, and a bound of u times the slope of h at u, for all u >= N."""
 
     @abstractmethod
+    def turning_counts(self) -> Iterable[int]:
+        """The counts up to N among which the greatest step of h is found."""
+
+    @abstractmethod
     def power_tail(self, count: int) -> tuple[float, float, float]:
         """(offset, base, power): P(Y >= y) = ((y + offset) / base)^-power / 2 far out."""
+
+    @property
+    @abstractmethod
+    def tail_from(self) -> float:
+        """The value from which on P(Y >= y) is that power."""
 
     @property
     def alpha(self) -> Fraction:
@@ -87,45 +99,71 @@ class BentMechanism(Mechanism):
         return certify_bent(self)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Sums of both tails over whole numbers, the far upper one by its integral."""
+        """Sums of both tails over whole numbers, the far upper one by its integral.
+
+        Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
+        """
         del largest
-        if count > _MOST_SUMMED:
-            return self.real_error(count=count)
         spread, centre = float(self.spread), float(self.lift(count))
+        width = spread * float(self.bend.near_lower(np.array([centre]))[1][0])
+        above, below = self._reaches(count, width)
+        if max(above, below) > _MOST_SUMMED:
+            return self.real_error(count=count)
+        k: Array = np.arange(1.0, above + 1.0)
+        tails = self._tails(count + k - 0.5, 1, centre)
+        mean, square = float(tails.sum()), float(((2 * k - 1) * tails).sum())
+        k = np.arange(1.0, below + 1.0)
+        tails = self._tails(count - k + 0.5, -1, centre)
+        mean, square = mean + float(tails.sum()), square + float(((2 * k - 1) * tails).sum())
+        far = self._far(count, count + above)
+        return mean + far[0], sqrt(square + far[1])
 
-        def tails(values: Array, side: int) -> Array:
-            """P(Y >= value) for side 1, P(Y <= value) for side -1."""
-            depth = side * (self.bend.near_height_of(values) - centre) / spread
-            near, far = np.exp(-np.maximum(depth, 0.0)) / 2, np.exp(np.minimum(depth, 0.0)) / 2
-            chances: Array = np.where(depth > 0, near, 1 - far)
-            return chances
+    def _reaches(self, count: int, width: float) -> tuple[int, int]:
+        """How far above and below a count sums go: to the power tail, and to where nothing is."""
+        above = int(max(200 + 30 * width, self.tail_from - count + 1))
+        below = int(200 + 50 * width)
+        lowest = float(self.spread) * -45 + float(self.lift(count))
+        while self.bend.near_height_of(np.array([count - below + 0.5]))[0] > lowest:
+            below *= 2
+        return above, below
 
-        reach = int(3_000 + 30 * (count + float(1 / self.alpha)))
-        k: Array = np.arange(1.0, reach + 1.0)
-        above, below = tails(count + k - 0.5, 1), tails(count - k + 0.5, -1)
-        mean, square = above.sum() + below.sum(), ((2 * k - 1) * (above + below)).sum()
+    def _tails(self, values: Array, side: int, centre: float) -> Array:
+        """P(Y >= value) for side 1, P(Y <= value) for side -1, before rounding."""
+        depth = side * (self.bend.near_height_of(values) - centre) / float(self.spread)
+        near, far = np.exp(-np.maximum(depth, 0.0)) / 2, np.exp(np.minimum(depth, 0.0)) / 2
+        chances: Array = np.where(depth > 0, near, 1 - far)
+        return chances
+
+    def _far(self, count: int, start: float) -> tuple[float, float]:
+        """The integrals of P(Y >= y) and 2 (y - count) P(Y >= y) from `start` on, a power there."""
         offset, base, power = self.power_tail(count)
-        start, true = count + reach + offset, count + offset
         if power <= 1:
             return inf, inf
-        rest = (start / base) ** -power / 2 * start
-        mean += rest / (power - 1)
+        begin, true = start + offset, count + offset
+        rest = exp(-power * log(begin / base)) / 2 * begin
         if power <= 2:
-            return float(mean), inf
-        square += 2 * rest * (start / (power - 2) - true / (power - 1))
-        return float(mean), sqrt(float(square))
+            return rest / (power - 1), inf
+        return rest / (power - 1), 2 * rest * (begin / (power - 2) - true / (power - 1))
 
     def real_error(self, *, count: int) -> tuple[float, float]:
-        """The mean and root mean square error before rounding."""
+        """The mean and root mean square error before rounding.
+
+        Up to 30 spreads by integration over the noise, beyond that by the power of the tail.
+        """
         spread, centre = float(self.spread), float(self.lift(count))
-        if self.power_tail(count)[2] <= 1:
-            return inf, inf
+        last = max(
+            30.0, (float(self.bend.near_height_of(np.array([self.tail_from]))[0]) - centre) / spread
+        )
 
         def moment(n: int) -> float:
             def integrand(z: float) -> float:
                 ends = self.bend.near_lower(centre + spread * np.array([z, -z]))[0]
                 return float((np.abs(ends - count) ** n).sum()) / 2 * exp(-z)
 
-            return float(quad(integrand, 0, 700, points=[1, 5, 20, 60], limit=400)[0])
+            edges = [0.0, 0.1, 1.0, 5.0, 15.0, last]
+            return float(sum(quad(integrand, a, b, limit=200)[0] for a, b in pairwise(edges)))
 
-        return moment(1), sqrt(moment(2)) if self.power_tail(count)[2] > 2 else inf
+        start = float(self.bend.near_lower(np.array([centre + spread * last]))[0][0])
+        chance, beyond, far = exp(-last) / 2, start - count, self._far(count, start)
+        mean = moment(1) + beyond * chance + far[0]
+        return mean, inf if far[1] == inf else sqrt(moment(2) + beyond**2 * chance + far[1])

@@ -3,13 +3,14 @@
 This file knows no calibration.  The output is made from h(n) + spread * L alone, L of the density
 e^-|z| / 2, so the loss between counts n and n' is at most |h(n') - h(n)| / spread, and it is that
 at every output that lies beyond both.  One step leads from n at most to n + max(floor(alpha n), 1),
-because no workplace of the cell is larger than n.  For counts up to some N each such difference is
-computed with enclosures.  Beyond N, h has the slope s(u) with u s(u) <= e, so that
-h((1 + alpha) n) - h(n) <= e ln(1 + alpha).
+because no workplace of the cell is larger than n.  Up to some N the difference is computed with
+enclosures at every count where it can be greatest.  Beyond N, h has the slope s(u) with
+u s(u) <= e, so that h((1 + alpha) n) - h(n) <= e ln(1 + alpha).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Protocol
 
@@ -38,6 +39,9 @@ class BentChances(Chances, Protocol):
     def elasticity_from(self) -> tuple[int, Fraction]:
         """N >= 1 / alpha, and a bound e of u times the slope of h at u, for all u >= N."""
 
+    def turning_counts(self) -> Iterable[int]:
+        """The counts up to N among which the greatest step of h is found."""
+
 
 def certify_bent(mechanism: BentChances) -> Certificate:
     """The certificate of Laplace noise on a bent scale."""
@@ -46,7 +50,7 @@ def certify_bent(mechanism: BentChances) -> Certificate:
     try:
         spread = exact_ball(mechanism.spread)
         worst, place = Fraction(0), 0
-        for count in range(last + 1):
+        for count in mechanism.turning_counts():
             grown = count + max(int(alpha * count), 1)
             loss = upper((mechanism.lift(grown) - mechanism.lift(count)) / spread)
             if loss > worst:

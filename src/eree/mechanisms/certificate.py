@@ -154,6 +154,15 @@ def _fraction(point: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
+def log_chance(mechanism: Chances, size: int, output: int) -> float:
+    """The logarithm of the chance of an output of a cell that is one workplace."""
+    saved, ctx.prec = ctx.prec, _BITS
+    try:
+        return float(mechanism.pmf(output=output, count=size, largest=size).log())
+    finally:
+        ctx.prec = saved
+
+
 def loss_between(mechanism: Chances, before: Cell, after: Cell, output: int) -> float:
     """The loss at an output, from the chances alone, rounded down."""
     saved, ctx.prec = ctx.prec, _BITS

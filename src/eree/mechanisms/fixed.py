@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, sqrt
+from math import exp, expm1, nextafter, sinh, sqrt
 from typing import Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from flint import arb
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Cell, Certificate, worst_of
-from eree.mechanisms.mechanism import Array, Mechanism, exactly
+from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly
 from eree.mechanisms.scaled import Noise
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -22,6 +22,8 @@ from eree.noise.laws import RoundedLaplace, Scales
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node
 from eree.workload import DropFrom
+
+_MOST_CAP = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ class EdgeGeometric(FixedMechanism):
         return CappedGeometric(self.guarantee.epsilon)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """With q = e^-epsilon: 2 q / (1 - q^2), and the root of 2 q / (1 - q)^2."""
+        """With q = e^-epsilon: 2 q / (1 - q^2), and the root of 2 q / (1 - q)^2, without loss."""
         del count, largest
-        q = exp(-float(self.guarantee.epsilon))
-        return 2 * q / (1 - q * q), sqrt(2 * q) / (1 - q)
+        rate = float(self.guarantee.epsilon)
+        return 1 / sinh(rate), sqrt(2 * exp(-rate)) / -expm1(-rate)
 
     def certify(self) -> Certificate:
         """ln P(k) is -epsilon |k| and a constant, so a step by one loses epsilon, exactly."""
@@ -109,10 +111,14 @@ class CappedLaplace(FixedMechanism):
                 f"{cls.name} needs a delta above 0, such as 1e-6; edge-geometric does without"
             )
         if cap is None:
-            cap = 1
-            while not cls(guarantee, cap)._keeps() and cap < 10**6:
-                cap += 1
-        elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= 10**6:
+            low, cap = 0, 1
+            while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
+                low, cap = cap, min(2 * cap, _MOST_CAP)
+            while cap - low > 1:
+                middle = (low + cap) // 2
+                keeps = cls(guarantee, middle)._keeps()
+                low, cap = (low, middle) if keeps else (middle, cap)
+        elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
             raise Refusal("cap must be a whole number from 1 to 1,000,000")
         made = cls(guarantee, cap)
         if not made._keeps():
@@ -151,8 +157,8 @@ class CappedLaplace(FixedMechanism):
         inner = range(-min(self.cap, 3), min(self.cap, 3) + 1)
         worst = max(abs(law.rate * abs(k) - law.rate * abs(k - 1)) for k in inner)
         with exactly():
-            delta = float(law.tail(self.cap, 0).upper())
-        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), range(1 - self.cap, self.cap + 1))])
+            delta = nextafter(float(law.tail(self.cap, 0).upper()), 1.0)
+        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), {1 - self.cap, 0, 1, self.cap})])
         return Certificate(self.name, self.guarantee, worst, delta, pair)
 
 
@@ -195,8 +201,8 @@ class TruncatedLaplace(FixedMechanism):
         """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
         del count, largest
         rate = float(self.guarantee.epsilon / self.theta)
-        q, half = exp(-rate), exp(-rate / 2)
-        return half / (1 - q), sqrt(half * (1 + q)) / (1 - q)
+        half, rest = exp(-rate / 2), -expm1(-rate)
+        return half / rest, sqrt(half * (2 - rest)) / rest
 
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""
@@ -213,10 +219,9 @@ def _ball(value: Fraction) -> arb:
 
 
 def _needs(name: str, guarantee: Guarantee, relation: type[Edge] | type[Node]) -> None:
-    if guarantee.epsilon <= 0:
-        raise Refusal(f"{name} needs an epsilon above 0")
     if not isinstance(guarantee.neighbours, relation):
         wanted = relation.__name__.lower()
         raise Refusal(
             f"{name} is for {wanted} neighbours; under strong or weak ones use smooth-pareto"
         )
+    check_range(guarantee, name)

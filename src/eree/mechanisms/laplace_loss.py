@@ -27,7 +27,7 @@ from eree.noise.exact import exact_ball
 
 _BITS = 320
 #: The bound is within this share of the greatest excess.
-_TOLERANCE = Fraction(1, 10**9)
+_TOLERANCE = Fraction(1, 10**12)
 
 
 class LaplaceChances(Chances, Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -53,6 +54,25 @@ class LinLog(BentMechanism):
     def elasticity_from(self) -> tuple[int, Fraction]:
         """Where the logarithm has begun u / (step + rate (u - T)), step >= rate T: 1 / rate."""
         return ceil(self.bend.at[-1]), 1 / self.rate
+
+    @property
+    def tail_from(self) -> float:
+        """The last knot."""
+        return float(self.bend.at[-1])
+
+    def turning_counts(self) -> Iterable[int]:
+        """Between knots the height gained by a step is a straight line in the count.
+
+        So it is greatest where the count, or where the step leads, is at a knot.
+        """
+        alpha, found = self.alpha, {0, 1, 2}
+        for knot in self.bend.at:
+            middle = ceil(knot)
+            joined = max(int(alpha * middle), 1)
+            for near in (middle, middle - joined, ceil(middle / (1 + alpha))):
+                found |= {near + d for d in range(-3, 4)}
+        last = self.elasticity_from()[0]
+        return sorted(count for count in found if 0 <= count <= last)
 
     def power_tail(self, count: int) -> tuple[float, float, float]:
         """Beyond the last knot a height is a logarithm, so its exponential tail is a power."""

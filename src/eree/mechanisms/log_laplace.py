@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, log1p, sqrt
@@ -67,10 +68,20 @@ class LogLaplace(BentMechanism):
         """u / (u + offset) is below 1."""
         return ceil(1 / self.alpha), Fraction(1)
 
+    def turning_counts(self) -> Iterable[int]:
+        """The logarithm is concave: of steps of one worker the first is the greatest."""
+        last = ceil(1 / self.alpha)
+        return (*range(min(last, 20)), last)
+
     def power_tail(self, count: int) -> tuple[float, float, float]:
         """P(Y >= y) = ((y + offset) / (factor (count + offset)))^(-1 / lambda) / 2."""
         base = float(self.factor * (count + self.offset))
         return float(self.offset), base, float(1 / self.spread)
+
+    @property
+    def tail_from(self) -> float:
+        """Above the median; sums reach beyond it."""
+        return 0.0
 
     def real_error(self, *, count: int) -> tuple[float, float]:
         """Before rounding, in closed form where the factor is 1: see `relative_moments`."""
@@ -115,6 +126,11 @@ class TightLogLaplace(LogLaplace):
                 factor = (1 - 4 * size**2) / (1 - size**2)
             case _:
                 raise Refusal("aim must be plain, unbiased, absolute or squares")
+        if factor < 2**-20:
+            raise Refusal(
+                f"at this epsilon the aim {aim} would leave nothing of the output; raise epsilon,"
+                " or aim for plain"
+            )
         return cls(guarantee, spread, offset, Fraction(round(factor * 2**40), 2**40))
 
 

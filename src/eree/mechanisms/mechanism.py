@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import ceil, floor
+from operator import index
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,9 @@ Array = NDArray[np.float64]
 LIMIT = 1 << 61
 #: No count of workers comes near this.
 _MOST_WORKERS = 1 << 60
+_LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 10**6), Fraction(1_000)
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(500)
+_LEAST_DELTA = Fraction(1, 10**300)
 #: Bits of exact chances: enough for tails that are differences of nearly equal numbers.
 PRECISION = 320
 #: Parameters are multiples of 1 over this, rounded towards more noise.
@@ -112,14 +116,15 @@ class Mechanism(ABC):
         says; mechanisms that need neither do without it.
         """
         counts = _whole(counts)
-        largests = np.zeros_like(counts) if largests is None else _whole(largests)
-        if largests.shape != counts.shape:
+        if largests is None and len(self.statistics()) == 1:
+            largests = np.zeros_like(counts)
+        if largests is None or (largests := _whole(largests)).shape != counts.shape:
             raise Refusal("every cell needs a count and the size of its largest workplace")
         return np.clip(self.draw_outputs(counts, largests, coins), -LIMIT, LIMIT)
 
-    def pmf(self, *, output: int, count: int, largest: int = 0) -> arb:
+    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
         """The chance of an output, as a ball at the precision that is set."""
-        _check_cell(count, largest)
+        output, (count, largest) = index(output), self._cell(count, largest)
 
         def beyond(value: int, side: int) -> arb:
             """The chance of `value` or more (side 1) or less (side -1), beyond the count."""
@@ -134,22 +139,23 @@ class Mechanism(ABC):
         side = 1 if output > count else -1
         return beyond(output, side) - beyond(output + side, side)
 
-    def log_pmf(self, *, output: int, count: int, largest: int = 0) -> float:
+    def log_pmf(self, *, output: int, count: int, largest: int | None = None) -> float:
         """The logarithm of the chance of an output; minus infinity where it has none."""
         with exactly():
             chance = self.pmf(output=output, count=count, largest=largest)
             return float(chance.log()) if chance > 0 else float("-inf")
 
-    def expected_error(self, *, count: int = 0, largest: int = 0) -> ExpectedError:
+    def expected_error(self, *, count: int = 0, largest: int | None = None) -> ExpectedError:
         """The error of a cell, from exact sums; means are of the law before its limit."""
-        _check_cell(count, largest)
+        count, largest = self._cell(count, largest)
         mean, square = self.mean_error(count=count, largest=largest)
         within = {level: self.quantile(level, count=count, largest=largest) for level in LEVELS}
         return ExpectedError(mean, square, within)
 
-    def quantile(self, level: float, *, count: int = 0, largest: int = 0) -> int:
+    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
         """The least Q such that the error is within Q with a chance of at least `level`."""
-        _check_cell(count, largest)
+        count, largest = self._cell(count, largest)
+        level = float(level)
         if not 0 < level < 1:
             raise Refusal("the level must be between 0 and 1, such as 0.9")
 
@@ -166,6 +172,20 @@ class Mechanism(ABC):
                 middle = (inside + outside) // 2
                 inside, outside = (middle, outside) if enough(middle) else (inside, middle)
             return inside
+
+    def _cell(self, count: int, largest: int | None) -> tuple[int, int]:
+        """A cell as plain whole numbers; refused without quoting one."""
+        if largest is None and len(self.statistics()) > 1:
+            raise Refusal(f"{self.name} needs the size of the cell's largest workplace as well")
+        found = []
+        for number in (count, largest or 0):
+            try:
+                found.append(index(number))
+            except TypeError:
+                raise Refusal("a count and the size of a workplace must be whole numbers") from None
+        if not all(0 <= number < _MOST_WORKERS for number in found):
+            raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
+        return found[0], found[1]
 
 
 @contextmanager
@@ -185,7 +205,22 @@ def alpha_of(guarantee: Guarantee, name: str) -> Fraction:
             f"{name} needs strong or weak neighbours, which have an alpha; edge-geometric is for"
             " edge neighbours, truncated-laplace for node neighbours"
         )
+    check_range(guarantee, name)
     return guarantee.neighbours.alpha
+
+
+def check_range(guarantee: Guarantee, name: str) -> None:
+    """Refuse parameters so small or large that doubles cannot tell them from nothing."""
+    alpha = getattr(guarantee.neighbours, "alpha", Fraction(1))
+    if not _LEAST_ALPHA <= alpha <= _MOST_ALPHA:
+        raise Refusal(
+            f"{name} takes an alpha from 0.000001 to 1000; for less use edge neighbours, for more"
+            " node neighbours"
+        )
+    if not _LEAST_EPSILON <= guarantee.epsilon <= _MOST_EPSILON:
+        raise Refusal(f"{name} takes an epsilon from 0.000001 to 500")
+    if 0 < guarantee.delta < _LEAST_DELTA:
+        raise Refusal(f"{name} takes a delta of 0, or from 1e-300")
 
 
 def rounded_up(value: float) -> Fraction:
@@ -203,11 +238,6 @@ def one_cell(size: int) -> Whole:
     return np.array([size], dtype=np.int64)
 
 
-def _check_cell(count: int, largest: int) -> None:
-    if not (0 <= count < _MOST_WORKERS and 0 <= largest < _MOST_WORKERS):
-        raise Refusal("a count and the size of a workplace must not be negative")
-
-
 def _whole(numbers: Whole) -> Whole:
     """Numbers of workers as an array, refused without quoting one."""
     array = np.asarray(numbers)
@@ -216,5 +246,5 @@ def _whole(numbers: Whole) -> Whole:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise Refusal("counts and sizes must be a list of whole numbers")
     if not 0 <= int(array.min()) <= int(array.max()) < _MOST_WORKERS:
-        raise Refusal("counts and sizes of workplaces must not be negative")
+        raise Refusal("counts and sizes of workplaces must be from 0 to below 2^60")
     return array.astype(np.int64, copy=False)

@@ -37,9 +37,13 @@ class Radial(RoundedDensity):
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
-        """The rate is epsilon but for a millionth, which the certificate's bounds need."""
-        step = log1p(float(alpha_of(guarantee, cls.name)))
-        rate = guarantee.epsilon * (1 - Fraction(1, 1 << 20))
+        """The rate is epsilon but for a share that the certificate's bounds need.
+
+        Where alpha is small the loss is nearly the same everywhere, and they need more.
+        """
+        alpha = alpha_of(guarantee, cls.name)
+        step = log1p(float(alpha))
+        rate = guarantee.epsilon * (1 - Fraction(1, 1 << (20 if 100 * alpha >= 1 else 9)))
         if float(rate) <= step * (1 + 1e-3):
             raise Refusal(
                 f"radial needs epsilon above ln(1 + alpha) = {step:.4g}; raise epsilon or lower"
@@ -98,6 +102,11 @@ class Radial(RoundedDensity):
         before = (turns - 1) * np.log1p(-bend * np.minimum(t, turn))
         after = (turns + 1) * (np.log1p(bend * np.maximum(t, turn)) - log1p(bend * turn))
         return before - after
+
+    @property
+    def power_from(self) -> float:
+        """Where the two powers meet."""
+        return float(1 / self.rate)
 
     def most_drop(self, stretch: Array, near: float) -> Array:
         """(1 + bend y) / (1 + bend x) goes from its value at `near` to `stretch`, and w with it."""

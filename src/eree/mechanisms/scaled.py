@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -84,7 +84,12 @@ class ScaledMechanism(Mechanism):
     @property
     def far(self) -> float:
         """The position from which on `most_drop` is all that has to be known."""
-        return 5 / float(self.alpha)
+        return 20 + 5 / float(self.alpha)
+
+    @property
+    def power_from(self) -> float:
+        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+        return inf
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S: both 1 for a density."""

@@ -17,8 +17,14 @@ over.  With t = k / S the two losses at an output are
   (r - 1) / alpha.  F right of the new centre is at most ln N(rS)/N(S), less than F at the old one.
 - What is left are five functions of a position and of r, each a difference of ln w at two points.
   As w falls, a box of positions and ratios bounds them from above; boxes are split until the
-  greatest bound is within TOLERANCE of a value that the functions reach.
+  greatest bound is within TOLERANCE, a share of what was claimed, of a value that the functions
+  reach.  Where that takes many boxes the tolerance grows, up to the claim: a bound is never too
+  low, but it may be less close.
+- Where w is a power of 1 + bend t at both points, the functions are monotone in the position, so a
+  box is bounded at its two ends.
 - Beyond the last position the law itself bounds how far w can fall between the two points.
+- That the law is the one that is drawn is checked besides: for many sizes and outputs the chances
+  must be those of w at the scale S.
 
 Everything is computed in doubles.  A logarithm of w is off by at most a few units in its last
 place, which ROUNDING times its size exceeds by far, and so is a position, which WIDER exceeds: the
@@ -36,15 +42,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, worst_of
+from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, log_chance, worst_of
 
 Array = NDArray[np.float64]
 Bound = Callable[[Array, Array, Array, Array], Array]
 
-TOLERANCE = 1e-8
+TOLERANCE = 2e-7
 ROUNDING = 2.0**-46
-WIDER = 2.0**-40
-MOST_BOXES = 20_000_000
+WIDER = 2.0**-45
+#: After so many boxes the tolerance is ten times as large; after so many a bound is what it is.
+PATIENCE, MOST_BOXES = 500_000, 20_000_000
 
 
 class ScaledLaw(Protocol):
@@ -59,6 +66,10 @@ class ScaledLaw(Protocol):
     @property
     def far(self) -> float:
         """The position from which on `most_drop` is all that has to be known."""
+
+    @property
+    def power_from(self) -> float:
+        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
@@ -91,15 +102,42 @@ class Loss:
 
 def certify_scaled(mechanism: ScaledChances) -> Certificate:
     """The certificate of a mechanism whose noise scales with the largest workplace."""
-    loss = worst_loss(mechanism, float(mechanism.alpha))
-    found = Fraction(loss.found) if isfinite(loss.found) else NEVER
-    return Certificate.pure(
-        mechanism, found, worst_of(mechanism, _cells_like(loss, mechanism.alpha))
-    )
+    alpha, claim = float(mechanism.alpha), float(mechanism.guarantee.epsilon)
+    loss = worst_loss(mechanism, alpha, claim)
+    sound = isfinite(loss.found) and chances_agree(mechanism)
+    pair = worst_of(mechanism, _cells_like(loss, mechanism.alpha))
+    return Certificate.pure(mechanism, Fraction(loss.found) if sound else NEVER, pair)
 
 
-def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
-    """The worst loss of a scaled law over all neighbours of all cells."""
+def chances_agree(mechanism: ScaledChances) -> bool:
+    """Whether the chances of outputs are those of the weight at the scale S = max(alpha x, 1).
+
+    A chance lies between those that w has at the ends of the whole number's own interval, over
+    that of the whole number 0: for a density that was rounded, and the more so on the lattice.
+    """
+    alpha = mechanism.alpha
+    near = [ceil(m / alpha) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]
+    for size in (0, 1, 2, *near, ceil(300 / alpha)):
+        scale = float(max(alpha * size, Fraction(1)))
+        centre = log_chance(mechanism, size, size)
+        for away in (1.0, 4.0, 16.0, 64.0):
+            k = ceil(away * scale)
+            ends = np.array([0.0, 0.5, k - 0.5, k + 0.5]) / scale
+            top, low, high, bottom = mechanism.log_weight(
+                ends * np.array([1, 1, 1 - 1e-9, 1 + 1e-9])
+            )
+            ratio = log_chance(mechanism, size, size + k) - centre
+            slack = 1e-6 * (1 + abs(ratio))
+            if not bottom - top - slack <= ratio <= high - low + slack:
+                return False
+    return True
+
+
+def worst_loss(law: ScaledLaw, alpha: float, claim: float = 0.0) -> Loss:
+    """The worst loss of a scaled law over all neighbours of all cells.
+
+    `claim` is where a bound may rest if a close one takes too long.
+    """
     low, high = law.normaliser_elasticity()
     last = law.far
 
@@ -126,8 +164,11 @@ def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
         (last, lambda a, b, r, s: drop((a + rho(r)) / s, b) - less(r), lambda a: -a, True),
     ]
     losses = []
+    outside = law.power_from * (1 + alpha)
+    between = 0.0 if law.power_from == 0 else np.inf
     for reach, bound, output, least in parts:
-        attained, found, x, r = _greatest(bound, reach, 1 + alpha)
+        power = between if reach == 1.0 else outside
+        attained, found, x, r = _greatest(bound, reach, 1 + alpha, claim, power)
         shift = (r - 1) / alpha if least else 1.0
         losses.append(Loss(found, attained, output(x), shift, r))
     # where the loss is greatest at infinity it is so for the greatest ratio: finer there
@@ -142,33 +183,44 @@ def worst_loss(law: ScaledLaw, alpha: float) -> Loss:
     return Loss(found, worst.attained, worst.position, worst.shift, worst.ratio)
 
 
-def _greatest(bound: Bound, reach: float, most: float) -> tuple[float, float, float, float]:
+def _greatest(
+    bound: Bound, reach: float, most: float, claim: float, power: float
+) -> tuple[float, float, float, float]:
     """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
 
-    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.
+    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.  From the
+    position `power` on the function is monotone in the position.
     """
     near = np.linspace(0.0, min(reach, 2.0), 33)
     far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
-    x, r = np.concatenate([near, far]), np.linspace(1.0, most, 9)
+    x, r = np.concatenate([near, far, [power] if power < reach else []]), np.linspace(1.0, most, 9)
+    x = np.unique(x)
     x0, r0 = (g.ravel() for g in np.meshgrid(x[:-1], r[:-1], indexing="ij"))
     x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
     attained, found, place, seen = -np.inf, -np.inf, (0.0, 1.0), 0
     while x0.size:
-        top = bound(x0, x1, r0, r1)
+        top, monotone = bound(x0, x1, r0, r1), x0 >= power
+        if monotone.any():
+            ends = np.maximum(bound(x0, x0, r0, r1), bound(x1, x1, r0, r1))
+            top = np.where(monotone, ends, top)
         for at_x in (x0, x1):
             for at_r in (r0, r1):
                 value = bound(at_x, at_x, at_r, at_r)
                 i = int(np.argmax(value))
                 if value[i] > attained:
                     attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
-        open_ = top > attained + TOLERANCE
+        # a tolerance that grew must not lift the bound above the claim
+        close = attained + (claim or 1.0) * TOLERANCE
+        loose = attained + (claim or 1.0) * TOLERANCE * 10.0 ** (seen // PATIENCE)
+        enough = max(close, min(loose, claim * (1 - 1e-12)))
+        open_ = top > enough
         if not open_.all():
             found = max(found, float(top[~open_].max()))
-        x0, x1, r0, r1 = (side[open_] for side in (x0, x1, r0, r1))
+        x0, x1, r0, r1, monotone = (side[open_] for side in (x0, x1, r0, r1, monotone))
         seen += x0.size
         if seen > MOST_BOXES:
             return attained, max(found, float(top.max())), *place
-        wide = (x1 - x0) / (1 + x0) >= r1 - r0
+        wide = ((x1 - x0) / (1 + x0) >= r1 - r0) & ~monotone
         x, r = (x0 + x1) / 2, (r0 + r1) / 2
         x0, x1, r0, r1 = (
             np.concatenate([x0, np.where(wide, x, x0)]),

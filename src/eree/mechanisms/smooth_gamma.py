@@ -39,7 +39,7 @@ class SmoothGamma(RoundedDensity):
         """The width that the theorem asks for, rounded up."""
         step, epsilon = log1p(float(alpha_of(guarantee, cls.name))), float(guarantee.epsilon)
         left = epsilon - cls.dilate * step
-        if left <= 1e-9:
+        if left <= 1e-3 * cls.dilate * step:  # nearer to it noise is without use
             raise Refusal(
                 f"{cls.name} needs epsilon above {cls.dilate:g} ln(1 + alpha) ="
                 f" {cls.dilate * step:.4g}; raise epsilon, lower alpha, or use smooth-pareto"

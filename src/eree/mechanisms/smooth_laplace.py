@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import acosh, exp, inf, log, log1p
+from math import acosh, exp, expm1, inf, log, log1p
 from typing import Self
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.laplace_loss import certify_laplace
-from eree.mechanisms.mechanism import Array, alpha_of, rounded_down
+from eree.mechanisms.mechanism import Array, alpha_of, check_range, rounded_down
 from eree.mechanisms.scaled import RoundedDensity
 from eree.noise.exact import Whole
 from eree.noise.laws import RoundedLaplace
 from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,9 @@ class SmoothLaplace(RoundedDensity):
     delta is besides at least what `SmoothLaplaceExact` states for the rate a = epsilon / 2.  The
     paper's delta is, unless epsilon is large (above 16 at alpha = 0.1): b is below alpha, so its
     exponent falls faster than the tails allow.  Proof.  Old over new loses at most
-    a / r + ln r <= epsilon.  New over old exceeds e^epsilon only in the tails of the new law; there
-    its mass beyond e^epsilon times the old one is
+    M = max(a, a / (1 + alpha) + b), and where that is above epsilon its excess is at most
+    1 - e^(epsilon - M), which delta must be, too.  New over old exceeds e^epsilon only in the tails
+    of the new law; there its mass beyond e^epsilon times the old one is
     (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)), which grows with rho and r.
     """
 
@@ -40,23 +42,20 @@ class SmoothLaplace(RoundedDensity):
 
     @classmethod
     def default_delta(cls, alpha: Fraction | None, epsilon: Fraction) -> Fraction:
-        """The least delta that the published condition allows, or what is needed if that is more.
-
-        Where old over new loses more than epsilon, the published delta is the larger by far.
-        """
+        """The least delta that the published condition allows, or what is needed if more."""
         if alpha is None:
             return Fraction(0)
-        share, price = float(alpha), float(epsilon)
-        published = -price / (2 * log1p(share))
-        needed = _log_delta(share, price, price / 2)
-        return Fraction(exp(max(published, needed)) * (1 + 2**-30))
+        check_range(Guarantee(Strong(alpha), epsilon), cls.name)
+        return min(_least_delta(float(alpha), float(epsilon)), 1 - Fraction(1, 2**64))
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
         """The published width, where the published condition holds."""
-        least = cls.default_delta(alpha_of(guarantee, cls.name), guarantee.epsilon)
-        _check_epsilon(cls.name, guarantee)
-        if guarantee.delta < least * (1 - Fraction(1, 2**29)) or guarantee.delta == 0:
+        alpha = alpha_of(guarantee, cls.name)
+        least = _least_delta(float(alpha), float(guarantee.epsilon))
+        if least >= 1:
+            raise Refusal(f"{cls.name} needs a larger epsilon, or a smaller alpha, for any delta")
+        if guarantee.delta < least:
             raise Refusal(
                 f"{cls.name} needs a delta of at least {float(least):.4g}, which is"
                 " exp(-epsilon / (2 ln(1 + alpha))) or more; allow it, lower alpha, or use"
@@ -112,7 +111,6 @@ class SmoothLaplaceExact(SmoothLaplace):
     def calibrate(cls, guarantee: Guarantee) -> Self:
         """The least width that keeps epsilon and delta."""
         alpha, epsilon = float(alpha_of(guarantee, cls.name)), float(guarantee.epsilon)
-        _check_epsilon(cls.name, guarantee)
         step = log1p(alpha)
         if guarantee.delta == 0:
             raise Refusal(
@@ -137,6 +135,12 @@ def _log_delta(alpha: float, epsilon: float, rate: float) -> float:
     return log(alpha) - step - (epsilon + step) / alpha + steep + log1p(exp(-2 * steep)) - log(2)
 
 
-def _check_epsilon(name: str, guarantee: Guarantee) -> None:
-    if guarantee.epsilon <= 0:
-        raise Refusal(f"{name} needs an epsilon above 0")
+def _least_delta(alpha: float, epsilon: float) -> Fraction:
+    """What the published condition asks for, or more where its width needs more; rounded up."""
+    rate = epsilon / 2
+    published, needed = -epsilon / (2 * log1p(alpha)), _log_delta(alpha, epsilon, rate)
+    least = max(Fraction(exp(max(published, needed))), Fraction(1, 10**300))
+    over = max(rate, rate / (1 + alpha) + log1p(alpha)) - epsilon
+    if over > 0:
+        least = max(least, Fraction(-expm1(-over)))
+    return least * (1 + Fraction(1, 2**30))

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from math import exp, floor, inf, log1p, sqrt
+from math import expm1, inf, log1p, sqrt
 from typing import Self
 
 import numpy as np
 
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell, rounded_down
 from eree.mechanisms.scaled import ScaledMechanism
 from eree.noise.exact import Whole, exact_ball
 from eree.noise.laws import LatticePareto
 from eree.policy.guarantee import Guarantee
 
-#: Parameters are multiples of 1 over this, rounded towards more noise.
-_GRAIN = 1 << 20
-#: The certificate bounds the growth of the normaliser by r^1.01; the calibration leaves it room.
-_ROOM = 1.01
+#: What is left of epsilon for the certificate, whose bounds are no closer than a millionth.
+_ROOM = 2.0**-20
 #: Scales below this are few, and their noise is of few values.
 _FEW = 20.0
 
@@ -32,7 +29,7 @@ class SmoothPareto(ScaledMechanism):
     Theorem.  With b = ln(1 + alpha), p <= epsilon / b and c <= alpha such that
     ln r + p ln(1 + c / r) <= epsilon at r = 1 and at r = 1 + alpha, the output is
     (alpha, epsilon)-private with delta = 0: for one cell of workplace attributes under strong
-    neighbours, and for one cell of any attributes under weak ones.
+    neighbours, and for one cell of workplace attributes and worker types under weak ones.
 
     Proof.  Neighbours are a shift rho S, rho <= 1, and a scale r S, 1 <= r <= 1 + alpha rho.  The
     weight is a mixture of exponentials, so N(S) / S falls as S grows, and N grows:
@@ -50,15 +47,14 @@ class SmoothPareto(ScaledMechanism):
         """The least noise of this kind, with a finite mean, that keeps a guarantee."""
         alpha, epsilon = float(alpha_of(guarantee, cls.name)), float(guarantee.epsilon)
         step = log1p(alpha)
-        power = Fraction(floor(epsilon / step * _GRAIN) - 1, _GRAIN)
+        power = rounded_down(epsilon * (1 - _ROOM) / step)
         if power <= 2:
             raise Refusal(
                 f"smooth-pareto needs epsilon above 2 ln(1 + alpha) = {2 * step:.4g} for noise of"
                 " finite mean; raise epsilon or lower alpha"
             )
-        room = (1 + alpha) * (exp((epsilon - _ROOM * step) / float(power)) - 1)
-        slope = Fraction(floor(min(alpha, room) * _GRAIN * (1 - 2**-20)), _GRAIN)
-        return cls(guarantee, power, slope)
+        room = (1 + alpha) * expm1((epsilon * (1 - _ROOM) - step) / float(power))
+        return cls(guarantee, power, rounded_down(min(alpha, room)))
 
     def law(self, largests: Whole) -> LatticePareto:
         """The laws of the noise of some cells."""
@@ -113,6 +109,11 @@ class SmoothPareto(ScaledMechanism):
         """The logarithm of the weight w(t)."""
         return -float(self.power) * np.log1p(float(self.slope) * t)
 
+    @property
+    def power_from(self) -> float:
+        """Throughout."""
+        return 0.0
+
     def most_drop(self, stretch: Array, near: float) -> Array:
         """(1 + c y) / (1 + c x) goes from its value at `near` to `stretch`, and w with it."""
         c = float(self.slope)
@@ -121,33 +122,9 @@ class SmoothPareto(ScaledMechanism):
         return drop
 
     def normaliser_elasticity(self) -> tuple[float, float]:
-        """Bounds of E[p c |K| / (S + c |K|)], S >= 1: sums over intervals of S, then integrals."""
-        return self._elasticity
+        """Between 0 and 1, whatever the power and the slope.
 
-    @cached_property
-    def _elasticity(self) -> tuple[float, float]:
-        p, c = float(self.power), float(self.slope)
-        area = 1 / (c * (p - 1))  # the integral of w over t >= 0
-        most = max(400.0 / area, 2.0)
-        edges = np.geomspace(1.0, most, max(int(np.log(most) / 0.002), 2))
-        low, high = inf, 0.0
-        for start in range(0, len(edges) - 1, 64):
-            # For S from s to t the weight of k lies between its values at s and t, and so, the
-            # other way round, does its elasticity.
-            t = edges[start + 1 : start + 65, None]
-            s = edges[start : start + len(t), None]
-            k = np.arange(1.0, min(np.ceil(60 * t[-1, 0] * area) + 200.0, 200_000.0))[None, :]
-            light, heavy = (1 + c * k / s) ** -p, (1 + c * k / t) ** -p
-            less, more = p * c * k / (t + c * k), p * c * k / (s + c * k)
-            beyond = t * area * (1 + c * k[0, -1] / t) ** (1 - p)
-            above = 1 + 2 * (heavy.sum(1, keepdims=True) + beyond)
-            below = 1 + 2 * light.sum(1, keepdims=True)
-            upper = 2 * ((heavy * more).sum(1, keepdims=True) + p * beyond) / below
-            low = min(low, float((2 * (light * less).sum(1, keepdims=True) / above).min()))
-            high = max(high, float(upper.max()))
-        # Beyond: t |w'(t)| rises and falls once, so its sums differ from its integral (that of w)
-        # by at most its greatest value; w is convex, so that is at most 1, and the trapezium rule
-        # is above the integral of w.
-        rest = 2 * most * area
-        low, high = min(low, (rest - 2) / (rest + 1)), max(high, (rest + 2) / rest)
-        return low * (1 - 1e-9), high * (1 + 1e-9)
+        The weight is a mixture of e^(-s t), s > 0, so N(S) is one of coth(s / (2 S)), and the
+        derivative of ln coth(x) by ln(1 / x) is 2 x / sinh(2 x), between 0 and 1.
+        """
+        return 0.0, 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 from numpy.typing import NDArray
 
 from eree.noise.exact import (
@@ -39,7 +39,11 @@ class CappedGeometric:
     def fast(self, words: Words, _cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         uniform, sign = halves(words[0])
-        factor, end = (float(part) for part in self._parts())
+        before, ctx.prec = ctx.prec, 128
+        try:
+            factor, end = (float(part) for part in self._parts())
+        finally:
+            ctx.prec = before
         steps = -np.log(uniform * factor + end) / float(self.rate)
         doubt = coarse(uniform)
         doubt |= np.abs(steps - np.rint(steps)) < (steps + float(1 / self.rate)) * 2.0**-40

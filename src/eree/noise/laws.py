@@ -84,7 +84,8 @@ class RoundedQuartic:
 
     Recipe: a sign and Z = cot(pi U / 2), of the law proportional to 1 / (1 + z^2), accepted with
     chance (1 + Z^2) / (1 + Z^4) / C, C = (1 + sqrt(2)) / 2, its greatest value.  The fast path
-    knows U >= 2^-20 to within 2^-42 of itself, hence Z to within (Z + 1) 2^-41.
+    knows U >= 2^-20 to within 2^-42 of itself, hence Z to within (Z + 1) 2^-41, and the other
+    uniform number to within 2^-64.
     """
 
     scales: Scales
@@ -96,10 +97,12 @@ class RoundedQuartic:
         z = 1 / np.tan(uniform * (np.pi / 2))
         square = z * z
         chance = (words[1].astype(np.float64) + 0.5) * 2.0**-64
-        left, right = chance * (1 + np.sqrt(2)) / 2 * (1 + square * square), 1 + square
+        most = (1 + np.sqrt(2)) / 2 * (1 + square * square)
+        left, right = chance * most, 1 + square
         scale = self.scales.near(cells)
         noise = scale * z
-        doubt = coarse(uniform) | (np.abs(left - right) < (left + right) * 2.0**-36)
+        doubt = coarse(uniform)
+        doubt |= np.abs(left - right) < (left + right) * 2.0**-36 + most * 2.0**-63
         values, verdicts = rounded(noise, (noise + scale) * 2.0**-39, doubt)
         verdicts[(left > right) & ~doubt] = Verdict.REJECT
         return sign * values, verdicts

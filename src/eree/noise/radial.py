@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 from numpy.typing import NDArray
 
 from eree.noise.exact import (
@@ -74,9 +74,13 @@ class RadialShape:
 
     @cached_property
     def near_masses(self) -> tuple[float, float, float]:
-        """The masses in doubles."""
-        lowest, inner, outer = self.masses()
-        return float(lowest), float(inner), float(outer)
+        """The masses in doubles, from enclosures of 128 bits, whatever precision is set."""
+        before, ctx.prec = ctx.prec, 128
+        try:
+            lowest, inner, outer = self.masses()
+            return float(lowest), float(inner), float(outer)
+        finally:
+            ctx.prec = before
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 from numpy.typing import NDArray
 
 from eree.noise.exact import (
@@ -26,6 +26,9 @@ from eree.noise.exact import (
 from eree.noise.laws import Scales
 
 Array = NDArray[np.float64]
+
+#: Bits of the constants that doubles are taken from, whatever precision is set.
+_BITS = 128
 
 
 @dataclass(frozen=True)
@@ -45,23 +48,26 @@ class Stairs:
         """h."""
         return 1 / (self.growth - 1)
 
-    def end(self, j: int) -> Fraction:
-        """b_j, exactly; b_-1 is 0."""
-        return (self.first + self.offset) * self.growth**j - self.offset if j >= 0 else Fraction(0)
+    def end(self, j: int) -> arb:
+        """b_j at the precision set; b_-1 is 0."""
+        if j < 0:
+            return arb(0)
+        h = exact_ball(self.offset)
+        return (exact_ball(self.first) + h) * exact_ball(self.growth) ** j - h
 
     def plateau(self, t: Array) -> Array:
         """The plateau on which each t >= 0 lies; on an end it is the lower number."""
         h = float(self.offset)
-        steps = np.log((t + h) / (float(self.first) + h)) / np.log(float(self.growth))
+        steps = np.log1p((t - float(self.first)) / (float(self.first) + h)) / self.near[2]
         number: Array = np.ceil(np.maximum(steps, 0.0))
         return number
 
     def plateau_of(self, t: arb) -> int:
         """The plateau of a ball; where the ball touches an end, either will do."""
         j = int(self.plateau(np.array([float(t.mid())]))[0])
-        while j and t < exact_ball(self.end(j - 1)):
+        while j and t < self.end(j - 1):
             j -= 1
-        while t > exact_ball(self.end(j)):
+        while t > self.end(j):
             j += 1
         return j
 
@@ -80,22 +86,34 @@ class Stairs:
     def tail(self, t: arb) -> arb:
         """The mass beyond t > 0, over the mass of both sides."""
         j, first, drop = self.plateau_of(t), exact_ball(self.first), exact_ball(self.drop)
-        beyond = (exact_ball(self.end(j)) - t) * (-drop * j).exp() + self.rest() * self.fall() ** j
+        beyond = (self.end(j) - t) * (-drop * j).exp() + self.rest() * self.fall() ** j
         return beyond / (first + self.rest()) / 2
 
     def near_tail(self, t: Array) -> Array:
         """The same in doubles."""
         h, first, drop = float(self.offset), float(self.first), float(self.drop)
-        rest, fall = self.near
+        rest, rate, growth = self.near
         j = self.plateau(t)
-        end = (first + h) * float(self.growth) ** j - h
-        beyond: Array = ((end - t) * np.exp(-drop * j) + rest * fall**j) / (first + rest) / 2
+        end = first + (first + h) * np.expm1(j * growth)
+        mass = (end - t) * np.exp(-drop * j) + rest * np.exp(-rate * j)
+        beyond: Array = mass / (first + rest) / 2
         return beyond
 
     @cached_property
-    def near(self) -> tuple[float, float]:
-        """The mass beyond the first plateau, and by what the masses fall, in doubles."""
-        return float(self.rest()), float(self.fall())
+    def near(self) -> tuple[float, float, float]:
+        """In doubles: the mass beyond the first plateau, -ln(fall) and ln(growth).
+
+        Each is taken from an enclosure: a logarithm of a double near 1 would lose its digits.
+        """
+        before, ctx.prec = ctx.prec, _BITS
+        try:
+            return (
+                float(self.rest()),
+                float(-self.fall().log()),
+                float(exact_ball(self.growth).log()),
+            )
+        finally:
+            ctx.prec = before
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +132,18 @@ class RoundedStairs:
     def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         stairs = self.stairs
-        first, h, growth = float(stairs.first), float(stairs.offset), float(stairs.growth)
-        rest, fall = stairs.near
+        first, h, wider = float(stairs.first), float(stairs.offset), float(stairs.growth - 1)
+        rest, rate, growth = stairs.near
         centre = (words[0].astype(np.float64) + 0.5) * 2.0**-64 * (first + rest) - first
         uniform = (words[1].astype(np.float64) + 0.5) * 2.0**-64
-        steps = np.log(uniform) / np.log(fall)
+        steps = -np.log(uniform) / rate
         inside = centre < 0
         doubt = np.abs(centre) < (first + rest) * 2.0**-40
-        far = coarse(uniform) | (
-            np.abs(steps - np.rint(steps)) < (steps - 1 / np.log(fall)) * 2.0**-40
-        )
+        far = coarse(uniform) | (np.abs(steps - np.rint(steps)) < (steps + 1 / rate) * 2.0**-40)
         doubt |= far & ~inside
-        low = (first + h) * np.exp(np.floor(steps) * np.log(growth))
+        low = (first + h) * np.exp(np.floor(steps) * growth)
         place, sign = halves(words[2])
-        t = np.where(inside, first * place, low - h + low * (growth - 1) * place)
+        t = np.where(inside, first * place, low - h + low * wider * place)
         scale = self.scales.near(cells)
         values, verdicts = rounded(scale * t, scale * (t + h) * 2.0**-40, doubt)
         return sign * values, verdicts
@@ -138,7 +154,7 @@ class RoundedStairs:
         inside = sure_less(uniforms[0] * (first + stairs.rest()), first)
         j = 0 if inside else 1 + sure_floor(uniforms[1].log() / stairs.fall().log())
         place, sign = sure_halves(uniforms[2])
-        low, high = exact_ball(stairs.end(j - 1)), exact_ball(stairs.end(j))
+        low, high = stairs.end(j - 1), stairs.end(j)
         return sign * sure_round(exact_ball(self.scales.of(cell)) * (low + (high - low) * place))
 
     def tail(self, value: int, cell: int) -> arb:

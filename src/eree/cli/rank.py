@@ -1,0 +1,238 @@
+"""The commands that use a release: rankings, thresholds, and the shape of LODES."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import eree
+from eree.cli.options import as_json, cli, number, path
+from eree.cli.terminal import progress
+
+#: As many areas as a terminal shows at once.
+SHOWN = 20
+DASH = "–"
+
+release_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+table_argument = click.argument("table", metavar="TABLE")
+by_option = click.option(
+    "--by", multiple=True, required=True, metavar="A,B,…", help="Attributes that make the areas."
+)
+level_option = click.option(
+    "--level",
+    default="0.9",
+    show_default=True,
+    metavar="L",
+    help="The chance that all intervals hold together.",
+)
+
+
+@cli.command(
+    short_help="Rank areas, with the ranks that they may truly have.",
+    examples=[
+        "eree rank out place-sector-ownership --by place",
+        "eree rank out place-sector-ownership --by place --where sector=72 --top 5",
+        "eree rank out place-sector-ownership --by sector --level 0.95 --out sectors.csv",
+    ],
+)
+@release_argument
+@table_argument
+@by_option
+@click.option("--where", multiple=True, metavar="A=X,Y", help="Keep these values of an attribute.")
+@level_option
+@number("--top", "Show the first N areas only; they are ranked among all.")
+@path("--out", "FILE.csv", "Write all areas into a new file.")
+@as_json
+def rank(
+    folder: Path,
+    table: str,
+    by: tuple[str, ...],
+    where: tuple[str, ...],
+    level: str,
+    top: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Rank areas by the jobs that TABLE of the release in DIR has in them.
+
+    Jobs are added up from the noisy counts.  Beside each rank stand the best and the worst that
+    the true one can be, if the chance that is asked for holds.
+    """
+    _check(top, out)
+    with progress() as tell:
+        tell("adding up", 0.0)
+        found = eree.rank(eree.Release.open(folder), table, by, where or None, level)
+    if out is not None:
+        found.write(out)
+    if as_json:
+        click.echo(json.dumps(found.as_json(top)))
+        return
+    shown = Table(title=_title(found, "Jobs"), title_justify="left")
+    _numbers(shown, "rank", "true rank")
+    _areas(shown, found)
+    _numbers(shown, "jobs", "true jobs")
+    for row in found.rows.slice(0, SHOWN if top is None else top).to_pylist():
+        ranks = f"{row['best']:,}" if row["best"] == row["worst"] else _from_to(row, "best")
+        shown.add_row(
+            f"{row['rank']:,}", ranks, *_area(found, row), f"{row['noisy']:,}", _from_to(row, "low")
+        )
+    _end(found, shown, SHOWN if top is None else top, out, "ranks and intervals")
+
+
+@cli.command(
+    short_help="Compare damage per job with a threshold.",
+    examples=[
+        "eree threshold out county --by county --damage damage.csv --per-job 3.50",
+        "eree threshold out county --by county --damage d.csv --per-job 3.50 --json",
+    ],
+)
+@release_argument
+@table_argument
+@by_option
+@path("--damage", "FILE.csv", "The areas' attributes and their damage.", required=True)
+@click.option("--per-job", required=True, metavar="T", help="The threshold, such as 3.50.")
+@level_option
+@path("--out", "FILE.csv", "Write all areas into a new file.")
+@as_json
+def threshold(
+    folder: Path,
+    table: str,
+    by: tuple[str, ...],
+    damage: Path,
+    per_job: str,
+    level: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Say which areas have more damage for each job than a threshold.
+
+    Areas are above or below it if that is sure whatever the noise hides, else undecided.  The
+    file has the attributes and 'damage' as its columns; areas that are not in it are left out.
+    """
+    _check(None, out)
+    with progress() as tell:
+        tell("adding up", 0.0)
+        found = eree.threshold(eree.Release.open(folder), table, by, damage, per_job, level)
+    if out is not None:
+        found.write(out)
+    if as_json:
+        click.echo(json.dumps(found.as_json()))
+        return
+    shown = Table(title=_title(found, "Damage per job"), title_justify="left")
+    _areas(shown, found)
+    _numbers(shown, "damage", "jobs", "true jobs", "per job", "decision")
+    for row in found.rows.to_pylist():
+        each = DASH if row["per_job"] is None else f"{row['per_job']:,.2f}"
+        jobs = f"{row['noisy']:,}", _from_to(row, "low")
+        shown.add_row(*_area(found, row), row["damage"], *jobs, each, row["decision"])
+    _end(found, shown, len(found), out, "decisions")
+
+
+@cli.command(
+    short_help="Write a release in the shape of LODES.",
+    examples=[
+        "eree lodes out --geocode tract --out wac.csv",
+        "eree lodes out --geocode county --table county-sex --out wac.csv",
+    ],
+)
+@release_argument
+@click.option("--geocode", required=True, metavar="A", help="The attribute for w_geocode.")
+@click.option("--table", "tables", multiple=True, metavar="NAME", help="Use these tables only.")
+@path("--columns", "FILE.toml", "Other columns than those of LODES.")
+@path("--out", "FILE.csv", "A new file.", required=True)
+@as_json
+def lodes(
+    folder: Path,
+    geocode: str,
+    tables: tuple[str, ...],
+    columns: Path | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Write noisy counts of the release in DIR in columns like those of LODES.
+
+    C000 has all jobs; CA, CNS, CR, CT, CD and CS those by age, sector, race, ethnicity, education
+    and sex, as far as released tables hold them.  There are no earnings (CE) and no firms (CFA,
+    CFS) to count by.
+    """
+    _check(None, out)
+    with progress() as tell:
+        tell("adding up", 0.0)
+        release = eree.Release.open(folder)
+        made = eree.lodes(release, geocode, columns=columns, tables=tables or None)
+        made.write(out)
+    if as_json:
+        click.echo(json.dumps({"file": str(out), **made.as_json()}))
+        return
+    click.echo(f"{out}: {made.rows.num_rows:,} areas")
+    for name in dict.fromkeys(made.sources.values()):
+        click.echo(f"  {runs(c for c, source in made.sources.items() if source == name)}: {name}")
+    if made.missing:
+        click.echo(f"  {runs(made.missing)}: left out, because no table holds them")
+    _warn(made.private)
+
+
+def runs(columns: Iterable[str]) -> str:
+    """Columns in short: CA01–CA03 for three in a row."""
+    found = []
+    for _, run in groupby(columns, key=lambda column: column.rstrip("0123456789")):
+        first, *others = run
+        found.append(f"{first}–{others[-1]}" if others else first)
+    return ", ".join(found)
+
+
+def _check(top: int | None, out: Path | None) -> None:
+    """Refuse what can be refused before a table is read."""
+    if top is not None and top < 1:
+        raise eree.Refusal("--top must be a whole number, 1 or more")
+    if out is not None:
+        eree.new_csv(out)
+
+
+def _title(found: eree.Listing, what: str) -> str:
+    kept = " and ".join(f"{name} {', '.join(map(str, v))}" for name, v in found.where.items())
+    return f"{what} by {' × '.join(found.by)}{f', {kept}' if kept else ''}"
+
+
+def _numbers(shown: Table, *names: str) -> None:
+    for name in names:
+        shown.add_column(name, justify="right", no_wrap=True)
+
+
+def _areas(shown: Table, found: eree.Listing) -> None:
+    """Columns that give way where the terminal is too narrow."""
+    for name in found.by:
+        shown.add_column(name)
+
+
+def _area(found: eree.Listing, row: dict[str, Any]) -> list[str]:
+    return [found.label(name, row[name]) for name in found.by]
+
+
+def _from_to(row: dict[str, Any], first: str) -> str:
+    """An interval: low to high, or best to worst."""
+    last = row["worst" if first == "best" else "high"]
+    return f"{row[first]:,} to {last:,}" if last is not None else f"{row[first]:,} or more"
+
+
+def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: str) -> None:
+    """Print a table and what has to be said of it."""
+    Console(markup=False).print(shown)
+    if rows < len(found):
+        click.echo(f"{len(found) - rows:,} more areas; --out FILE.csv writes all.")
+    click.echo(f"All {what} hold together with a chance of {found.level:.4g} or more.")
+    if out is not None:
+        click.echo(f"{out}: {len(found):,} areas")
+    _warn(found.private)
+
+
+def _warn(private: bool) -> None:
+    if not private:
+        click.echo("The noise was drawn with seeded coins: this release protects nothing.")

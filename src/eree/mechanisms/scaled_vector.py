@@ -1,0 +1,147 @@
+"""Vector mechanisms that add noise of a scale S = max(alpha * largest, 1): what they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isfinite
+from typing import Protocol
+
+import numpy as np
+from flint import arb
+
+from eree.mechanisms.certificate import NEVER, Certificate
+from eree.mechanisms.mechanism import Array, one_cell
+from eree.mechanisms.vector import Group, VectorCertificate, VectorMechanism, worst_groups
+from eree.mechanisms.vector_loss import VectorLoss, worst_vector_loss
+from eree.noise.coins import Coins
+from eree.noise.exact import Whole
+from eree.noise.laws import Scales
+from eree.noise.rows import RowLaw, draw_rows
+
+#: Groups of more cells have chances that take minutes to recheck.
+MOST_CELLS = 128
+
+
+class VectorNoise(RowLaw, Protocol):
+    """A law of rows of noise that knows its chances."""
+
+    def tail(self, value: int, group: int) -> arb:
+        """The chance that one number is at least `value` >= 1."""
+
+    def pmf(self, noise: Sequence[int], group: int) -> arb:
+        """The chance of a row of noise."""
+
+
+@dataclass(frozen=True)
+class ScaledVector(VectorMechanism):
+    """Counts and noise of a weight w(|k| / S), |k| the L1 norm, S = max(alpha * largest, 1).
+
+    `largest` is the largest total of a workplace of the group: all its workers counted, whether the
+    group shows them or not.
+    """
+
+    @abstractmethod
+    def law(self, largests: Whole) -> VectorNoise:
+        """The laws of the noise of some groups."""
+
+    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
+        """`count`, and `largest_total`: the whole workplace may grow into any cell."""
+        del worker_attributes
+        return "count", "largest_total"
+
+    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+        """S times a factor for some groups."""
+        return Scales(largests, self.alpha, factor)
+
+    def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw_rows(self.law(largests), len(counts), coins)
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise of one cell; it is the same on both sides and for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, 0)
+
+    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+        """The chance of all outputs of a group."""
+        noise = [output - count for output, count in zip(outputs, counts, strict=True)]
+        return self.law(one_cell(largest)).pmf(noise, 0)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee from the chances alone."""
+        loss = worst_vector_loss(self, float(self.alpha))
+        known = isfinite(loss.found) and chances_agree(self)
+        found = Fraction(loss.found) if known else NEVER
+        pair = worst_groups(self, _groups_like(loss, self.alpha, self.cells))
+        return VectorCertificate.pure(self, found, pair)
+
+    # ------------------------------------------------------- for the certificate
+
+    @abstractmethod
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
+
+    @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """The slope of -ln w at t."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> float:
+        """Where that slope is greatest; before and after, w is a power of a straight line in t."""
+
+    @property
+    @abstractmethod
+    def far_power(self) -> float:
+        """The power of that line after `steepest`: w falls like t^-power."""
+
+    @abstractmethod
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+
+
+def chances_agree(mechanism: ScaledVector) -> bool:
+    """Whether the chances of outputs are those of the weight at the scale S = max(alpha x, 1).
+
+    If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
+    norms reach from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
+    """
+    alpha, d = mechanism.alpha, mechanism.cells
+    rest, zero = (0,) * (d - 1), (0,) * d
+
+    def log_chance(first: int, size: int) -> float:
+        return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
+
+    for size in (0, ceil(1 / alpha) - 1, ceil(1 / alpha) + 1, ceil(20 / alpha)):
+        scale = float(max(alpha * size, Fraction(1)))
+        centre = log_chance(0, size)
+        for away in (2.0, 64.0):
+            k = ceil(away * scale)
+            ends = np.array([0.0, d / 2, (k - 0.5) * (1 - 1e-9), (k + d / 2) * (1 + 1e-9)])
+            top, low, high, bottom = mechanism.log_weight(ends / scale)
+            ratio = log_chance(k, size) - centre
+            slack = 1e-6 * (1 + abs(ratio))
+            if not bottom - top - slack <= ratio <= high - low + slack:
+                return False
+    return True
+
+
+def _groups_like(
+    loss: VectorLoss, alpha: Fraction, cells: int
+) -> Iterator[tuple[Group, Group, list[tuple[int, ...]]]]:
+    """Groups of one workplace whose first cell grows, and outputs, near where the loss is worst."""
+    rest = (0,) * (cells - 1)
+    for large in (0, 1, 20, 1_000):
+        size = ceil(large / alpha)
+        joined = max(int(alpha * size), 1)
+        away = float(max(alpha * size, Fraction(1))) * min(loss.distance, 1e6)
+        middle = size - round(away)
+        if loss.new_over_old:
+            middle = size + joined + round(away * loss.ratio)
+        outputs = [(first, *rest) for first in (middle, size, size + joined)]
+        # the largest workplace grows, or another one does while the largest stays
+        for after in {size + joined, max(size, 1)}:
+            yield Group.of((size, *rest), size), Group.of((size + joined, *rest), after), outputs

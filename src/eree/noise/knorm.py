@@ -1,0 +1,193 @@
+"""Noise whose density falls with a norm made for steps that all go up or all go down.
+
+K is the convex hull of the cubes [0, 1]^d and [-1, 0]^d.  Its norm is |z|_K = up + down, where up
+is the greatest of the z_i and down the greatest of the -z_i, each at least 0: a norm, as both are
+convex.  Both cubes have |z|_K <= 1, hence so has their hull.  If up + down <= 1, z is up times a
+point of the first cube, down times one of the second and the rest times 0: so it is in the hull.
+
+The density proportional to e^-|z|_K falls apart.  With i numbers above 0 it is that of e^-up on the
+i numbers and of e^-down on the others, each with the integral i! or (d - i)!; there are
+binomial(d, i) such choices, which makes d! for every i: all i from 0 to d are equally likely.  And
+e^-up on i numbers is a Gamma(i + 1) number times a uniform point of the cube [0, 1]^i.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from math import comb, factorial, prod
+
+import numpy as np
+from flint import arb, arb_poly, fmpq, fmpq_poly
+from numpy.typing import NDArray
+
+from eree.noise.bent import Knots
+from eree.noise.exact import (
+    Verdict,
+    Whole,
+    Words,
+    coarse,
+    exact_ball,
+    rounded,
+    sure_floor,
+    sure_round,
+)
+from eree.noise.rows import Array, Row, near, near_choice, sure_choice
+
+Interval = tuple[arb, arb]
+
+
+@lru_cache
+def tail_polynomial(d: int) -> fmpq_poly:
+    """The chance that one number is at least x >= 0 is e^-x times this polynomial in x.
+
+    A number is among i above 0 with the chance i / (d (d + 1)).  It is then a Gamma(i + 1) number
+    times a uniform one, with the density P(G >= x) / i, G of the law Gamma(i), whose integral from
+    x on is the mean of what G exceeds x by: e^-x times the sum of (i - l) x^l / l! over l < i.
+    """
+    terms = [fmpq(comb(d - n + 1, 2), factorial(n) * d * (d + 1)) for n in range(d)]
+    return fmpq_poly(terms)
+
+
+def norm_tail(x: arb, d: int) -> arb:
+    """The chance that one number is at least x >= 0."""
+    powers = [arb(factor) * x**n for n, factor in enumerate(tail_polynomial(d).coeffs())]
+    return (-x).exp() * sum(powers, arb(0))
+
+
+def near_norm_tail(x: Array, d: int) -> Array:
+    """The same in doubles."""
+    total = np.zeros_like(x)
+    for n in reversed(range(d)):
+        total = total * x + comb(d - n + 1, 2) / (factorial(n) * d * (d + 1))
+    tail: Array = np.exp(-x) * total
+    return tail
+
+
+def box_chance(box: Sequence[Interval], times: Sequence[int]) -> arb:
+    """The chance of a box: each interval is that of as many numbers as `times` says.
+
+    The sum over how many of each are above 0, where they can be; e^-up is the integral of e^-s over
+    s >= up, so each part is an integral in s alone, over the lengths of the intervals up to s.
+    """
+    above = [(low.max(arb(0)), high) for low, high in box]
+    below = [((-high).max(arb(0)), -low) for low, high in box]
+    choices = [
+        [n] if low >= 0 else [0] if high <= 0 else range(n + 1)
+        for (low, high), n in zip(box, times, strict=True)
+    ]
+    total = arb(0)
+    for ups in product(*choices):
+        downs = [n - up for n, up in zip(times, ups, strict=True)]
+        ways = prod(comb(n, up) for n, up in zip(times, ups, strict=True))
+        total += ways * _side(above, ups) * _side(below, downs)
+    return total / factorial(sum(times) + 1)
+
+
+def _side(given: Sequence[Interval], times: Sequence[int]) -> arb:
+    """The integral of e^-s times the product of the lengths of the intervals within [0, s]."""
+    intervals = [one for one, n in zip(given, times, strict=True) for _ in range(n)]
+    if not intervals:
+        return arb(1)
+    start = max((low for low, _ in intervals), key=lambda x: x.mid())
+    total, waiting = arb(0), sorted(intervals, key=lambda interval: interval[1].mid())
+    full = arb(1)
+    while waiting:
+        end = waiting[0][1]
+        if end > start:
+            growing = arb_poly([full])
+            for low, _ in waiting:
+                growing *= arb_poly([-low, 1])
+            total += _exponential(growing, start) - _exponential(growing, end)
+            start = end
+        low, high = waiting.pop(0)
+        full *= high - low
+    return total + full * (-start).exp()
+
+
+def _exponential(polynomial: arb_poly, start: arb) -> arb:
+    """The integral of e^-s times a polynomial over s >= start: the sum of its derivatives there."""
+    total = arb(0)
+    while polynomial.degree() >= 0:
+        total += polynomial(start)
+        polynomial = polynomial.derivative()
+    return total * (-start).exp()
+
+
+@dataclass(frozen=True, eq=False)
+class BentKNorm:
+    """lower(h(n_i) + spread z_i), each number rounded; z of the density proportional to e^-|z|_K.
+
+    Recipe: how many numbers are above 0, uniform from 0 to d, and which; two Gamma numbers, sums of
+    -ln(U), of the first that many + 1 of d + 2 uniforms and of the others; times a uniform number
+    for each.  With U >= 2^-20 each logarithm is known to within 1.2 2^-42, so that a z is known to
+    within d + 2 times 2^-41, and 2^-50 of both sums.
+    """
+
+    bend: Knots
+    counts: Whole  # a row per group
+    spread: Fraction
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return int(self.counts.shape[1])
+
+    @property
+    def uniforms(self) -> int:
+        """One for how many, then for each number which and where, and the logarithms."""
+        return 3 * self.width + 3
+
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+        """Rows and verdicts; nothing is ever rejected."""
+        d, spread = self.width, float(self.spread)
+        place = near(words[0]) * (d + 1)
+        many = np.floor(place)
+        chosen, doubt = near_choice(words[1 : d + 1], many)
+        doubt |= np.abs(place - np.rint(place)) < (d + 1) * 2.0**-48
+        uniform = near(words[2 * d + 1 :])
+        doubt |= coarse(uniform).any(axis=0)
+        sums = np.cumsum(-np.log(uniform), axis=0)
+        up = np.take_along_axis(sums, many.astype(np.intp)[None, :], axis=0)
+        size = np.where(chosen, up, sums[-1] - up) * near(words[d + 1 : 2 * d + 1])
+        lifted = self.bend.near_lift(self.counts[groups].T)
+        value, slope = self.bend.near_lower(lifted + np.where(chosen, spread, -spread) * size)
+        off = spread * (d + 2) * (2.0**-40 + (1 + sums[-1]) * 2.0**-49)
+        error = slope * (off + (1 + np.abs(lifted) + spread * size) * 2.0**-45)
+        values, verdicts = rounded(value, error + np.abs(value) * 2.0**-45, doubt[None, :])
+        undecided = (verdicts == Verdict.DOUBT).any(axis=0)
+        return values.T, np.where(undecided, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
+
+    def slow(self, uniforms: Sequence[arb], group: int) -> Row:
+        """The same in interval arithmetic."""
+        d, spread = self.width, exact_ball(self.spread)
+        many = sure_floor(uniforms[0] * (d + 1))
+        chosen = sure_choice(uniforms[1 : d + 1], many)
+        logarithms = [-uniform.log() for uniform in uniforms[2 * d + 1 :]]
+        up = sum(logarithms[: many + 1], arb(0))
+        down = sum(logarithms[many + 1 :], arb(0))
+        row = []
+        for i, count in enumerate(self.counts[group].tolist()):
+            z = (up if chosen[i] else -down) * uniforms[d + 1 + i]
+            row.append(sure_round(self.bend.lower(self.bend.lift(count) + spread * z)))
+        return tuple(row)
+
+    def beyond(self, output: int, side: int, *, count: int) -> arb:
+        """The chance that one number is at least (side 1) or at most (side -1) an output."""
+        height = self.bend.height_of(arb(output) - arb(side) / 2)
+        depth = side * (height - self.bend.lift(count)) / exact_ball(self.spread)
+        return norm_tail(depth, self.width) if depth > 0 else 1 - norm_tail(-depth, self.width)
+
+    def pmf(self, outputs: Sequence[int], group: int) -> arb:
+        """The chance of a row of outputs."""
+        cells = Counter(zip(outputs, self.counts[group].tolist(), strict=True))
+        box = []
+        for output, count in cells:
+            lift, spread = self.bend.lift(count), exact_ball(self.spread)
+            low, high = (self.bend.height_of(output + arb(side) / 2) for side in (-1, 1))
+            box.append(((low - lift) / spread, (high - lift) / spread))
+        return box_chance(box, list(cells.values()))

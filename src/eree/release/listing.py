@@ -1,0 +1,114 @@
+"""A list of areas that was made of a release: public, as the release is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eree.errors import Refusal
+from eree.policy.schema import Value
+from eree.release.release import Release
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Areas with what was asked about them, a row for each.
+
+    `where` is the filter, `level` the chance that the intervals hold.  `private` is false where the
+    noise of the release was drawn with seeded coins.
+    """
+
+    release: Release
+    table: str
+    by: tuple[str, ...]
+    where: Mapping[str, tuple[Value, ...]]
+    level: float
+    rows: pa.Table = field(repr=False)
+
+    @property
+    def private(self) -> bool:
+        """Whether the release that this was made of is private."""
+        return self.release.private
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def label(self, attribute: str, value: Value) -> str:
+        """A value with the label that the release has for it, if it has one."""
+        code = str(value)
+        known = self.release.record["attributes"][attribute]["labels"].get(code, code)
+        return str(known) if known.casefold() == code.casefold() else f"{code} {known}"
+
+    def as_json(self, top: int | None = None) -> dict[str, Any]:
+        """Plain data; `top` keeps the first areas only."""
+        return {
+            "release": self.release.identity,
+            "private": self.private,
+            "table": self.table,
+            "by": list(self.by),
+            "where": {name: list(values) for name, values in self.where.items()},
+            "level": self.level,
+            "areas": self.rows.slice(0, top).to_pylist(),
+        }
+
+    def write(self, out: str | os.PathLike[str]) -> Path:
+        """Write all areas into a new CSV file."""
+        return write_csv(self.rows, out)
+
+
+def new_csv(out: str | os.PathLike[str]) -> Path:
+    """The path of a CSV file that can be written; asked before the work starts."""
+    path = Path(out)
+    if path.suffix != ".csv":
+        raise Refusal(f"{path.name!r} is no name for a list of areas: it must end in .csv")
+    if path.exists():
+        raise Refusal(f"{path} exists already; choose another name or remove it")
+    if not path.parent.is_dir():
+        raise Refusal(f"the folder {path.parent} does not exist; make it first")
+    return path
+
+
+def write_csv(rows: pa.Table, out: str | os.PathLike[str]) -> Path:
+    """Write rows into a new CSV file, whole or not at all; what is not known is left empty."""
+    path = new_csv(out)
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(rows.column_names)
+    lines.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    try:
+        file = path.open("x", encoding="utf-8", newline="")
+    except OSError as error:
+        raise Refusal(f"{path} cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            file.write(text.getvalue())
+            file.flush()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    return path
+
+
+def checked_level(level: float | str | Fraction) -> float:
+    """A level as a number from 0.5 on and below 1."""
+    try:
+        number = Fraction(str(level))
+    except (ValueError, ZeroDivisionError):
+        number = Fraction(0)
+    if not Fraction(1, 2) <= number < 1:
+        raise Refusal("the level must be at least 0.5 and below 1, such as 0.9")
+    return float(number)
+
+
+def names_of(by: Iterable[str]) -> tuple[str, ...]:
+    """Attributes from a list of them, each perhaps several with commas between."""
+    parts: Sequence[str] = [by] if isinstance(by, str) else list(by)
+    return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())

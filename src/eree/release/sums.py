@@ -1,0 +1,249 @@
+"""Sums of released cells, such as all sectors of a place, with intervals that hold.
+
+The noisy sum is the sum of the signed noisy counts.  Its interval is made of public things alone:
+
+- where every cell has noise of its own, drawn apart and symmetric, `sum_bounds` says how far the
+  sum may be off: far less than all the cells together, because noise cancels;
+- elsewhere (noise on a bent scale, or drawn for several worker cells together, or of a scale that
+  the cell itself does not bound) the chance to miss is shared out over the cells of the sum, and
+  the ends of the cells' own intervals are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from eree.errors import Refusal, Unreadable
+from eree.mechanisms.fixed import FixedMechanism
+from eree.mechanisms.scaled import ScaledMechanism
+from eree.noise.exact import Whole
+from eree.policy.schema import Schema, Value
+from eree.release.intervals import UNBOUNDED
+from eree.release.listing import Listing, checked_level, names_of
+from eree.release.record import guarantee_of
+from eree.release.release import Release
+from eree.release.sum_bounds import Reach, check_chance, sum_intervals
+from eree.release.treatment import Treatment, treat
+from eree.release.verify import schema_of
+from eree.workload import Marginal
+
+Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
+
+
+@dataclass(frozen=True)
+class AreaTotals(Listing):
+    """Noisy sums of areas: the attributes, then `noisy`, `low`, `high` and `cells`.
+
+    `high` is null where nothing public bounds a sum from above; `cells` is how many noisy counts
+    were added up.  If `simultaneous`, all intervals hold together at the level, else each does.
+    """
+
+    simultaneous: bool
+
+
+def area_totals(
+    release: Release,
+    table: str,
+    by: Iterable[str],
+    where: Filter | None = None,
+    level: float | str | Fraction | None = None,
+    *,
+    simultaneous: bool = False,
+) -> AreaTotals:
+    """Add up the cells of a released table, area by area.
+
+    `by` are attributes of the table and make the areas; `where` keeps values of its attributes, as
+    `{"sector": ["11", "21"]}` or `["sector=11,21"]`.  Without a `level` the release's own is taken.
+    An area that is not listed has no workplace, so it has no jobs, exactly.
+    """
+    areas = Areas.read(release, table, by, where)
+    chance = checked_level(release.record["level"] if level is None else level)
+    return areas.totals(chance, simultaneous=simultaneous)
+
+
+@dataclass(frozen=True)
+class Areas:
+    """The cells of a released table, ordered by area; `place` says where each is in the table."""
+
+    release: Release
+    table: str
+    treatment: Treatment
+    schema: Schema
+    counted: Marginal
+    wanted: Marginal
+    keys: pa.Table
+    noisy: Whole
+    place: NDArray[np.intp]
+    starts: Whole
+
+    @classmethod
+    def read(
+        cls, release: Release, table: str, by: Iterable[str], where: Filter | None = None
+    ) -> Areas:
+        """Read a table and sort its cells into areas."""
+        about = release.about(table)
+        try:
+            schema = schema_of(release.record)
+            inside = {name: schema.attributes[name] for name in about["by"]}
+            counted = Marginal.over(schema, about["by"], about["where"])
+            treatment = _treatment(release, about, schema, counted)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Unreadable(
+                f"what the release says of table {table} cannot be read; run 'eree verify'"
+            ) from None
+        wanted = _wanted(replace(schema, attributes=inside), table, by, where)
+        rows = release.table(table)
+        kept = np.ones(rows.num_rows, dtype=np.bool_)
+        for name, values in wanted.where.items():
+            kept &= pc.is_in(rows[name], pa.array(values, rows[name].type)).to_numpy()
+        if not kept.any():
+            raise Refusal(f"table {table} has no row that the filter keeps; keep other values")
+        codes = _codes(rows, wanted.by)
+        place = np.flatnonzero(kept)
+        place = place[np.argsort(codes[place], kind="stable")]
+        starts = np.flatnonzero(np.diff(codes[place], prepend=-1))
+        keys = rows.select(list(wanted.by)).take(place[starts])
+        noisy = rows["noisy"].to_numpy()
+        return cls(release, table, treatment, schema, counted, wanted, keys, noisy, place, starts)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def only(self, chosen: NDArray[np.intp]) -> Areas:
+        """Some of the areas, in the order in which they are chosen."""
+        ends = np.append(self.starts[1:], len(self.place))
+        parts = [self.place[self.starts[i] : ends[i]] for i in chosen]
+        sizes = np.array([len(part) for part in parts], dtype=np.int64)
+        return replace(
+            self,
+            keys=self.keys.take(chosen),
+            place=np.concatenate(parts),
+            starts=np.cumsum(sizes) - sizes,
+        )
+
+    def totals(self, level: float, *, simultaneous: bool) -> AreaTotals:
+        """The sums; where they are to hold together each gets its share of the chance to miss."""
+        low, high = self.ends((1 - level) / (len(self) if simultaneous else 1))
+        columns = {name: self.keys[name] for name in self.wanted.by} | {
+            "noisy": pa.array(np.add.reduceat(self.noisy[self.place], self.starts)),
+            "low": pa.array(low),
+            "high": pa.array(high, mask=high == UNBOUNDED),
+            "cells": pa.array(self._cells),
+        }
+        by, where = self.wanted.by, self.wanted.where
+        rows = pa.table(columns)
+        return AreaTotals(self.release, self.table, by, where, level, rows, simultaneous)
+
+    @property
+    def _cells(self) -> Whole:
+        return np.diff(self.starts, append=len(self.place))
+
+    def ends(self, miss: float) -> tuple[Whole, Whole]:
+        """Low and high ends of the sums, each missing with a chance of at most `miss`."""
+        apart = _apart(self.treatment)
+        if apart is None:
+            low, high = self._added(miss, np.arange(len(self)))
+        else:
+            low, high = np.empty((2, len(self)), dtype=np.int64)
+            alone = self._cells == 1
+            for chosen, ends in ((alone, self._added), (~alone, self._cancelled)):
+                if chosen.any():
+                    low[chosen], high[chosen] = ends(miss, np.flatnonzero(chosen))
+        if self.treatment.bound is not None:  # what the bound leaves out of the counts is not known
+            high = np.full_like(high, UNBOUNDED)
+        return low, high
+
+    def _cancelled(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
+        """Ends for sums of cells whose noise cancels."""
+        some, apart = self.only(chosen), _apart(self.treatment)
+        assert apart is not None
+        return sum_intervals(apart[0], self.noisy[some.place], some.starts, miss, apart[1])
+
+    def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
+        """The ends of the cells added up, at a level that holds for all cells of a sum at once."""
+        low, high = np.empty((2, len(chosen)), dtype=np.int64)
+        parts = (2.0 ** np.ceil(np.log2(self._cells[chosen]))).astype(np.int64)
+        for part in np.unique(parts):  # the same level for sums of about as many cells
+            check_chance(miss / part)
+            ends = self.treatment.intervals(self.schema, self.counted, 1 - miss / part)
+            lows, highs = ends(self.noisy)
+            alike = parts == part
+            some = self.only(chosen[alike])
+            low[alike] = np.add.reduceat(lows[some.place], some.starts)
+            top = highs[some.place]
+            open_ = np.logical_or.reduceat(top == UNBOUNDED, some.starts)
+            high[alike] = np.where(open_, UNBOUNDED, np.add.reduceat(top, some.starts))
+        return low, high
+
+
+@dataclass(frozen=True)
+class _OwnReach:
+    """The reach of noise that is drawn for each cell apart, as a value that can be remembered."""
+
+    mechanism: ScaledMechanism | FixedMechanism
+
+    def __call__(self, level: float, sizes: Whole) -> Whole:
+        if isinstance(self.mechanism, ScaledMechanism):
+            return self.mechanism.reach(level, sizes)
+        return np.full(len(sizes), self.mechanism.quantile(level))
+
+
+def _apart(treatment: Treatment) -> tuple[Reach, float] | None:
+    """The reach of noise that is drawn for each cell apart and that the cell's own count bounds.
+
+    With it comes the share of the chance to miss that goes to bounds of the counts: noise that is
+    the same in every cell needs them only to be cut off.
+    """
+    mechanism = treatment.mechanism
+    if isinstance(mechanism, FixedMechanism):
+        return _OwnReach(mechanism), 1 / 16
+    if isinstance(mechanism, ScaledMechanism) and "largest_total" not in treatment.statistics:
+        return _OwnReach(mechanism), 1 / 2
+    return None
+
+
+def _treatment(
+    release: Release, about: Mapping[str, Any], schema: Schema, counted: Marginal
+) -> Treatment:
+    """How a table was hidden, made anew from its price."""
+    price, settings = guarantee_of(about["price"]), about["settings"]
+    made = treat(schema, counted, price, about["mechanism"], settings)
+    if made.as_json()["parameters"] != about["parameters"]:
+        raise Refusal(
+            f"table {about['name']} was made by eree {release.record['eree']}, whose"
+            f" {about['mechanism']} has other parameters; use that version for its intervals"
+        )
+    return made
+
+
+def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None) -> Marginal:
+    """The areas and the filter, checked against the attributes of the table."""
+    texts = [where] if isinstance(where, str) else where
+    names, known = names_of(by), inside.attributes
+    filtered = [str(text).partition("=")[0].strip() for text in texts or ()]
+    for name in (*names, *filtered):
+        if name not in known:
+            raise Refusal(f"table {table} is not counted by {name!r}; it is by {', '.join(known)}")
+    if texts is not None and not isinstance(texts, Mapping):
+        texts = Marginal.filter_from_text(inside, texts)
+    return Marginal.over(inside, names, texts)
+
+
+def _codes(rows: pa.Table, by: Iterable[str]) -> Whole:
+    """A number for each row that orders the rows by some columns."""
+    codes: Whole = np.zeros(rows.num_rows, dtype=np.int64)
+    for name in by:
+        column = rows[name].combine_chunks().dictionary_encode()
+        order = pc.sort_indices(column.dictionary).to_numpy()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        codes = codes * len(order) + rank[column.indices.to_numpy()].astype(np.int64)
+    return codes

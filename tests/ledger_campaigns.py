@@ -1,0 +1,143 @@
+"""Campaigns against a ledger: processes that race for its last cent, and processes that are killed.
+
+Run as a script, in a process that has no threads and so may fork:
+
+    ledger_campaigns.py race PLACE PROCESSES ATTEMPTS CAP
+    ledger_campaigns.py kill PLACE KILLS SEED
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from eree.budget.ledger import Ledger
+from eree.errors import Refusal
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong
+
+PRICE = Guarantee(Strong("0.1"), "1/10", "1/1000000")
+#: A kill comes at a random moment while a process makes about this many reservations.
+LIFETIME = 10
+
+
+def total(reservations: int) -> Guarantee:
+    """Exactly so many prices."""
+    return Guarantee(PRICE.neighbours, PRICE.epsilon * reservations, PRICE.delta * reservations)
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child that works and tells what it likes; its process id, and where to listen."""
+    listen, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(listen)
+            work(tell)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(tell)
+    return child, listen
+
+
+def heard(listen: int) -> list[list[Any]]:
+    """All that a child told before its end; a line that it did not finish does not count."""
+    with os.fdopen(listen, "rb") as pipe:
+        whole, _, _ = pipe.read().rpartition(b"\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def say(tell: int, *words: Any) -> None:
+    os.write(tell, json.dumps(words).encode() + b"\n")
+
+
+def race(where: str, processes: int, attempts: int, cap: int) -> dict[str, Any]:
+    """Processes reserve at the same time from a ledger that has room for `cap` of them all."""
+    ledger = Ledger.create(where, total(cap), data_set="race")
+    gate, open_gate = os.pipe()
+
+    def runner(share: int) -> Callable[[int], None]:
+        def work(tell: int) -> None:
+            os.close(open_gate)
+            os.read(gate, 1)  # nobody starts before all are there
+            for i in range(share):
+                try:
+                    reserved = ledger.reserve(PRICE, release=f"{os.getpid()}-{i}", what={})
+                    say(tell, "granted", reserved.number, reserved.hash)
+                except Refusal as refusal:
+                    say(tell, "refused", str(refusal))
+
+        return work
+
+    shares = [attempts // processes + (i < attempts % processes) for i in range(processes)]
+    children = [forked(runner(share)) for share in shares]
+    os.close(open_gate)
+    told = [line for _, listen in children for line in heard(listen)]
+    ended = [os.waitpid(child, 0)[1] for child, _ in children]
+    os.close(gate)
+    granted = {line[1]: line[2] for line in told if line[0] == "granted"}
+    entries = {entry.number: entry.hash for entry in ledger.entries() if entry.kind == "reserve"}
+    return {
+        "attempts": len(told),
+        "granted": sum(line[0] == "granted" for line in told),
+        "as_told": granted == entries,
+        "refusals": sorted({line[1] for line in told if line[0] == "refused"}),
+        "faults": [str(fault) for fault in ledger.verify()],
+        "left": str(ledger.left().epsilon),
+        "failed": sum(status != 0 for status in ended),
+    }
+
+
+def kill(where: str, kills: int, seed: int) -> dict[str, Any]:
+    """Kill a process that reserves without pause, again and again; is all it told still there?"""
+    chance = random.Random(seed)
+    ledger = Ledger.create(where, total(10**5), data_set="kills")
+
+    def work(tell: int) -> None:
+        while True:
+            reserved = ledger.reserve(PRICE, release=str(os.getpid()), what={"table": "place"})
+            say(tell, reserved.number, reserved.hash)
+            if reserved.number % 3 == 0:
+                ledger.settle(reserved, "ab" * 32)
+
+    begin = time.monotonic()
+    told = {}
+    for _ in range(4):
+        reserved = ledger.reserve(PRICE, release="first", what={})
+        told[reserved.number] = reserved.hash
+    pace = (time.monotonic() - begin) / 4
+    lost, faults, untimely = 0, 0, 0
+    for _ in range(kills):
+        child, listen = forked(work)
+        time.sleep(chance.uniform(0, LIFETIME * pace))
+        os.kill(child, signal.SIGKILL)
+        untimely += os.waitpid(child, 0)[1] != signal.SIGKILL
+        told |= dict(heard(listen))
+        faults += len(ledger.verify())
+        entries = {entry.number: entry.hash for entry in ledger.entries()}
+        lost += sum(entries.get(number) != digest for number, digest in told.items())
+    spent = ledger.spent()
+    kept = sum(entry.kind == "reserve" for entry in ledger.entries())
+    return {
+        "kills": kills,
+        "told": len(told),
+        "untold": kept - len(told),
+        "lost": lost,
+        "faults": faults,
+        "untimely": untimely,
+        "exact": spent.epsilon == PRICE.epsilon * kept,
+    }
+
+
+if __name__ == "__main__":
+    name, place, *numbers = sys.argv[1:]
+    found = {"race": race, "kill": kill}[name](place, *map(int, numbers))
+    sys.stdout.write(json.dumps(found))

@@ -1,0 +1,194 @@
+"""Intervals for sums: they hold, every step of their proof does, and they are not idle."""
+
+from __future__ import annotations
+
+import time
+from itertools import permutations
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cases import FALSE_ALARM, SCALED, made
+from eree.errors import Refusal
+from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.noise.coins import SeededCoins
+from eree.noise.exact import Whole
+from eree.release.intervals import UNBOUNDED, intervals
+from eree.release.sum_bounds import Envelope, Reach, _levels, _roots, sum_intervals
+
+KINDS = ["equal", "one large", "small", "mixed"]
+FIXED = ["edge-geometric", "capped-laplace"]
+
+
+def counts_like(kind: str, sums: int, cells: int) -> Whole:
+    """Counts of cells of one workplace each: there an interval is nearest to failing."""
+    rng = np.random.default_rng(7)
+    found = np.full((sums, cells), 100)
+    if kind == "one large":
+        found[:, 1:], found[:, 0] = 20, 3_000
+    elif kind == "small":
+        found = rng.integers(0, 6, (sums, cells))
+    elif kind == "mixed":
+        found = np.exp(rng.normal(3, 1.6, (sums, cells))).astype(np.int64)
+    return found
+
+
+def reach_of(chosen: Mechanism) -> tuple[Reach, float]:
+    if hasattr(chosen, "reach"):
+        return chosen.reach, 1 / 2
+    return lambda level, sizes: np.full(len(sizes), chosen.quantile(level)), 1 / 16
+
+
+@pytest.mark.parametrize("name", [*SCALED, *FIXED])
+@pytest.mark.parametrize(("cells", "sums", "miss"), [(2, 4_000, 0.5), (20, 1_200, 0.1)])
+def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, miss: float) -> None:
+    """A right interval fails less often than once in a million runs."""
+    chosen = made(name)
+    reach, share = reach_of(chosen)
+    for kind in KINDS:
+        counts = counts_like(kind, sums, cells)
+        drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(cells))
+        truth, starts = counts.sum(1), np.arange(0, counts.size, cells)
+        low, high = sum_intervals(reach, drawn, starts, miss, share)
+        assert (low >= 0).all()
+        assert ((high == UNBOUNDED) | (high >= low)).all()
+        covered = (low <= truth) & ((high == UNBOUNDED) | (truth <= high))
+        shown = stats.binomtest(int(covered.sum()), sums, 1 - miss, alternative="less").pvalue
+        assert shown > FALSE_ALARM, (kind, covered.mean())
+
+
+def test_a_reach_that_is_too_short_would_be_noticed() -> None:
+    chosen = made("smooth-pareto")
+    counts = counts_like("mixed", 1_000, 20)
+    drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
+
+    def short(level: float, sizes: Whole) -> Whole:
+        return chosen.reach(level, sizes) // 3  # type: ignore[attr-defined,no-any-return]
+
+    low, high = sum_intervals(short, drawn, np.arange(0, counts.size, 20), 0.1, 1 / 2)
+    covered = (low <= counts.sum(1)) & (counts.sum(1) <= high)
+    shown = stats.binomtest(int(covered.sum()), 1_000, 0.9, alternative="less").pvalue
+    assert shown < FALSE_ALARM, covered.mean()
+
+
+@pytest.mark.parametrize("name", ["smooth-pareto", "radial", "smooth-staircase"])
+def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
+    chosen, cells, sums = made(name), 40, 200
+    counts = counts_like("equal", sums, cells)
+    drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
+    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    width = (high - low).mean() / 2
+    each = intervals(chosen, 1 - 0.1 / cells)(drawn)
+    assert width < (each[1] - each[0]).sum() / sums / 2 / 5
+    off = np.abs(drawn.reshape(sums, cells).sum(1) - counts.sum(1))
+    assert width < 2 * np.quantile(off, 0.9)
+
+
+def test_where_one_large_workplace_may_hide_there_is_no_high_end() -> None:
+    chosen = made("smooth-pareto", epsilon="0.5")
+    low, high = sum_intervals(chosen.reach, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    assert high[0] == UNBOUNDED
+    assert 0 < low[0] < 900
+
+
+def test_a_sum_of_noisy_counts_below_zero_has_an_interval() -> None:
+    chosen = made("smooth-pareto", epsilon="4")
+    low, high = sum_intervals(chosen.reach, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    assert (low[0], high[0]) == (0, 0)
+
+
+def test_ten_thousand_areas_of_forty_cells_take_seconds() -> None:
+    chosen, cells, sums = made("smooth-pareto"), 40, 10_000
+    counts = counts_like("mixed", sums, cells).ravel()
+    drawn = chosen.draw(counts, counts, coins=SeededCoins(1))
+    before = time.process_time()
+    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, len(counts), cells), 1e-3, 1 / 2)  # type: ignore[attr-defined]
+    assert time.process_time() - before < 20
+    truth = counts.reshape(sums, cells).sum(1)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.999
+
+
+# --------------------------------------------------------------------- the steps of the proof
+
+
+@pytest.fixture(scope="module")
+def envelope() -> Envelope:
+    return Envelope(made("smooth-pareto").reach, 120)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 7, 40, 900, 20_000])
+@pytest.mark.parametrize("miss", [0.25, 0.05, 1e-5])
+def test_the_bounds_in_order_miss_together_with_the_stated_chance(cells: int, miss: float) -> None:
+    levels = _levels(np.full(cells, cells), np.arange(1, cells + 1), miss)
+    assert (np.diff(levels) <= 0).all()  # stricter for the first ones
+    chances = [2 ** (-float(level) / 8) for level in levels]
+    assert chances[0] <= miss / (4 * cells)
+    some = range(2, min(cells, 60) + 1)
+    assert sum(comb(cells, r) * chances[r - 1] ** r for r in some) <= miss / 2
+
+
+def test_lines_lie_above_the_reaches(envelope: Envelope) -> None:
+    rng = np.random.default_rng(1)
+    counts = np.unique(np.concatenate([np.arange(300), rng.integers(0, 10**9, 500)]))
+    for level in (1, 9, 40, 97, 120):
+        reach = made("smooth-pareto").reach(1 - 2 ** (-level / 8), counts)  # type: ignore[attr-defined]
+        line = envelope.height[level - 1] + envelope.slope[level - 1] * counts
+        assert (reach <= line).all()
+
+
+@pytest.mark.parametrize("count", [0, 3, 25, 64, 200])
+def test_powers_lie_above_the_moments_of_noise_that_is_cut_off(
+    envelope: Envelope, count: int
+) -> None:
+    """Moments from the exact chances of the noise."""
+    level, chosen = 64, made("smooth-pareto")
+    cut = chosen.quantile(1 - 2**-8, largest=count)
+    with exactly():
+        tails = [
+            float(2 * chosen.beyond(k, 1, count=count, largest=count)) for k in range(1, cut + 2)
+        ]
+    chances = -np.diff(tails)
+    fixed, power = envelope.moments(level)
+    for j in (1, 2, 3, 6, 12):
+        exact = (np.arange(1, cut + 1) ** (2.0 * j) * chances).sum()
+        assert exact <= fixed[j - 1] + power[j - 1] * count ** (2.0 * j)
+
+
+def test_sums_of_bounds_are_extreme_in_the_order_of_the_noisy_counts(envelope: Envelope) -> None:
+    levels = np.array([96, 40, 23, 12, 5])
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        y = -np.sort(-np.round(rng.normal(20, 40, 5)))
+        lower, upper = envelope.bounds(y, levels)
+        for order in permutations(range(5)):
+            one, other = envelope.bounds(y, levels[list(order)])
+            assert lower.sum() <= one.sum() + 1e-9
+            for power in (1, 2, 6, 24):
+                assert (upper**power).sum() >= (other**power).sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("cells", [1, 3, 30])
+def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
+    """The exact law of a sum, by convolution."""
+    one = np.exp(-0.7 * np.abs(np.arange(-12, 13)))
+    one /= one.sum()
+    law = np.ones(1)
+    for _ in range(cells):
+        law = np.convolve(law, one)
+    values = np.abs(np.arange(len(law)) - len(law) // 2)
+    k = np.arange(-12.0, 13.0)
+    even = [1 / ((2 * j + 1) * 4.0**j) for j in range(1, 13)]
+    moments = [cells * (one * k ** (2 * j)).sum() + even[j - 1] for j in range(1, 13)]
+    for miss in (0.5, 0.1, 0.01, 1e-4):
+        bounds = np.ceil(_roots(np.array(moments)[:, None], miss)[:, 0] - 0.5)
+        for bound in bounds:
+            assert law[values > bound].sum() <= miss
+        least = min(w for w in range(1_000) if law[values > w].sum() <= miss)
+        assert bounds.min() <= 1.35 * least + 1
+
+
+def test_a_chance_that_is_not_told_from_none_is_refused() -> None:
+    with pytest.raises(Refusal, match="too small for so many areas and cells at once"):
+        sum_intervals(made("smooth-pareto").reach, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)  # type: ignore[attr-defined]

@@ -1,0 +1,62 @@
+"""What the tests of uses of a release share: the truth, and releases drawn again and again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+import eree
+import pages
+from eree.release.sums import Areas
+
+
+def true_sums(tables: eree.Tables, cells: Sequence[str], by: Sequence[str]) -> Counter[Any]:
+    """The true counts of areas, from the exact cells of a marginal."""
+    exact = eree.tabulate(tables, by=cells).confidential
+    sums: Counter[Any] = Counter()
+    for row in exact.to_pylist():
+        sums[tuple(row[name] for name in by)] += row["count"]
+    return sums
+
+
+class Redrawing:
+    """A release whose one table is drawn anew for every seed."""
+
+    def __init__(
+        self, release: eree.Release, tables: eree.Tables, table: str, folder: Path
+    ) -> None:
+        self.release, self.table, self.folder = release, table, folder
+        areas = Areas.read(release, table, ())
+        exact = eree.tabulate(tables, by=areas.counted.by).confidential
+        self.treatment, self.exact = areas.treatment, exact.combine_chunks().to_batches()[0]
+        self.rows = release.table(table)
+
+    def drawn(self, seed: int) -> eree.Release:
+        noisy = self.treatment.draw(self.exact, eree.SeededCoins(seed))
+        place = self.rows.column_names.index("noisy")
+        home = self.folder / str(seed)
+        (home / "tables").mkdir(parents=True)
+        anew = self.rows.set_column(place, "noisy", pa.array(np.asarray(noisy)))
+        parquet.write_table(anew, home / "tables" / f"{self.table}.parquet")
+        return eree.Release(home, self.release.record)
+
+
+def eree_command(*arguments: object, cwd: Path | None = None) -> tuple[int, str, str]:
+    """How a command ends: its status, and what it prints on either stream."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("eree"), *map(str, arguments)],
+        cwd=cwd,
+        env=pages.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
