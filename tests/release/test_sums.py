@@ -56,6 +56,8 @@ def test_a_filter_keeps_values(release: eree.Release) -> None:
     assert sum(found.rows["noisy"].to_pylist()) == sum(row["noisy"] for row in rows)
     texts = ["sector=72,44-45", "ownership=private"]
     assert eree.area_totals(release, "places", "place", texts).rows.equals(found.rows)
+    one = eree.area_totals(release, "places", "place", "sector=72")
+    assert one.where == {"sector": ("72",)}
 
 
 def test_a_cell_alone_has_the_interval_that_was_released(release: eree.Release) -> None:

@@ -20,6 +20,8 @@ from eree.policy.guarantee import Guarantee
 _ROOM = 2.0**-20
 #: Scales below this are few, and their noise is of few values.
 _FEW = 20.0
+#: Reaches beyond this are left to the integrals.
+_FAR_REACH = 4_096
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class SmoothPareto(ScaledMechanism):
         scale = np.maximum(largests * float(self.alpha), 1.0)
         beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
         reach: Whole = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
-        near = np.flatnonzero(scale < _FEW)
+        near = np.flatnonzero((scale < _FEW) & (reach < _FAR_REACH))
         few, place = np.unique(scale[near], return_inverse=True)
         reach[near] = self._small_reach(level, few / float(self.slope), reach[near].max(initial=0))[
             place

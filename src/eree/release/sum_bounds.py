@@ -24,8 +24,10 @@ miss with a chance of b, spent in two parts, b' and b''.
     these bounds, with that of a number U spread evenly from -1/2 to 1/2.  As 1 + x is below e^x in
     every coefficient, E|sum of K_c + U|^2k is at most (2k)! times the coefficient of x^k in
     exp(sum of P_j x^j / (2j)!).  The sum with U has a density that falls away from zero: it is
-    V Y with V even on [-1, 1], so that P(|V Y| >= w) = E(1 - w / |Y|)+ is at most
-    (q / ((q + 1) w))^q E|V Y|^q (Gauss).  That bounds |sum of y - N|, for the best of all even q.
+    V Y with V even on [-1, 1], so that P(|V Y| >= w) = E(1 - w / |Y|)+.  As (1 - w / y) y^-q is
+    greatest at y = w (q + 1) / q, that is at most (q / ((q + 1) w))^q E|V Y|^q (Gauss).  It bounds
+    |sum of y - N|, for the best of all even q, and grows with every P_j: so that bounds of the n_c
+    from step 1 may stand in for them, though they come from the same noise.
 
 3.  The circle.  Let N <= X be known, L the sum of the lower bounds, and M the least of X,
     X - L + max y, and max(f X, the upper bound of the greatest y at the chance (b' / 4)(f + 1 / m))
@@ -179,11 +181,10 @@ class _Sums:
         self.top = np.maximum(y[starts], 0)
         self.largest = np.maximum(upper[starts], 1)
         self.in_part = envelope.bounds(self.top[:, None], parts)[1]
-        # the upper bounds from r = 2 on, for all cells but the one with the least noisy count
-        later = np.append(levels[1:], 1)
-        later[np.append(starts[1:], len(y)) - 1] = 1
-        _, loose = envelope.bounds(y, later)
-        loose[np.append(starts[1:], len(y)) - 1] = 0
+        # the upper bounds from r = 2 on, for all cells but the last one, if another is strict
+        last = np.append(starts[1:], len(y)) - 1
+        _, loose = envelope.bounds(y, np.append(levels[1:], 1))
+        loose[last] = 0
         self.loose = np.maximum(loose[starts], 1)
         self.strict_sums = _power_sums(upper, self.largest, starts, cells)
         self.loose_sums = _power_sums(loose, self.loose, starts, cells)

@@ -226,15 +226,15 @@ def _treatment(
 
 def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None) -> Marginal:
     """The areas and the filter, checked against the attributes of the table."""
-    texts = [where] if isinstance(where, str) else where
     names, known = names_of(by), inside.attributes
-    filtered = [str(text).partition("=")[0].strip() for text in texts or ()]
-    for name in (*names, *filtered):
+    texts = [where] if isinstance(where, str) else where or ()
+    kept = texts if isinstance(texts, Mapping) else list(texts)
+    for name in (*names, *(str(part).partition("=")[0].strip() for part in kept)):
         if name not in known:
             raise Refusal(f"table {table} is not counted by {name!r}; it is by {', '.join(known)}")
-    if texts is not None and not isinstance(texts, Mapping):
-        texts = Marginal.filter_from_text(inside, texts)
-    return Marginal.over(inside, names, texts)
+    if not isinstance(kept, Mapping):
+        kept = Marginal.filter_from_text(inside, kept)
+    return Marginal.over(inside, names, kept)
 
 
 def _codes(rows: pa.Table, by: Iterable[str]) -> Whole:
