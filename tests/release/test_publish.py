@@ -439,3 +439,29 @@ def test_a_release_is_readable_by_all_and_its_making_by_nobody(
         os.umask(old)
     assert seen == [0o700, 0o700]
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o755
+
+
+def test_a_ledger_that_was_restored_from_an_old_copy_is_found_by_its_releases(
+    data: Path, tables: eree.Tables, tmp_path: Path
+) -> None:
+    from test_cli import run
+
+    where = tmp_path / "ledger.db"
+    ledger = eree.Ledger.create(where, TOTAL, data_set="town")
+    eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "first")
+    old = where.read_bytes()
+    eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "second")
+    both = ("--against", tmp_path / "first", "--against", tmp_path / "second")
+    assert run("ledger", "verify", where, *both).status == 0
+    for extra in tmp_path.glob("ledger.db*"):
+        extra.unlink()
+    where.write_bytes(old)
+    assert run("ledger", "verify", where).status == 0  # in itself it is sound
+    done = run("ledger", "verify", where, *both)
+    assert done.status == 1
+    assert "entries were lost, or an older copy took the ledger's place" in done.out
+    seeded = eree.publish(
+        plan(data), tables, ledger=None, out=tmp_path / "free", coins=eree.SeededCoins(1)
+    )
+    with pytest.raises(eree.Refusal, match="was paid from no ledger"):
+        _ = seeded.reservation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from rich.text import Text
 import eree
 from eree.budget.account import Account, relation_words
 from eree.budget.entries import Created, Entry, Reserved, guarantee_body
-from eree.cli.options import Commands, as_json, cli
+from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
 from eree.policy.neighbours import Neighbours, plain
 
@@ -141,18 +142,24 @@ def show(where: str, as_json: bool) -> None:
 
 @ledger.command(
     short_help="Recheck every entry of a ledger.",
-    examples=["eree ledger verify ledger.db", "eree ledger verify ledger.db --json"],
+    examples=[
+        "eree ledger verify ledger.db",
+        "eree ledger verify ledger.db --against out --against older",
+    ],
 )
 @where_argument
+@path("--against", "DIR", "A release that was paid from it; repeat for more.", multiple=True)
 @as_json
-def verify(where: str, as_json: bool) -> None:
+def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
     """Recheck the hash of every entry, their order, and every sum.
 
-    Nothing is spent from a faulty ledger.  Exit status: 0 no fault, 1 faults,
-    2 there is no ledger.
+    A ledger that was cut short, or restored from an old copy, is sound in itself; that shows only
+    against the releases that were paid from it.  Nothing is spent from a faulty ledger.  Exit
+    status: 0 no fault, 1 faults, 2 there is no ledger.
     """
     opened = eree.Ledger.open(where)
-    faults = opened.verify()
+    kept = [eree.Release.open(folder).reservation for folder in against]
+    faults = opened.verify(against=kept)
     last = None if faults else opened.entries()[-1]
     if as_json:
         end = {"number": last.number, "hash": last.hash} if last else None

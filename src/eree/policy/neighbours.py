@@ -8,6 +8,7 @@ its make-up; where only the size matters the histogram has one entry.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +18,8 @@ from typing import Literal
 from eree.errors import Refusal
 
 Exact = Fraction | int | str
+#: An exponent of four digits or more, or a text longer than any number that is meant.
+_UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{1000}")
 
 
 def exact(value: Exact, name: str) -> Fraction:
@@ -28,6 +31,8 @@ def exact(value: Exact, name: str) -> Fraction:
         isinstance(value, int) and not isinstance(value, bool)
     ):
         try:
+            if isinstance(value, str) and _UNWRITABLE.search(value):
+                raise ValueError  # Fraction would write out all the zeros of 1e999999999
             return Fraction(value)
         except (ValueError, ZeroDivisionError):
             raise Refusal(f"{name} must be a number, such as '0.1' or '1/3'") from None

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from eree.budget.ledger import Reservation
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
 from eree.release.record import FORMAT, RECORD, guarantee_of
@@ -52,6 +53,15 @@ class Release:
     def guarantee(self) -> Guarantee:
         """What the release promises."""
         return guarantee_of(self.record["guarantee"])
+
+    @property
+    def reservation(self) -> Reservation:
+        """The entry of the ledger that paid for the release, as the release remembers it."""
+        try:
+            paid = self.record["ledger"]
+            return Reservation(int(paid["entry"]), str(paid["hash"]), self.guarantee, self.identity)
+        except (KeyError, TypeError, ValueError):
+            raise Refusal(f"{self.folder} was paid from no ledger") from None
 
     @property
     def tables(self) -> tuple[str, ...]:
