@@ -43,7 +43,7 @@ def publishing(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None
         say(tell, "draw")
         return stream(*given, **named)
 
-    module.stream = watched  # type: ignore[assignment]
+    module.stream = watched
     book, number = Ledger.open(ledger), 0
     while True:
         number += 1
@@ -59,7 +59,7 @@ def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str,
     per_release = len(pickle.loads((data / "plan.pickle").read_bytes()).tables)
     for number in range(kills):
         child, listen = forked(
-            lambda tell, number=number: publishing(ledger, data, out, number, tell)  # type: ignore[misc]
+            lambda tell, number=number: publishing(ledger, data, out, number, tell)
         )
         time.sleep(rng.uniform(0, LIFETIME))
         os.kill(child, signal.SIGKILL)

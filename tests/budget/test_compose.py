@@ -19,7 +19,7 @@ COLUMNS = {"state": ("17", "18", "19"), "sector": ("11", "23")}
 
 
 def charge(epsilon: object, delta: object = 0, **kept: set[str]) -> Charge:
-    price = Guarantee(STRONG, epsilon, delta)  # type: ignore[arg-type]
+    price = Guarantee(STRONG, epsilon, delta)
     return Charge("t", price, {name: frozenset(values) for name, values in kept.items()})
 
 

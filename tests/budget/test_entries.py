@@ -147,4 +147,4 @@ def test_what_an_entry_tells_cannot_be_changed_afterwards() -> None:
     told["tables"] = "everything"
     assert event.what == {"tables": "place"}
     with pytest.raises(TypeError):
-        event.what["tables"] = "nothing"  # type: ignore[index]
+        event.what["tables"] = "nothing"

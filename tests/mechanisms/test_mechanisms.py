@@ -323,7 +323,7 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
         chosen.expected_error(largest=-1)
     for wrong in (5.5, "7", None):
         with pytest.raises(Refusal, match="must be whole numbers"):
-            chosen.log_pmf(output=1, count=wrong, largest=3)  # type: ignore[arg-type]
+            chosen.log_pmf(output=1, count=wrong, largest=3)
     with pytest.raises(Refusal, match="level must be"):
         chosen.quantile(1.0, largest=3)
 
@@ -341,7 +341,7 @@ def test_a_mechanism_is_frozen_plain_data(name: str) -> None:
     assert chosen == made(name)
     assert all(Fraction(value) > 0 for value in chosen.parameters.values())
     with pytest.raises(AttributeError):
-        chosen.guarantee = None  # type: ignore[misc,assignment]
+        chosen.guarantee = None
     assert type(chosen).__doc__
     assert "Theorem." in "".join(kind.__doc__ or "" for kind in type(chosen).__mro__)
 
@@ -371,8 +371,8 @@ def test_a_scale_is_never_taken_for_granted(name: str) -> None:
 def test_numbers_of_numpy_are_whole_numbers_too(name: str) -> None:
     chosen = made(name)
     plain = chosen.log_pmf(output=8, count=7, largest=5)
-    assert chosen.log_pmf(output=np.int64(8), count=np.uint8(7), largest=np.int32(5)) == plain  # type: ignore[arg-type]
-    assert chosen.quantile(Fraction(1, 2), count=7, largest=5) == chosen.quantile(  # type: ignore[arg-type]
+    assert chosen.log_pmf(output=np.int64(8), count=np.uint8(7), largest=np.int32(5)) == plain
+    assert chosen.quantile(Fraction(1, 2), count=7, largest=5) == chosen.quantile(
         0.5, count=7, largest=5
     )
 

@@ -113,7 +113,7 @@ def test_a_law_without_a_bound_on_dilation_is_caught() -> None:
 def without_floor(chosen: ScaledMechanism) -> ScaledMechanism:
     """The same law with S = alpha x, not at least 1."""
 
-    class Sunk(type(chosen)):  # type: ignore[misc]
+    class Sunk(type(chosen)):
         def law(self, largests: Any) -> Any:
             law = super().law(largests)
             object.__setattr__(law, "scales", Unfloored(law.scales))
@@ -124,7 +124,7 @@ def without_floor(chosen: ScaledMechanism) -> ScaledMechanism:
             self.__dict__.update(vars(scales))
 
         def of(self, cell: int) -> Fraction:
-            return max(self.alpha * int(self.sizes[cell]), Fraction(1, 1000)) * self.factor  # type: ignore[attr-defined]
+            return max(self.alpha * int(self.sizes[cell]), Fraction(1, 1000)) * self.factor
 
     return Sunk(*(getattr(chosen, field.name) for field in fields(chosen)))
 
@@ -134,13 +134,13 @@ def test_a_scale_a_tenth_too_small_is_caught(name: str) -> None:
     chosen = made(name)
     match name:
         case "smooth-pareto":
-            wrong = replace(chosen, slope=chosen.slope * Fraction(10, 9))  # type: ignore[attr-defined,call-arg]
+            wrong = replace(chosen, slope=chosen.slope * Fraction(10, 9))
         case "smooth-gamma" | "smooth-gamma-tight":
-            wrong = replace(chosen, width=Fraction(3**0.75) / 2)  # type: ignore[call-arg]
+            wrong = replace(chosen, width=Fraction(3**0.75) / 2)
         case "radial":
-            wrong = replace(chosen, rate=chosen.rate * Fraction(10, 9))  # type: ignore[attr-defined,call-arg]
+            wrong = replace(chosen, rate=chosen.rate * Fraction(10, 9))
         case _:
-            wrong = replace(chosen, drop=chosen.drop * Fraction(10, 9))  # type: ignore[attr-defined,call-arg]
+            wrong = replace(chosen, drop=chosen.drop * Fraction(10, 9))
     certificate = wrong.certify()
     assert not certificate.holds
     assert certificate.worst_pair.loss > 2
@@ -150,8 +150,8 @@ def test_a_power_that_forgets_dilation_is_caught() -> None:
     chosen: Any = made("smooth-pareto")
     for wrong in (
         replace(chosen, power=chosen.power * Fraction(11, 10)),
-        replace(made("smooth-staircase"), growth=Fraction(105, 100)),  # type: ignore[call-arg]
-        replace(made("radial"), bend=Fraction(4, 100)),  # type: ignore[call-arg]
+        replace(made("smooth-staircase"), growth=Fraction(105, 100)),
+        replace(made("radial"), bend=Fraction(4, 100)),
     ):
         assert not wrong.certify().holds
 
@@ -169,7 +169,7 @@ def test_chances_of_another_scale_than_the_law_says_are_caught(name: str) -> Non
     """S = floor(alpha x) agrees at multiples of 1 / alpha, and loses 14 from 19 to 20 workers."""
     chosen = scaled(name)
 
-    class Floored(type(chosen)):  # type: ignore[misc]
+    class Floored(type(chosen)):
         def law(self, largests: Any) -> Any:
             return super().law(np.asarray(largests) // 10 * 10)
 

@@ -354,7 +354,7 @@ def test_a_missing_floor_is_caught(name: str) -> None:
     """With S = alpha x one worker who joins one other is no longer hidden."""
     kind: Any = VECTOR_MECHANISMS[name]
 
-    class Sunk(kind):  # type: ignore[misc]
+    class Sunk(kind):
         def scales(self, largests: Any, factor: Fraction) -> Any:
             scales = super().scales(largests, factor)
             floor = Fraction(1, 1000)

@@ -74,4 +74,4 @@ def test_coins_cannot_be_copied_stored_or_read() -> None:
         coins.words(-1)
     for seed in (-1, True, "a"):
         with pytest.raises(Refusal, match="seed must be"):
-            SeededCoins(seed)  # type: ignore[arg-type]
+            SeededCoins(seed)

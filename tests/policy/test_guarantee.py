@@ -113,4 +113,4 @@ def test_a_guarantee_that_makes_no_sense_is_refused(
     arguments: tuple[object, ...], words: str
 ) -> None:
     with pytest.raises(Refusal, match=words):
-        Guarantee(*arguments)  # type: ignore[arg-type]
+        Guarantee(*arguments)

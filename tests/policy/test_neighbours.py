@@ -175,7 +175,7 @@ def test_parameters_are_exact_or_refused() -> None:
     assert exact("0.1", "alpha") + exact("0.2", "alpha") == exact("3/10", "alpha")
     for wrong in (0.1, True, None, "a lot", "1/0"):
         with pytest.raises(Refusal, match="alpha must be"):
-            exact(wrong, "alpha")  # type: ignore[arg-type]
+            exact(wrong, "alpha")
     for zero in (0, "-1"):
         with pytest.raises(Refusal, match="alpha must be above 0"):
             Strong(zero)

@@ -49,7 +49,7 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
 def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
     """All counts n whose own reach holds the noisy count, one by one."""
     chosen = made(name)
-    ends = CountInterval(lambda counts: chosen.reach(0.9, counts)).ends  # type: ignore[attr-defined]
+    ends = CountInterval(lambda counts: chosen.reach(0.9, counts)).ends
     reach = [chosen.quantile(0.9, largest=n) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
         inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]

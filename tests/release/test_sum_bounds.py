@@ -65,7 +65,7 @@ def test_a_reach_that_is_too_short_would_be_noticed() -> None:
     drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
 
     def short(level: float, sizes: Whole) -> Whole:
-        return chosen.reach(level, sizes) // 3  # type: ignore[attr-defined,no-any-return]
+        return chosen.reach(level, sizes) // 3
 
     low, high = sum_intervals(short, drawn, np.arange(0, counts.size, 20), 0.1, 1 / 2)
     covered = (low <= counts.sum(1)) & (counts.sum(1) <= high)
@@ -78,7 +78,7 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
     chosen, cells, sums = made(name), 40, 200
     counts = counts_like("equal", sums, cells)
     drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
-    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
     width = (high - low).mean() / 2
     each = intervals(chosen, 1 - 0.1 / cells)(drawn)
     assert width < (each[1] - each[0]).sum() / sums / 2 / 5
@@ -88,14 +88,14 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
 
 def test_where_one_large_workplace_may_hide_there_is_no_high_end() -> None:
     chosen = made("smooth-pareto", epsilon="0.5")
-    low, high = sum_intervals(chosen.reach, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    low, high = sum_intervals(chosen.reach, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)
     assert high[0] == UNBOUNDED
     assert 0 < low[0] < 900
 
 
 def test_a_sum_of_noisy_counts_below_zero_has_an_interval() -> None:
     chosen = made("smooth-pareto", epsilon="4")
-    low, high = sum_intervals(chosen.reach, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)  # type: ignore[attr-defined]
+    low, high = sum_intervals(chosen.reach, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)
     assert (low[0], high[0]) == (0, 0)
 
 
@@ -104,7 +104,7 @@ def test_ten_thousand_areas_of_forty_cells_take_seconds() -> None:
     counts = counts_like("mixed", sums, cells).ravel()
     drawn = chosen.draw(counts, counts, coins=SeededCoins(1))
     before = time.process_time()
-    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, len(counts), cells), 1e-3, 1 / 2)  # type: ignore[attr-defined]
+    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, len(counts), cells), 1e-3, 1 / 2)
     assert time.process_time() - before < 20
     truth = counts.reshape(sums, cells).sum(1)
     assert ((low <= truth) & (truth <= high)).mean() > 0.999
@@ -115,7 +115,7 @@ def test_ten_thousand_areas_of_forty_cells_take_seconds() -> None:
 
 @pytest.fixture(scope="module")
 def envelope() -> Envelope:
-    return Envelope(made("smooth-pareto").reach, 120)  # type: ignore[attr-defined]
+    return Envelope(made("smooth-pareto").reach, 120)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 7, 40, 900, 20_000])
@@ -133,7 +133,7 @@ def test_lines_lie_above_the_reaches(envelope: Envelope) -> None:
     rng = np.random.default_rng(1)
     counts = np.unique(np.concatenate([np.arange(300), rng.integers(0, 10**9, 500)]))
     for level in (1, 9, 40, 97, 120):
-        reach = made("smooth-pareto").reach(1 - 2 ** (-level / 8), counts)  # type: ignore[attr-defined]
+        reach = made("smooth-pareto").reach(1 - 2 ** (-level / 8), counts)
         line = envelope.height[level - 1] + envelope.slope[level - 1] * counts
         assert (reach <= line).all()
 
@@ -191,4 +191,4 @@ def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
 
 def test_a_chance_that_is_not_told_from_none_is_refused() -> None:
     with pytest.raises(Refusal, match="too small for so many areas and cells at once"):
-        sum_intervals(made("smooth-pareto").reach, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)  # type: ignore[attr-defined]
+        sum_intervals(made("smooth-pareto").reach, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -60,12 +61,12 @@ def seal(number: int, kind: str, body: str, previous: str) -> str:
     return hashlib.sha256(_canonical([number, kind, body, previous]).encode("ascii")).hexdigest()
 
 
-class _Body:
+class _Body(ABC):
     """What the events share: the text of their body."""
 
+    @abstractmethod
     def body(self) -> dict[str, Any]:
         """The body as a dictionary, as JSON holds it."""
-        raise NotImplementedError
 
     def text(self) -> str:
         """The body in its one form."""

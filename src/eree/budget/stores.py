@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ _NEVER = "entries of a ledger are never changed or removed"
 _T = TypeVar("_T")
 
 
-class Store:
+class Store(ABC):
     """Where the rows of one ledger are kept; each database has its own way to lock and to fail."""
 
     name: str
@@ -78,17 +79,17 @@ class Store:
 
         return self._patiently(work, writing=True)
 
+    @abstractmethod
     def create(self, first: Row) -> None:
         """Make the ledger with its first row, whole or not at all, where there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin(self, connection: Connection, *, writing: bool) -> None:
         """Begin a transaction; for writing, with the lock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _trouble(self, error: BaseException | None) -> Refusal:
         """What a failure of the database means."""
-        raise NotImplementedError
 
     def _patiently(self, work: Callable[[Connection], _T], *, writing: bool) -> _T:
         """Do some work in one transaction, and again while another process is in the way."""

@@ -128,9 +128,11 @@ class Knots(Bend):
 
     @cached_property
     def _near(self) -> tuple[Array, Array, Array]:
-        slopes = [*self.slopes, Fraction(1)]
-        lists = (self.at, self.heights, slopes)
-        return tuple(np.array([float(v) for v in values]) for values in lists)  # type: ignore[return-value]
+        at, heights, slopes = (
+            np.array([float(value) for value in values])
+            for values in (self.at, self.heights, (*self.slopes, Fraction(1)))
+        )
+        return at, heights, slopes
 
     def lift(self, count: int) -> arb:
         """h(count)."""
