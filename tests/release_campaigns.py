@@ -1,4 +1,4 @@
-"""A campaign against releases: processes that publish one after the other, killed at random.
+"""Campaigns against releases: processes killed while they publish, and bytes changed one by one.
 
 Run as a script, in a process that has no threads and so may fork:
 
@@ -20,13 +20,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 import eree
 from eree.budget.ledger import Ledger
 from eree.release import publish as module
 from eree.release.record import file_digest
 from eree.release.release import Release
+from eree.release.signature import Signer
 from ledger_campaigns import forked, heard, say
-from offices import settings
+from offices import TOTAL, settings
 
 #: A kill comes at a random moment of the first this many seconds of a process.
 LIFETIME = 0.8
@@ -108,6 +111,43 @@ def campaign(ledger: str, folder: Path, kills: int, seed: int) -> dict[str, int]
     )
     found: dict[str, int] = json.loads(done.stdout)
     return found
+
+
+def signed_release(folder: Path) -> Path:
+    """A small release with a signature, paid from a ledger beside it."""
+    data = eree.synthesize(folder / "data", jobs=1_000)
+    ledger = Ledger.create(folder / "ledger.db", TOTAL, data_set="town")
+    signer = Signer(Ed25519PrivateKey.generate())
+    plan, tables = eree.Plan.of(settings(data)), eree.load(data)
+    return module.publish(plan, tables, ledger=ledger, out=folder / "out", signer=signer).folder
+
+
+def change_bytes(release: Path, seed: int, changes: int | None = None) -> dict[str, int]:
+    """Change one byte of one file at a time, and put it back; is every change found?
+
+    So many bytes of random files, or every byte once.  Some changes leave no record to be opened;
+    all others must be found by the digests and the signature alone: nothing is certified or
+    believed before they hold.
+    """
+    chance = random.Random(seed)
+    files = {path: path.read_bytes() for path in sorted(release.rglob("*")) if path.is_file()}
+    counted = {"changes": 0, "found": 0, "refused": 0, "unseen": 0, "believed": 0}
+    every = [(path, at) for path, whole in files.items() for at in range(len(whole))]
+    some = [chance.choice(list(files)) for _ in range(changes or 0)]
+    places = every if changes is None else [(p, chance.randrange(len(files[p]))) for p in some]
+    for path, at in places:
+        whole = files[path]
+        new = chance.choice([byte for byte in range(256) if byte != whole[at]])
+        path.write_bytes(whole[:at] + bytes([new]) + whole[at + 1 :])
+        counted["changes"] += 1
+        try:
+            found = eree.verify(Release.open(release))
+            counted["unseen" if found.sound else "found"] += 1
+            counted["believed"] += any("certified" in check for check in found.checks)
+        except eree.Unreadable:
+            counted["refused"] += 1
+        path.write_bytes(whole)
+    return counted
 
 
 if __name__ == "__main__":

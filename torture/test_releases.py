@@ -1,4 +1,4 @@
-"""Releases killed at random moments by the thousand."""
+"""Releases killed at random moments by the thousand, and changed byte by byte."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from release_campaigns import campaign
+from release_campaigns import campaign, change_bytes, signed_release
 
-ROOT = Path(__file__).parents[1]
+OUT = Path(__file__).parents[1] / "build" / "torture"
+
+
+def write(name: str, found: dict[str, int]) -> None:
+    """Keep the figures of a campaign."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / f"releases-{name}.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(("database", "kills"), [("sqlite", 1_000), ("postgres", 200)])
@@ -20,10 +26,20 @@ def test_no_kill_leaves_a_draw_unpaid(
     if database == "postgres":
         ledger = request.getfixturevalue("postgres").new_database()
     found = campaign(ledger, tmp_path, kills, 11)
-    out = ROOT / "build" / "torture"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"releases-{database}.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+    write(database, found)
     assert found["draws_without_payment"] == 0
     assert found["faulty_ledgers"] == 0
     assert found["broken_releases"] == 0
     assert found["kills"] == kills
+
+
+@pytest.mark.parametrize("changes", [1_000, None], ids=["random", "every"])
+def test_no_changed_byte_goes_unseen(changes: int | None, tmp_path: Path) -> None:
+    """Bytes of random files, so that small files count as much; then every byte of all."""
+    release = signed_release(tmp_path)
+    size = sum(path.stat().st_size for path in release.rglob("*") if path.is_file())
+    found = change_bytes(release, 11, changes)
+    write("bytes" if changes else "every-byte", found)
+    assert found["changes"] == (changes or size)
+    assert found["found"] + found["refused"] == found["changes"]
+    assert (found["unseen"], found["believed"]) == (0, 0)

@@ -207,33 +207,6 @@ def copy(released: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(released / "out", tmp_path / "copy"))
 
 
-def test_every_changed_byte_is_found(copy: Path) -> None:
-    """A sample of all bytes of all files, each changed in turn."""
-    rng = np.random.default_rng(5)
-    files = [path for path in copy.rglob("*") if path.is_file()]
-    assert len(files) == 5
-    for path in files:
-        whole = path.read_bytes()
-        for place in rng.integers(0, len(whole), 40):
-            changed = bytearray(whole)
-            changed[place] ^= int(rng.integers(1, 256))
-            path.write_bytes(bytes(changed))
-            try:
-                assert not eree.verify(eree.Release.open(copy)).sound, (path.name, place)
-            except eree.Unreadable:
-                assert path.name == RECORD
-        path.write_bytes(whole)
-    assert eree.verify(eree.Release.open(copy)).sound
-
-
-def test_a_missing_or_added_file_is_found(copy: Path) -> None:
-    (copy / "tables" / "extra.csv").write_text("x")
-    (copy / "tables" / "women.csv").unlink()
-    told = {(fault.file, fault.rule) for fault in eree.verify(eree.Release.open(copy)).faults}
-    assert ("tables/extra.csv", "is not part of the release") in told
-    assert ("tables/women.csv", "is missing") in told
-
-
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     """The faults of a release whose record was changed and given a new digest."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))

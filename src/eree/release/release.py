@@ -33,7 +33,7 @@ class Release:
             record = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise Unreadable(f"{folder} holds no {RECORD}; name the folder of a release") from None
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
             raise Unreadable(f"{path} cannot be read as a release's record") from None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise Unreadable(f"{path} is no record that this version of eree knows")

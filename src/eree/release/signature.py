@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from eree.errors import Refusal
+from eree.errors import Refusal, Unreadable
 
 ALGORITHM = "Ed25519"
 
@@ -31,11 +31,12 @@ class Signer:
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> Signer:
         """The private key of a PEM file without a password."""
+        text = _read(file)
         try:
-            key = load_pem_private_key(Path(file).read_bytes(), password=None)
-        except (OSError, ValueError, TypeError):
+            key = load_pem_private_key(text, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
             raise Refusal(
-                f"{file} holds no Ed25519 private key in PEM; make one with"
+                f"{file} holds no Ed25519 private key in PEM without a password; make one with"
                 " 'openssl genpkey -algorithm ed25519 -out key.pem'"
             ) from None
         if not isinstance(key, Ed25519PrivateKey):
@@ -45,36 +46,54 @@ class Signer:
     def sign(self, digest: str) -> dict[str, str]:
         """The signature of a digest, with the public key that checks it."""
         public = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        return {
-            "algorithm": ALGORITHM,
-            "public_key": public.hex(),
-            "value": base64.b64encode(self.key.sign(digest.encode())).decode(),
-        }
+        return _written(public, self.key.sign(digest.encode()))
 
 
 def public_key_of(file: str | os.PathLike[str]) -> str:
     """The raw public key, in hexadecimal digits, of a PEM file with a public or private key."""
+    text = _read(file)
     try:
-        text = Path(file).read_bytes()
         key: Any
         if b"PRIVATE" in text:
             key = load_pem_private_key(text, password=None).public_key()
         else:
             key = load_pem_public_key(text)
-    except (OSError, ValueError, TypeError):
-        raise Refusal(f"{file} holds no Ed25519 key in PEM") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Refusal(
+            f"{file} holds no Ed25519 key in PEM without a password; name a file that does"
+        ) from None
     if not isinstance(key, Ed25519PublicKey):
         raise Refusal(f"{file} holds a key of another kind; releases are signed with Ed25519")
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
 def signature_holds(signature: Any, digest: str) -> bool:
-    """Whether a signature is that of a digest, by the public key beside it."""
+    """Whether a signature is that of a digest, by the public key beside it.
+
+    It must be written as `sign` writes it: other texts stand for the same key or the same value.
+    """
     try:
-        if signature["algorithm"] != ALGORITHM:
-            return False
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
-        key.verify(base64.b64decode(signature["value"], validate=True), digest.encode())
+        key = bytes.fromhex(signature["public_key"])
+        value = base64.b64decode(signature["value"], validate=True)
+        Ed25519PublicKey.from_public_bytes(key).verify(value, digest.encode())
     except (KeyError, TypeError, ValueError, InvalidSignature):
         return False
-    return True
+    return bool(signature == _written(key, value))
+
+
+def _written(key: bytes, value: bytes) -> dict[str, str]:
+    """A signature as it stands in a record."""
+    return {
+        "algorithm": ALGORITHM,
+        "public_key": key.hex(),
+        "value": base64.b64encode(value).decode(),
+    }
+
+
+def _read(file: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(f"there is no key {file}; check the path") from None
+    except OSError as error:
+        raise Unreadable(f"the key {file} cannot be read: {error.strerror}") from None

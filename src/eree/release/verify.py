@@ -29,6 +29,11 @@ from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
 
 Progress = Callable[[str, float], None]
+#: What a record of another shape than ours raises where it is believed.
+_MISWRITTEN = (
+    *(LookupError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, RecursionError, NotImplementedError),
+)
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,10 @@ class _Verifying:
                 self._price()
                 if ledger is not None:
                     self._ledger(ledger)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        except _MISWRITTEN:
             self.fault("", "is not written as a release's record is")
+        except OSError:
+            self.fault("", "cannot be read to its end")
         except Refusal as refusal:
             self.fault("", str(refusal))
         return Verification(tuple(self.checks), tuple(self.faults))
@@ -113,15 +120,14 @@ class _Verifying:
         }
         folder = self.release.folder
         for file, digest in listed.items():
-            path = folder / file
-            if not path.is_file() or path.is_symlink():
-                self.fault("", "is missing", file)
-            elif file_digest(path) != digest:
-                self.fault("", "was changed: its SHA-256 is not the one in the record", file)
+            if rule := file_fault(folder / file, digest):
+                self.fault("", rule, file)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if name not in (*listed, RECORD) and not (path.is_dir() and name == "tables"):
                 self.fault("", "is not part of the release", name)
+            elif path.is_symlink():
+                self.fault("", "is a link to something else, and no part of the release", name)
         self.checks.append(f"{len(listed)} files are the ones that were written")
 
     # ------------------------------------------------------------------------- the tables
@@ -215,6 +221,18 @@ class _Verifying:
             self.fault("ledger", f"entry {said['entry']} was settled with another release")
         state = "settled" if settled else "reserved, never settled"
         self.checks.append(f"entry {said['entry']} of the ledger paid for it ({state})")
+
+
+def file_fault(path: Path, digest: str) -> str | None:
+    """What is wrong with a file that should have a digest."""
+    try:
+        if not path.is_file():
+            return "is missing"
+        if file_digest(path) != digest:
+            return "was changed: its SHA-256 is not the one in the record"
+    except OSError:
+        return "cannot be read"
+    return None
 
 
 def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterator[str]:
