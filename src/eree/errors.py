@@ -51,3 +51,7 @@ class EngineFailure(Refusal):
 
 class DamagedFile(EngineFailure):
     """The query engine could not read a table's file to its end."""
+
+
+class Cost(str):
+    """What was spent before a failure, in our own words: a note on the exception that tells it."""

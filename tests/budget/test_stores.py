@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -22,11 +21,16 @@ from sqlalchemy.engine import Connection
 
 import eree
 import pages
+from disks import OBEDIENT, full, small_disk
 from eree.budget import stores
 from eree.budget.entries import Row
 from eree.budget.troubles import BY_RESULT_CODE, BY_SQLSTATE, Busy
 from eree.errors import Refusal, Unreadable
 from ledgers import PostgresServer, execute, grown, is_file, made, raw, spend, spoil
+
+__all__ = ["small_disk"]
+
+TESTS_AND_OURS = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
 
 SENTENCE = re.compile(r"[^\n.]{20,}(?:\.[a-z]+[^\n.]*)*")  # one line, and no full stop at its end
 
@@ -47,10 +51,9 @@ def held(where: str) -> Iterator[None]:
 
 def in_another_process(code: str, *, obedient: bool = False) -> subprocess.Popen[str]:
     """Python elsewhere; `obedient` to file permissions, which do not bind root otherwise."""
-    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--"]
     return subprocess.Popen(
-        [*(bound if obedient and os.geteuid() == 0 else []), sys.executable, "-c", code],
-        env=pages.environment() | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        [*(OBEDIENT if obedient else []), sys.executable, "-c", code],
+        env=pages.environment() | {"PYTHONPATH": os.pathsep.join(TESTS_AND_OURS)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -285,47 +288,6 @@ def test_a_ledger_is_not_made_where_nobody_may_write(own: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------- full disks
-
-
-def may_mount() -> bool:
-    """Whether this process may mount: the capability CAP_SYS_ADMIN is number 21."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> 21 & 1)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 300 KB where mounting is allowed, and else a folder."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if may_mount():
-        mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]
-        subprocess.run(mount, check=True)
-    yield folder
-    if may_mount():
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@contextmanager
-def full(folder: Path, limit: int) -> Iterator[None]:
-    """No room left: a disk filled to its last byte, or a limit on the size of files."""
-    if may_mount():
-        filler = folder / "filler"
-        with filler.open("wb", buffering=0) as file:
-            for size in (4096, 512, 1):
-                try:
-                    while True:
-                        file.write(b"x" * size)
-                except OSError:
-                    pass
-        yield
-        filler.unlink()
-    else:
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-        yield
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_stops_spending_and_harms_nothing(small_disk: Path) -> None:

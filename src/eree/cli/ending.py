@@ -17,7 +17,7 @@ from eree.cli import certify, commands, ledger, rank, release
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
 from eree.cli.terminal import one_line
-from eree.errors import Refusal
+from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
@@ -37,11 +37,13 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
     except BaseException as error:
         interrupts.working = False
         status, sentence = _verdict(error)
+        # the sentence of a refusal has said it already
+        cost = _cost(error) if interrupts.came or not isinstance(error, Refusal) else []
     # An engine may report an interrupted query in words of its own, or take it for a fault.
     if interrupts.came:
         status, sentence = INTERRUPTED, "interrupted; nothing was left half-written"
     if sentence is not None:
-        _say(sentence, as_json="--json" in arguments)
+        _say("; ".join([sentence, *cost]), as_json="--json" in arguments)
     return status
 
 
@@ -76,6 +78,14 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         trace = trace.tb_next
     kind = type(error).__name__
     return REFUSED, f"eree met a fault of its own ({kind}{place}); please report it"
+
+
+def _cost(error: BaseException | None) -> list[Cost]:
+    """What was spent before a failure; Click puts an exception of its own around an interrupt."""
+    if error is None:
+        return []
+    notes = getattr(error, "__notes__", ())
+    return [note for note in notes if isinstance(note, Cost)] or _cost(error.__context__)
 
 
 def _say(sentence: str, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 import eree
 from eree.cli.options import as_json, cli, path, with_engine
 from eree.cli.terminal import one_line, progress
+from eree.errors import Cost
 from eree.policy.neighbours import plain
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
@@ -40,6 +42,8 @@ def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> No
         try:
             memo.write_text(eree.memo(ahead, left), encoding="utf-8")
         except OSError as error:
+            with suppress(OSError):
+                memo.unlink(missing_ok=True)
             raise eree.Refusal(f"{memo} cannot be written: {error.strerror}") from None
     if as_json:
         found = ahead.as_json()
@@ -135,23 +139,26 @@ def release(
         )
     price = planned.price()
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "folder": str(out),
-                    "release": made.identity,
-                    "tables": list(made.tables),
-                    "epsilon": str(price.epsilon),
-                    "delta": str(price.delta),
-                }
-            )
+        words = json.dumps(
+            {
+                "folder": str(out),
+                "release": made.identity,
+                "tables": list(made.tables),
+                "epsilon": str(price.epsilon),
+                "delta": str(price.delta),
+            }
         )
     else:
-        click.echo(
+        words = (
             f"{out}: release {made.identity[:8]} of {', '.join(made.tables)} for epsilon"
             f" {plain(price.epsilon)}, delta {plain(price.delta)}.\n"
             f"Next: eree verify {shlex.quote(str(out))}"
         )
+    try:
+        click.echo(words)
+    except BaseException as error:  # a full disk under the output does not undo a release
+        error.add_note(Cost(f"the release in {out} is whole, and its price is settled"))
+        raise
 
 
 @cli.command(

@@ -84,16 +84,15 @@ def write_csv(rows: pa.Table, out: str | os.PathLike[str]) -> Path:
     lines.writerow(rows.column_names)
     lines.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     try:
-        file = path.open("x", encoding="utf-8", newline="")
+        with path.open("x", encoding="utf-8", newline="") as file:
+            try:
+                file.write(text.getvalue())
+                file.flush()
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise Refusal(f"{path} cannot be written: {error.strerror}") from None
-    with file:
-        try:
-            file.write(text.getvalue())
-            file.flush()
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
     return path
 
 

@@ -8,12 +8,13 @@ stops in between, the price stays spent and nothing is half published.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -29,12 +30,15 @@ from eree.errors import Refusal
 from eree.noise.coins import Coins, fresh_name
 from eree.policy.schema import Schema
 from eree.release.hiding import Hiding
+from eree.release.payment import Payment
 from eree.release.plan import Plan, PlannedTable
 from eree.release.record import FORMAT, RECORD, digest_of, file_digest, guarantee_as_json
 from eree.release.release import Release
 from eree.release.signature import Signer
 
 Progress = Callable[[str, float], None]
+#: A disk without room for this is refused before anything is paid.
+_TRIAL_BYTES = 1 << 20
 
 
 def publish(
@@ -62,13 +66,14 @@ def publish(
         )
     if ledger is not None and not chance.secret:
         raise Refusal("a release drawn with seeded coins is not private and cannot be paid for")
-    price, release = plan.price(), fresh_name()
-    with _appearing(target) as folder:
+    release = fresh_name()
+    payment = Payment(plan.price(), release, target)
+    with payment.told(), _partial(target) as folder:
         reserved = None
         if ledger is not None:
             tell("reserving the price", 0.0)
             names = ", ".join(table.name for table in plan.tables)
-            reserved = ledger.reserve(price, release=release, what={"tables": names})
+            reserved = payment.reserve(ledger, {"tables": names})
         written = []
         for i, (table, hiding) in enumerate(zip(plan.tables, hidings, strict=True)):
             tell(f"counting and hiding {table.name}", (i + 0.1) / (len(hidings) + 0.2))
@@ -86,10 +91,11 @@ def publish(
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         (folder / RECORD).write_text(text, encoding="utf-8")
         _settle_on_disk(folder)
-    if ledger is not None and reserved is not None:
-        tell("settling", 0.99)
-        ledger.settle(reserved, record["digest"])
-    tell("done", 1.0)
+        _appear(folder, target)
+        if ledger is not None and reserved is not None:
+            tell("settling", 0.99)
+            payment.settle(ledger, record["digest"])
+        tell("done", 1.0)
     return Release.open(target)
 
 
@@ -164,36 +170,63 @@ def _record(
 
 def _new_folder(out: Path) -> Path:
     """Where a release may appear; asked before anything is paid."""
-    target = out.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    try:
+        target = out.resolve()
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+        housed = target.parent.is_dir()
+    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
+        raise Refusal(f"{out} cannot be looked at ({_kind(error)}); name another folder") from None
+    if taken:
         raise Refusal(f"{out} is not a new or empty folder; name another with --out")
-    if not target.parent.is_dir():
+    if not housed:
         raise Refusal(f"the folder {out.parent} does not exist; make it first")
     return target
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A folder that becomes `target` at the end, or vanishes if anything fails."""
+def _partial(target: Path) -> Iterator[Path]:
+    """A folder to fill, beside its later place; whatever is still in it at the end vanishes."""
+    outer: Path | None = None
     try:
-        outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    except OSError:
-        raise Refusal(
-            f"nothing can be written in {target.parent}; choose a folder that you may write to"
-        ) from None
-    try:
-        inner = outer / target.name
-        inner.mkdir()
-        yield inner
         try:
-            inner.rename(target)
-        except OSError:
+            outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+            inner = outer / target.name
+            inner.mkdir()
+            trial = inner / "trial"
+            trial.write_bytes(bytes(_TRIAL_BYTES))
+            trial.unlink()
+        except OSError as error:
             raise Refusal(
-                f"{target} was filled meanwhile; the price is spent, release again elsewhere"
+                f"nothing can be written in {target.parent} ({_kind(error)}); choose a folder that"
+                " you may write to and that has room"
             ) from None
-        _sync(target.parent)
+        _vacate(target)
+        yield inner
     finally:
-        shutil.rmtree(outer, ignore_errors=True)
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+
+
+def _vacate(target: Path) -> None:
+    """Remove an empty folder: one that cannot be replaced is found before anything is paid."""
+    try:
+        if target.exists():
+            target.rmdir()
+    except OSError as error:
+        raise Refusal(f"{target} cannot be replaced ({_kind(error)}); name a new folder") from None
+
+
+def _appear(folder: Path, target: Path) -> None:
+    """Give a whole folder its name, at once."""
+    try:
+        folder.rename(target)
+    except OSError:
+        if os.path.lexists(target):
+            raise Refusal(f"{target} was filled meanwhile; name another folder") from None
+        raise
+    with suppress(OSError):
+        folder.parent.rmdir()
+    _sync(target.parent)
 
 
 def _settle_on_disk(folder: Path) -> None:
@@ -204,8 +237,24 @@ def _settle_on_disk(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    """Wait until the disk has a file, or the names in a folder.
+
+    Some file systems keep the names of a folder unasked, and refuse to be asked; what a disk fails
+    to keep is an error all the same.
+    """
+    folder = path.is_dir()
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if not folder or error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _kind(error: Exception) -> str:
+    """What the system says, without the names that it says it of."""
+    code = error.errno if isinstance(error, OSError) else errno.ELOOP
+    return os.strerror(code).lower() if code else "the system refused"

@@ -1,0 +1,445 @@
+"""Releases that fail: one sentence says why and what it cost, and nothing is half published."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import eree
+import pages
+from disks import OBEDIENT, disk, full
+from eree.errors import Cost
+from eree.release import publish as publishing
+from offices import TOTAL, settings, text
+from uses import eree_command
+
+#: One line that begins small and has no full stop at its end.
+SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
+SPENT = "the price of epsilon 3 is spent (entry 2 of {ledger}, never settled)"
+FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> eree.Ledger:
+    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+
+
+@pytest.fixture
+def plan(population: eree.Tables) -> eree.Plan:
+    return eree.Plan.of(settings(population.folder))
+
+
+@pytest.fixture
+def large_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for a release."""
+    with disk(tmp_path / "disk", "3m") as folder:
+        yield folder
+
+
+class Until:
+    """Does something to the world while a release is at work: from one step on, to another."""
+
+    def __init__(self, begin: str, what: Callable[[], Any], end: str = "never") -> None:
+        self.begin, self.what, self.end = begin, what, end
+        self.stack = ExitStack()
+
+    def __call__(self, step: str, _done: float) -> None:
+        if step == self.begin:
+            self.stack.enter_context(self.what())
+        if step == self.end:
+            self.stack.close()
+
+
+def left(folder: Path) -> set[str]:
+    """What is in a folder besides a ledger and what fills the disk."""
+    return {
+        path.name
+        for path in folder.iterdir()
+        if not path.name.startswith(("ledger.db", "filler", "disk"))
+    }
+
+
+# ------------------------------------------------------------------------------------ full disks
+
+
+@pytest.mark.parametrize("moment", [FIRST, SECOND])
+def test_a_disk_that_fills_up_costs_the_price_and_leaves_nothing(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, large_disk: Path, moment: str
+) -> None:
+    filling = Until(moment, lambda: full(large_disk, 100))
+    with filling.stack, pytest.raises(eree.Refusal) as why:
+        eree.publish(plan, population, ledger=ledger, out=large_disk / "out", progress=filling)
+    told = str(why.value)
+    assert SENTENCE.fullmatch(told)
+    assert re.match(f"the disk of {large_disk} is full; |{large_disk}/out cannot be written", told)
+    assert f"; {SPENT.format(ledger=ledger.name)}; " in told
+    assert told.endswith("and release again")
+    assert left(large_disk) == set()
+    assert (ledger.spent().epsilon, ledger.account().settled) == (3, {})
+    eree.publish(plan, population, ledger=ledger, out=large_disk / "out")
+
+
+def test_whatever_room_is_left_a_release_is_whole_or_not_there(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, large_disk: Path
+) -> None:
+    """Page by page more room, so that each file in turn is the one that does not fit."""
+    done = []
+    for spare in range(8):
+        out = large_disk / f"out{spare}"
+        filling = Until(FIRST, partial(full, large_disk, 100 + 6_000 * spare, spare), "settling")
+        before = ledger.spent().epsilon
+        with filling.stack:
+            try:
+                release = eree.publish(plan, population, ledger=ledger, out=out, progress=filling)
+                done.append(release.tables == ("sectors", "women"))
+            except eree.Refusal as refusal:
+                assert "the price of epsilon 3 is spent" in str(refusal)
+                assert left(large_disk) == set()
+                done.append(False)
+        assert ledger.spent().epsilon == before + 3
+        if done[-1]:
+            break
+    assert done == [*[False] * (len(done) - 1), True]
+    assert len(done) > 4
+    assert len(ledger.account().settled) == 1
+
+
+def test_a_disk_that_is_full_already_costs_nothing(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, large_disk: Path
+) -> None:
+    with full(large_disk, 1 << 19, spare=100), pytest.raises(eree.Refusal) as why:
+        eree.publish(plan, population, ledger=ledger, out=large_disk / "out")
+    assert re.fullmatch(
+        rf"nothing can be written in {large_disk} \((no space left on device|file too large)\);"
+        " choose a folder that you may write to and that has room; nothing was spent",
+        str(why.value),
+    )
+    assert left(large_disk) == set()
+    assert ledger.spent().epsilon == 0
+
+
+def test_a_ledger_without_room_pays_for_nothing(
+    population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+
+    def counted(*_given: Any, **_named: Any) -> Any:
+        raise AssertionError("nothing may be counted")
+
+    monkeypatch.setattr(publishing, "stream", counted)
+    filling = Until("reserving the price", lambda: full(large_disk, 100))
+    with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
+        eree.publish(plan, population, ledger=ledger, out=tmp_path / "out", progress=filling)
+    assert str(why.value).endswith("make room, and see with 'eree ledger show' what was written")
+    assert left(tmp_path) == set()
+    assert ledger.spent().epsilon == 0
+
+
+def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
+    population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path
+) -> None:
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+    filling = Until("settling", lambda: full(large_disk, 100))
+    out = tmp_path / "out"
+    with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
+        eree.publish(plan, population, ledger=ledger, out=out, progress=filling)
+    assert str(why.value).endswith(
+        f"; the release in {out} is whole and may be used; its price stays reserved"
+        f" (entry 2 of {ledger.name})"
+    )
+    assert left(tmp_path) == {"out"}
+    found = eree.verify(eree.Release.open(out), ledger=ledger)
+    assert found.sound, found.faults
+    assert "entry 2 of the ledger paid for it (reserved, never settled)" in found.checks
+    status, shown, _ = eree_command("ledger", "show", ledger.name)
+    assert (status, "settles" in shown, "reserved" in shown) == (0, False, True)
+
+
+# ------------------------------------------------------------------------- whatever else may fail
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_given: Any, **_named: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def system(code: int) -> OSError:
+    return OSError(code, "worker 4711", "/worker/4711")
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "words", "advice"),
+    [
+        ("parquet.ParquetWriter", system(errno.EDQUOT), "the disk of {home} is full", "free space"),
+        ("arrow_csv.CSVWriter", system(errno.EMFILE), "{out} cannot be written (too many", "see"),
+        ("stream", pa.ArrowInvalid("worker 4711"), "{out} cannot be written (ArrowInv", "see"),
+        ("stream", pa.ArrowMemoryError("4711"), "there is not enough memory", "free some"),
+        ("stream", MemoryError(), "there is not enough memory", "free some"),
+        ("stream", eree.EngineFailure("DuckDB ran out; free some"), "DuckDB ran out; free", ""),
+        ("file_digest", system(errno.EIO), "{out} cannot be written (input/output error)", "see"),
+        ("Path.write_text", system(errno.ENOSPC), "the disk of {home} is full", "free space"),
+        ("os.fsync", system(errno.EIO), "{out} cannot be written (input/output error)", "see"),
+        ("Path.rename", system(errno.EROFS), "nothing can be written in {home}", "choose another"),
+        ("Path.rename", OSError("4711"), "{out} cannot be written (OSError)", "see to that and"),
+    ],
+)
+def test_whatever_fails_after_paying_says_that_the_price_is_spent(
+    population: eree.Tables,
+    plan: eree.Plan,
+    ledger: eree.Ledger,
+    tmp_path: Path,
+    monkeypatch: Any,
+    place: str,
+    error: Exception,
+    words: str,
+    advice: str,
+) -> None:
+    def break_it(step: str, _done: float) -> None:
+        if step == FIRST:
+            monkeypatch.setattr(f"eree.release.publish.{place}", raising(error))
+
+    with pytest.raises(eree.Refusal) as why:
+        eree.publish(plan, population, ledger=ledger, out=tmp_path / "out", progress=break_it)
+    monkeypatch.undo()
+    told = str(why.value)
+    assert SENTENCE.fullmatch(told)
+    assert told.startswith(words.format(home=tmp_path, out=tmp_path / "out"))
+    _, _, after = told.partition(f"; {SPENT.format(ledger=ledger.name)}")
+    assert after.startswith(f"; {advice}" if advice else "")
+    assert "4711" not in told
+    assert why.value.__cause__ is None
+    assert why.value.__suppress_context__ or advice == ""
+    assert left(tmp_path) == set()
+    assert (ledger.spent().epsilon, ledger.account().settled) == (3, {})
+
+
+def test_an_interrupt_and_a_fault_of_our_own_carry_what_they_cost(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, tmp_path: Path, monkeypatch: Any
+) -> None:
+    out = tmp_path / "out"
+    costs = []
+
+    def stop(error: BaseException, moment: str) -> Callable[[str, float], None]:
+        def at(step: str, _done: float) -> None:
+            if step == moment:
+                raise error
+
+        return at
+
+    moments = ("reserving the price", FIRST, "settling", "done")
+    for i, moment in enumerate(moments):
+        error = KeyboardInterrupt() if i % 2 else ZeroDivisionError()
+        with pytest.raises(type(error)) as why:
+            eree.publish(plan, population, ledger=ledger, out=out, progress=stop(error, moment))
+        costs += [note for note in why.value.__notes__ if isinstance(note, Cost)]
+        if out.exists():
+            out.rename(tmp_path / f"{i}")
+    monkeypatch.setattr(eree.Ledger, "reserve", raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt) as why_not:
+        eree.publish(plan, population, ledger=ledger, out=out)
+    costs += why_not.value.__notes__
+    whole = f"the release in {out} is whole and may be used; its price"
+    assert costs == [
+        "nothing was spent",
+        SPENT.format(ledger=ledger.name),
+        f"{whole} stays reserved (entry 3 of {ledger.name})",
+        f"{whole} is settled (entry 4 of {ledger.name})",
+        "see with 'eree ledger show' whether the price was taken",
+    ]
+    assert left(tmp_path) == {"2", "3"}
+
+
+def test_a_folder_that_was_filled_meanwhile_is_left_alone(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+
+    def fill(step: str, _done: float) -> None:
+        if step == SECOND:
+            out.mkdir()
+            (out / "theirs").write_text("x")
+
+    with pytest.raises(eree.Refusal, match="was filled meanwhile; name another folder; the price"):
+        eree.publish(plan, population, ledger=ledger, out=out, progress=fill)
+    assert [path.name for path in out.iterdir()] == ["theirs"]
+    assert left(tmp_path) == {"out"}
+
+
+def test_an_empty_folder_is_replaced_or_refused_before_paying(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, tmp_path: Path, monkeypatch: Any
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rmdir", raising(system(errno.EBUSY)))  # such as a disk's own folder
+        with pytest.raises(eree.Refusal) as why:
+            eree.publish(plan, population, ledger=ledger, out=out)
+    assert str(why.value) == (
+        f"{out} cannot be replaced (device or resource busy); name a new folder; nothing was spent"
+    )
+    assert ledger.spent().epsilon == 0
+    assert eree.publish(plan, population, ledger=ledger, out=out).tables == ("sectors", "women")
+    assert left(tmp_path) == {"out"}
+
+
+def test_a_disk_that_fails_to_keep_the_last_name_says_that_the_release_is_there(
+    population: eree.Tables, plan: eree.Plan, ledger: eree.Ledger, tmp_path: Path, monkeypatch: Any
+) -> None:
+    fsync, codes = os.fsync, [errno.EIO, errno.EINVAL]
+
+    def refusing(handle: int) -> None:
+        if Path(f"/proc/self/fd/{handle}").readlink() == tmp_path:
+            raise system(codes[0])
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    with pytest.raises(eree.Refusal) as why:
+        eree.publish(plan, population, ledger=ledger, out=tmp_path / "out")
+    assert str(why.value) == (
+        f"{tmp_path}/out cannot be written (input/output error); the release in {tmp_path}/out is"
+        f" whole and may be used; its price stays reserved (entry 2 of {ledger.name})"
+    )
+    codes.pop(0)  # a file system that keeps names unasked
+    eree.publish(plan, population, ledger=ledger, out=tmp_path / "another")
+    assert ledger.account().settled.keys() == {3}
+
+
+def test_a_seeded_release_that_fails_has_cost_nothing(
+    population: eree.Tables, plan: eree.Plan, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(publishing, "stream", raising(system(errno.ENOSPC)))
+    with pytest.raises(eree.Refusal, match="is full; nothing was spent; free space and release"):
+        eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
+    assert left(tmp_path) == set()
+
+
+# -------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def office(population: eree.Tables, tmp_path: Path) -> Path:
+    """A folder with a plan and a ledger, where nothing is out of bounds at the end."""
+    (tmp_path / "plan.toml").write_text(text(settings(population.folder)), encoding="utf-8")
+    eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+    return tmp_path
+
+
+#: `eree release` in a process where counting meets something.
+BROKEN = """
+import os, signal, sys
+from eree.release import publish
+stream = publish.stream
+def met(*given, **named):
+    {what}
+    return stream(*given, **named)
+publish.stream = met
+from eree.cli import main
+sys.argv = ["eree", "release", "plan.toml", "--out", "out", "--ledger", "ledger.db", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "words"),
+    [
+        ("raise OSError(28, 'worker 4711')", 2, "the disk of {home} is full; {spent}; free space"),
+        ("raise ValueError('worker 4711')", 2, "eree met a fault of its own (ValueError at"),
+        ("os.kill(os.getpid(), signal.SIGINT)", 130, "interrupted; nothing was left half-written"),
+    ],
+)
+def test_the_command_ends_in_one_sentence_that_says_what_was_spent(
+    office: Path, what: str, status: int, words: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN.format(what=what), "--json"],
+        cwd=office,
+        env=pages.environment() | {"PYTHONWARNINGS": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    spent = SPENT.format(ledger="ledger.db")
+    told = json.loads(done.stdout)["error"]
+    assert done.returncode == status
+    assert done.stderr == f"eree: {told}\n"
+    assert told.startswith(words.format(home=office, spent=spent))
+    assert f"; {spent}" in told
+    assert "4711" not in told
+    assert left(office) == {"plan.toml"}
+    _, shown, _ = eree_command("ledger", "show", office / "ledger.db")
+    assert "settles" not in shown
+    assert re.search(r"2 .* 3 +0 +reserved", shown)
+    assert "spent  epsilon 3" in shown
+
+
+def test_a_full_disk_under_the_output_does_not_undo_a_release(office: Path) -> None:
+    command = "eree release plan.toml --out out --ledger ledger.db > /dev/full"
+    assert pages.shell(command, office) == (
+        "eree: No space left on device; nothing was left half-written; the release in out is"
+        " whole, and its price is settled\n"
+    )
+    assert len(eree.Ledger.open(office / "ledger.db").account().settled) == 1
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "mode", "arguments", "words"),
+    [
+        ("plan.toml", 0, [], "'PLAN.toml': Path 'plan.toml' is not readable; see 'eree rel"),
+        ("data/schema.toml", 0, [], "data/schema.toml cannot be read: Permission denied"),
+        ("data/workplace.parquet", 0, [], "workplace (workplace.parquet): cannot be read"),
+        ("data/job.parquet", 0, [], "job (job.parquet): cannot be read"),
+        ("data", 0, [], "data/schema.toml cannot be read: Permission denied"),
+        ("ledger.db", 0, [], "ledger.db cannot be opened; a ledger is a file, and it takes the"),
+        ("ledger.db", 0o444, [], "ledger.db cannot be written; it takes the permission to write"),
+        ("key.pem", 0, ["--sign", "key.pem"], "'--sign': Path 'key.pem' is not readable; see"),
+        ("no.pem", None, ["--sign", "no.pem"], "there is no key no.pem; check the path"),
+        ("home", 0o555, ["--out", "home/out"], "nothing can be written in {home}/home (permission"),
+        ("home", 0, ["--out", "home/out"], "home/out cannot be looked at (permission denied);"),
+        ("home", 0, ["--out", "home"], "'--out': Path 'home' is not readable; see 'eree"),
+        ("loop", None, ["--out", "loop"], "loop cannot be looked at (too many levels of symbolic"),
+    ],
+)
+def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
+    office: Path, forbidden: str, mode: int | None, arguments: list[str], words: str
+) -> None:
+    eree.synthesize(office / "data", jobs=1_000)
+    (office / "plan.toml").write_text(text(settings("data")), encoding="utf-8")
+    (office / "key.pem").write_text("a key")
+    (office / "home").mkdir()
+    (office / "loop").symlink_to("loop")
+    before = left(office)
+    path = office / forbidden
+    if mode is not None:
+        path.chmod(mode)
+    given = arguments if "--out" in arguments else [*arguments, "--out", "out"]
+    eree_itself = Path(sys.executable).with_name("eree")
+    done = subprocess.run(
+        [*OBEDIENT, eree_itself, "release", "plan.toml", "--ledger", "ledger.db", *given],
+        cwd=office,
+        env=pages.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if mode is not None:
+        path.chmod(0o755)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"eree: [^\n]+[^\n.]\n", done.stderr)
+    assert words.format(home=office) in done.stderr
+    assert left(office) == before
+    assert list((office / "home").iterdir()) == []
+    assert eree.Ledger.open(office / "ledger.db").spent().epsilon == 0
