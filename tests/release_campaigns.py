@@ -33,6 +33,8 @@ from offices import TOTAL, settings
 
 #: A kill comes at a random moment of the first this many seconds of a process.
 LIFETIME = 0.8
+#: The digests of every release are checked at the end, and one in so many is verified in full.
+VERIFIED = 50
 
 
 def publishing(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None:
@@ -58,7 +60,7 @@ def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str,
     """Kill that many processes, and look at what they left."""
     rng = random.Random(seed)
     book = Ledger.open(ledger)
-    draws = unpaid = unsound = told = 0
+    draws = unpaid = unsound = told = reserved = 0
     per_release = len(pickle.loads((data / "plan.pickle").read_bytes()).tables)
     for number in range(kills):
         child, listen = forked(
@@ -68,19 +70,24 @@ def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str,
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         words = heard(listen)
-        draws += sum(word[0] == "draw" for word in words)
+        drawn = sum(word[0] == "draw" for word in words)
+        draws += drawn
         told += sum(word[0] == "released" for word in words)
         unsound += len(book.verify())
-        reserved = sum(entry.kind == "reserve" for entry in book.entries())
-        unpaid += draws > per_release * reserved
-    paid = {entry.hash for entry in book.entries() if entry.kind == "reserve"}
-    folders = [path for path in out.iterdir() if not path.name.startswith(".")]
-    broken = 0
-    for folder in folders:
-        record = Release.open(folder).record
+        before, reserved = reserved, sum(entry.kind == "reserve" for entry in book.entries())
+        unpaid += max(0, drawn - per_release * (reserved - before))
+    account = book.account()
+    paid = {entry.hash for entry in account.entries if entry.kind == "reserve"}
+    folders = sorted(path for path in out.iterdir() if not path.name.startswith("."))
+    broken, digests = 0, set()
+    for i, folder in enumerate(folders):
+        release = Release.open(folder)
+        record = release.record
+        digests.add(record["digest"])
         files = {f: d for table in record["tables"] for f, d in table["files"].items()}
         whole = all(file_digest(folder / file) == digest for file, digest in files.items())
-        broken += not whole or record["ledger"]["hash"] not in paid
+        sound = i % VERIFIED or eree.verify(release, ledger=book).sound
+        broken += not whole or not sound or record["ledger"]["hash"] not in paid
     return {
         "kills": kills,
         "draws": draws,
@@ -91,6 +98,8 @@ def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str,
         "draws_without_payment": unpaid,
         "faulty_ledgers": unsound,
         "broken_releases": broken,
+        "settled_but_not_released": len(set(account.settled.values()) - digests),
+        "partial_folders": sum(path.name.startswith(".") for path in out.iterdir()),
     }
 
 

@@ -30,6 +30,7 @@ def test_no_kill_leaves_a_draw_unpaid(
     assert found["draws_without_payment"] == 0
     assert found["faulty_ledgers"] == 0
     assert found["broken_releases"] == 0
+    assert found["settled_but_not_released"] == 0
     assert found["kills"] == kills
 
 

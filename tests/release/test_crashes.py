@@ -15,5 +15,6 @@ def test_a_killed_release_is_paid_or_never_began(where: str, tmp_path: Path) -> 
     assert found["draws_without_payment"] == 0
     assert found["faulty_ledgers"] == 0
     assert found["broken_releases"] == 0
+    assert found["settled_but_not_released"] == 0
     assert found["reserved"] >= found["released"] >= found["told"]
     assert found["reserved"] > 0
