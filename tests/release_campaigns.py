@@ -146,7 +146,8 @@ def change_bytes(release: Path, seed: int, changes: int | None = None) -> dict[s
     places = every if changes is None else [(p, chance.randrange(len(files[p]))) for p in some]
     for path, at in places:
         whole = files[path]
-        new = chance.choice([byte for byte in range(256) if byte != whole[at]])
+        alike = {*b"\r\n\t ", whole[at] ^ 32, whole[at] ^ 1}  # a reader may take one for another
+        new = chance.choice(sorted(chance.choice([alike, {*range(256)}]) - {whole[at]}))
         path.write_bytes(whole[:at] + bytes([new]) + whole[at + 1 :])
         counted["changes"] += 1
         try:

@@ -34,7 +34,7 @@ def test_no_kill_leaves_a_draw_unpaid(
     assert found["kills"] == kills
 
 
-@pytest.mark.parametrize("changes", [1_000, None], ids=["random", "every"])
+@pytest.mark.parametrize("changes", [1_000, None], ids=["random", "all"])
 def test_no_changed_byte_goes_unseen(changes: int | None, tmp_path: Path) -> None:
     """Bytes of random files, so that small files count as much; then every byte of all."""
     release = signed_release(tmp_path)

@@ -48,6 +48,13 @@ def test_a_changed_byte_is_found(copy: Path) -> None:
     assert eree.verify(eree.Release.open(copy)).sound
 
 
+@pytest.mark.parametrize("end", [b"\r", b"\r\n"])
+def test_another_line_end_is_found(copy: Path, end: bytes) -> None:
+    whole = (copy / RECORD).read_bytes()
+    (copy / RECORD).write_bytes(whole.replace(b"\n", end, 1))
+    assert faults(copy) == {(RECORD, "is not written as a release writes it")}
+
+
 def text_of(folder: Path, change: Callable[[dict[str, Any]], None], *, sealed: bool) -> None:
     """Write a record anew, as a release writes it; with a new digest, or the old one."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))

@@ -98,8 +98,9 @@ class _Verifying:
         self.tell("checking the record", 0.0)
         if self.record.get("digest") != digest_of(self.record):
             self.fault("digest", "is not that of the record: something in it was changed")
-        text = (self.release.folder / RECORD).read_text(encoding="utf-8")
-        if text != json.dumps(self.record, indent=1, ensure_ascii=False) + "\n":
+        # bytes, because a text has one line end for all kinds of them
+        text = (self.release.folder / RECORD).read_bytes()
+        if text != (json.dumps(self.record, indent=1, ensure_ascii=False) + "\n").encode():
             self.fault("", "is not written as a release writes it")
         signature = self.record.get("signature")
         if signature is not None and not signature_holds(signature, str(self.record["digest"])):
