@@ -24,7 +24,7 @@ NOISY = "<!-- noisy -->"
 BLOCK = re.compile(
     rf'^({NOISY}\n)?```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL
 )
-FIGURE = r"-?\d[\d,]*(?:\.\d+)?%?"
+FIGURE = r"-?\d[\d,.-]*%?"
 WIDTH = "80"
 
 
