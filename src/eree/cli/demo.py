@@ -116,7 +116,7 @@ def _errors(findings: Findings) -> Table:
     from eree.demo.findings import STUDY
 
     names = [table.name for table in findings.tables]
-    shown = Table(title=STUDY, title_justify="left")
+    shown = Table(title=f"{STUDY}\nErrors as shares of the jobs", title_justify="left")
     shown.add_column("population of place")
     for name in names:
         shown.add_column(f"error of {name} (promised)", justify="right")
