@@ -1,4 +1,4 @@
-# make demo    a made-up population, checked and counted, with a picture
+# make demo    made-up data planned, paid for, released, verified and ranked, with a picture
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
