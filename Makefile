@@ -1,8 +1,9 @@
-# make demo    a made-up population, checked and counted, with a picture
+# make demo    made-up data planned, paid for, released, verified and ranked, with a picture
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
-#              PAGE=1 writes the tables into the documentation, ONLY=draws or ONLY=tables runs one part
+#              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases or totals runs
+#              one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
 #              kills and races; PAGE=1 writes the grid into the documentation
 # make docs    the documentation as a site in build/site

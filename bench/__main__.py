@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 import eree
-from bench import draws
+from bench import draws, totals
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -27,8 +27,10 @@ PEOPLE = [*PLACES, "sex", "education"]
 RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the columns", "Polars"]
 TABLES = ["DuckDB", "Polars", "pyarrow"]
 DRAWS = ["NumPy", "OpenDP"]
+RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
+PARTS = ["tables", "draws", "releases", "totals"]
 
 
 def tell(line: str) -> None:
@@ -109,6 +111,18 @@ def tabulations(chosen: argparse.Namespace) -> list[Result]:
     return results
 
 
+def releases(chosen: argparse.Namespace) -> list[Result]:
+    """The contests of whole releases, against counting alone and against OpenDP."""
+    folder, results = OUT / f"data-{chosen.jobs}", []
+    if not (folder / ".bench-tables.pickle").exists():
+        population(folder, chosen.jobs)
+    for by in (PLACES, PEOPLE):
+        contest = f"{chosen.jobs / 1e6:.1f} million jobs: {' × '.join(by)}"
+        names = ["eree, cells alone", "eree, released", "OpenDP"]
+        results += run(contest, names, [str(folder), *by], chosen.rounds, tell)
+    return results
+
+
 def write_page(mark: str, text: str) -> None:
     """Replace what stands between two marks of the page, and nothing else."""
     begin, end = f"<!-- {mark}:begin -->\n", f"<!-- {mark}:end -->"
@@ -124,18 +138,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=PAPERS_JOBS)
     parser.add_argument("--page", action="store_true", help="write the tables into the docs")
-    parser.add_argument("--only", choices=["tables", "draws"], help="leave out the other contests")
+    parser.add_argument("--only", choices=PARTS, help="leave out the other parts")
     chosen = parser.parse_args()
     found: dict[str, object] = {"machine": machine(*TABLES, *DRAWS), "rounds": chosen.rounds}
     texts = {}  # by mark, because each part of the page may be measured on another day
-    if chosen.only != "draws":
+    parts = [chosen.only] if chosen.only else PARTS
+    if "tables" in parts:
         results = tabulations(chosen)
         found["results"] = as_rows(results)
         texts["bench"] = f"Measured on {machine(*TABLES)}.\n\n{table(results)}"
-    if chosen.only != "tables":
+    if "draws" in parts:
         drawn = draws.run(chosen.rounds, tell)
         found["draws"] = as_rows(drawn)
         texts["bench-draws"] = f"Measured on {machine(*DRAWS)}.\n\n{draws.table(drawn)}"
+    if "releases" in parts:
+        released = releases(chosen)
+        found["releases"] = as_rows(released)
+        texts["bench-releases"] = f"Measured on {machine(*RELEASES)}.\n\n{table(released)}"
+    if "totals" in parts:
+        compared = totals.run(OUT / f"data-{chosen.jobs}", tell)
+        found["totals"] = as_rows(compared)
+        texts["bench-totals"] = totals.table(compared)
     OUT.mkdir(parents=True, exist_ok=True)
     text = "\n".join(texts.values())
     (OUT / "bench.md").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from hypothesis import strategies as st
 
-from eree.workload import DropFrom, ScaleTo
+from eree.workload import Bound, DropFrom, ScaleEach, ScaleTo
 
 REGIONS = {"north": ["a", "b"], "south": ["c'", 'd"\\']}
 SECTORS = ["11", "31-33", "44-45"]
@@ -126,7 +126,7 @@ def count_cells(
     database: Database,
     by: Iterable[str],
     where: Mapping[str, list[Any]] | None = None,
-    bound: DropFrom | ScaleTo | None = None,
+    bound: Bound | None = None,
 ) -> list[dict[str, Any]]:
     """The cells of a marginal by looking at every workplace and every job, nothing clever."""
     by, where = list(by), where or {}
@@ -149,6 +149,7 @@ def count_cells(
     combinations = {tuple(workplace_value(w, a) for a in places) for w in kept}
     cells = []
     for place in combinations:
+        limit = _limit(bound, dict(zip(places, place, strict=True)))
         inside = [w for w in kept if tuple(workplace_value(w, a) for a in places) == place]
         for person in product(*(WORKER_ATTRIBUTES[a] for a in people)):
             held = []
@@ -163,7 +164,7 @@ def count_cells(
                     )
                     for w in everyone
                 )
-                held.append(_bounded(n, len(everyone), bound))
+                held.append(_bounded(n, len(everyone), limit))
             key = dict(zip(places, place, strict=True)) | dict(zip(people, person, strict=True))
             cell = {a: key[a] for a in by} | {"count": sum(held), "largest": max(held)}
             if touched:
@@ -177,7 +178,19 @@ def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _bounded(n: int, size: int, bound: DropFrom | ScaleTo | None) -> Any:
+def _limit(bound: Bound | None, place: Mapping[str, Any]) -> Bound | None:
+    """What bounds the workplaces of one cell."""
+    if not isinstance(bound, ScaleEach):
+        return bound
+    [total] = [
+        row["total"]
+        for row in bound.totals.to_pylist()
+        if all(row[name] == value for name, value in place.items())
+    ]
+    return ScaleTo(total)
+
+
+def _bounded(n: int, size: int, bound: Bound | None) -> Any:
     match bound:
         case DropFrom(theta):
             return n if size < theta else 0
@@ -234,7 +247,14 @@ def requests(draw: st.DrawFn, database: Database) -> dict[str, Any]:
         a: draw(st.lists(st.sampled_from(database.values(a)), min_size=1, max_size=2, unique=True))
         for a in filtered
     }
+    places = [a for a in by if a not in WORKER_ATTRIBUTES]
+    cells = sorted({tuple(workplace_value(w, a) for a in places) for w in database.workplaces})
+    columns = {a: [cell[i] for cell in cells] for i, a in enumerate(places)}
+    totals = st.lists(st.integers(1, 8), min_size=len(cells), max_size=len(cells))
     bounds = st.one_of(
-        st.none(), st.builds(DropFrom, st.integers(1, 8)), st.builds(ScaleTo, st.integers(1, 8))
+        st.none(),
+        st.builds(DropFrom, st.integers(1, 8)),
+        st.builds(ScaleTo, st.integers(1, 8)),
+        totals.map(lambda listed: ScaleEach(pa.table(columns | {"total": listed}))),
     )
     return {"by": by, "where": where, "bound": draw(bounds)}

@@ -30,6 +30,18 @@ def test_every_mechanism_can_be_certified_by_name(name: str) -> None:
     assert found["errors"]["1"]["mean_absolute"] > 0
 
 
+@pytest.mark.parametrize("name", eree.VECTOR_MECHANISMS)
+def test_every_vector_mechanism_can_be_certified_by_name(name: str) -> None:
+    done = run("certify", name, "--alpha", "0.1", "--epsilon", "2", "--set", "cells=8", "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert found["mechanism"] == name
+    assert found["parameters"]["cells"] == "8"
+    assert found["found_epsilon"] <= found["claimed_epsilon"] == 2
+    assert found["worst_pair"]["loss"] > 0
+    assert found["errors"]["1"]["mean_absolute"] > 0
+
+
 def test_a_delta_and_parameters_are_taken() -> None:
     done = run("certify", "smooth-laplace", "--alpha", "0.1", "--epsilon", "2", "--delta", "3e-5")
     assert "claimed delta   3e-05, found 7.956e-07" in done.out

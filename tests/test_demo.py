@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
+import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +19,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+import eree
+import pages
 from eree import figures
 from eree.demo import STRATA, Findings, run_demo
-from eree.errors import Refusal
+from eree.demo.findings import STUDY, TOP
+from eree.demo.run import BUDGET, OWN, SHOWN
+from eree.errors import Fault, Refusal
+from eree.release.hiding import MEASURES
+from eree.release.verify import Verification
 from test_readme import PICTURE, pixels
 
 JOBS = 20_000
+TABLES = {"jobs": ("place", "sector", "ownership"), "people": ("place", "sex", "education")}
 
 
 @pytest.fixture(scope="module")
@@ -81,26 +94,160 @@ def test_the_findings_are_those_of_a_count_by_hand(made: tuple[Path, Findings]) 
         assert found.dominated == pytest.approx(dominated)
 
 
+def true_cells(data: Path, by: tuple[str, ...]) -> dict[tuple[str, ...], list[int]]:
+    """Every cell of a table in plain Python: its count, and its largest whole workplace."""
+    workplaces = parquet.read_table(data / "workplace.parquet").to_pylist()
+    workers = {w["worker_id"]: w for w in parquet.read_table(data / "worker.parquet").to_pylist()}
+    jobs = parquet.read_table(data / "job.parquet").to_pylist()
+    size = Counter(job["workplace_id"] for job in jobs)
+    where = {w["workplace_id"]: w for w in workplaces}
+    values = {"sex": ("F", "M"), "education": {w["education"] for w in workers.values()}}
+    cells: dict[tuple[str, ...], list[int]] = {}
+    for w in workplaces:
+        kinds = [()]
+        for name in by:
+            options = values.get(name) or (w[name],)
+            kinds = [(*kind, value) for kind in kinds for value in options]
+        for kind in kinds:
+            cell = cells.setdefault(kind, [0, 0])
+            cell[1] = max(cell[1], size[w["workplace_id"]])
+    for job in jobs:
+        both = where[job["workplace_id"]] | workers[job["worker_id"]]
+        cells[tuple(both[name] for name in by)][0] += 1
+    return cells
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_errors_are_those_of_a_count_by_hand(table: str, made: tuple[Path, Findings]) -> None:
+    out, findings = made
+    by = TABLES[table]
+    cells = true_cells(out / "data", by)
+    places = parquet.read_table(out / "data" / "place.parquet").to_pylist()
+    population = {p["place"]: p["population"] for p in places}
+    with (out / "release" / "tables" / f"{table}.csv").open(encoding="utf-8") as file:
+        rows = {tuple(row[name] for name in by): row for row in csv.DictReader(file)}
+    assert rows.keys() == cells.keys()
+    treatment = eree.Plan.read(out / "plan.toml").table(table).treatment
+    lows = [*STRATA.values(), float("inf")]
+    bounds = {"all": (0, lows[-1])} | dict(zip(STRATA, pairwise(lows), strict=True))
+    found = list(findings.accuracy_of(table))
+    assert [row.stratum for row in found] == list(bounds)
+    for row in found:
+        low, high = bounds[row.stratum]
+        here = [cell for cell in cells if low <= population[cell[0]] < high]
+        errors = [abs(int(rows[cell]["noisy"]) - cells[cell][0]) for cell in here]
+        promised = [treatment.mean_error(cells[cell][1]) for cell in here]
+        inside = [
+            int(rows[cell]["low"]) <= cells[cell][0] <= float(rows[cell]["high"] or "inf")
+            for cell in here
+        ]
+        assert (row.cells, row.jobs) == (len(here), sum(cells[cell][0] for cell in here))
+        assert row.error == pytest.approx(sum(errors) / len(here))
+        assert row.promised == pytest.approx(sum(promised) / len(here))
+        assert row.inside == pytest.approx(sum(inside) / len(here))
+
+
+def test_what_is_promised_is_what_the_mechanism_promises(made: tuple[Path, Findings]) -> None:
+    out, findings = made
+    release = eree.Release.open(out / "release")
+    about = release.about("jobs")
+    hidden = eree.mechanism(about["mechanism"], alpha="0.1", epsilon=about["price"]["epsilon"])
+    cells = true_cells(out / "data", TABLES["jobs"]).values()
+    each = [hidden.expected_error(count=n, largest=x).mean_absolute for n, x in cells]
+    assert next(findings.accuracy_of("jobs")).promised == pytest.approx(sum(each) / len(each))
+    # promised are nine in ten: as few as six in ten come about once in a billion demonstrations
+    assert next(findings.accuracy_of("jobs")).inside > 0.6
+
+
+def test_the_release_verifies_and_its_price_is_what_the_ledger_lost(
+    made: tuple[Path, Findings],
+) -> None:
+    out, findings = made
+    ledger = eree.Ledger.open(out / "ledger.db")
+    release = eree.Release.open(out / "release")
+    assert eree.verify(release, ledger=ledger).sound
+    assert release.private
+    plan = eree.Plan.read(out / "plan.toml")
+    assert ledger.spent() == plan.price() == release.guarantee == findings.price
+    assert ledger.left() == findings.left
+    assert findings.total == ledger.total == eree.Guarantee(eree.Strong("0.1"), BUDGET)
+    assert ledger.verify(against=[release.reservation]) == ()
+    assert [type(entry.event).__name__ for entry in ledger.entries()] == [
+        *("Created", "Reserved", "Settled")
+    ]
+    assert findings.verification.sound
+    assert {t.name: tuple(t.what.split(" × ")) for t in findings.tables} == TABLES
+    assert "factor of 54.6" in findings.attacker  # e^4, rounded up
+
+
+def test_the_plan_leaves_the_choice_of_mechanisms_open(made: tuple[Path, Findings]) -> None:
+    plan = (made[0] / "plan.toml").read_text("utf-8")
+    assert plan.count('mechanism = "auto"') == len(TABLES)
+    assert "Memorandum" in (made[0] / "memo.md").read_text("utf-8")
+
+
+def test_the_ranking_is_that_of_the_release(made: tuple[Path, Findings]) -> None:
+    out, findings = made
+    again = eree.rank(eree.Release.open(out / "release"), "jobs", ["place"])
+    assert findings.ranking.rows.equals(again.rows)
+    assert findings.as_json()["ranking"] == again.as_json(TOP)
+    assert findings.release == out / "release"
+
+
 def test_the_folder_holds_what_the_findings_name(made: tuple[Path, Findings]) -> None:
     out, findings = made
-    assert json.loads((out / "demo.json").read_text("utf-8")) == findings.as_json()
+    told = json.loads(json.dumps(findings.as_json()))
+    assert json.loads((out / "demo.json").read_text("utf-8")) == told
+    assert findings.files == tuple(out / name for name in SHOWN)
     assert all(path.is_file() for path in findings.files)
-    assert {path.name for path in out.iterdir()} == {"data", "demo.json", "exposure.png"}
-    assert pixels(out / "exposure.png") == pixels(PICTURE)
+    found = {path.relative_to(out).as_posix() for path in out.rglob("*")}
+    assert found == OWN - {"ledger.db-wal", "ledger.db-shm"}
+    assert findings.picture in findings.files
+    assert pixels(findings.picture) == pixels(PICTURE)
 
 
-def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
-    run_demo(tmp_path / "out", jobs=2_000, seed=1)
-    first = (tmp_path / "out" / "demo.json").read_text("utf-8")
-    run_demo(tmp_path / "out", jobs=3_000, seed=1)
-    assert (tmp_path / "out" / "demo.json").read_text("utf-8") != first
+def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, Findings]) -> None:
+    out, findings = made
+    for table, by in TABLES.items():
+        columns = eree.Release.open(out / "release").table(table).column_names
+        assert columns == [*by, *MEASURES]
+    assert STUDY.startswith("A study of made-up data")
+    assert findings.as_json()["study"] == STUDY
+    assert STUDY.encode() in findings.picture.read_bytes()
+    assert b"made-up" in (out / "exposure.png").read_bytes()
+    elsewhere = [path for path in out.rglob("*") if path.suffix in (".parquet", ".csv")]
+    assert {path.parent for path in elsewhere} == {out / "data", out / "release" / "tables"}
+
+
+def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = run_demo(out, jobs=2_000, seed=1)
+    rows = [eree.Release.open(out / "release").table(table) for table in TABLES]
+    data = {path.name: path.read_bytes() for path in (out / "data").iterdir()}
+    identity = eree.Ledger.open(out / "ledger.db").identity
+    with closing(sqlite3.connect(out / "ledger.db")) as reader:  # as `eree ledger show` would be
+        reader.execute("BEGIN").execute("SELECT count(*) FROM eree_ledger").fetchall()
+        assert (out / "ledger.db-shm").exists()
+        second = run_demo(out, jobs=2_000, seed=1)
+    assert {path.name: path.read_bytes() for path in (out / "data").iterdir()} == data
+    assert first.ranking.release.identity != second.ranking.release.identity
+    assert [eree.Release.open(out / "release").table(table) for table in TABLES] != rows
+    ledger = eree.Ledger.open(out / "ledger.db")
+    assert ledger.identity != identity
+    assert ledger.spent() == second.price
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "data/notes.txt"])
-def test_what_others_put_there_is_not_touched(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("small") / "out"
     run_demo(out, jobs=2_000)
+    return out
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "data/notes.txt", "release/tables/mine.csv"])
+def test_what_others_put_there_is_not_touched(name: str, small: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(small, tmp_path / "out")
     (out / name).write_text("mine", encoding="utf-8")
     with pytest.raises(Refusal, match="did not make; name a new folder"):
         run_demo(out, jobs=2_000)
@@ -117,14 +264,17 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_demo(tmp_path / "out", jobs=2_000)
+@pytest.mark.parametrize("step", ["verify", "released_figure"])
+def test_a_demo_that_fails_leaves_nothing(
+    step: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(small, tmp_path / "out")
     before = (tmp_path / "out" / "demo.json").read_text("utf-8")
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eree.demo.exposure_figure", stop)
+    monkeypatch.setattr(f"eree.demo.run.{step}", stop)
     for folder in ("out", "new"):
         with pytest.raises(KeyboardInterrupt):
             run_demo(tmp_path / folder, jobs=3_000)
@@ -132,36 +282,98 @@ def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "out" / "demo.json").read_text("utf-8") == before
 
 
-def test_no_labels_of_the_picture_overlap(
-    made: tuple[Path, Findings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_tells_it_all_and_what_to_try_next(tmp_path: Path) -> None:
+    shown = pages.shell("eree demo --out 'the demo' --jobs 2000", tmp_path)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert len(shown.splitlines()) < 50
+    for words in (
+        *("2,000 made-up jobs", "jobs: place × sector × ownership", "In all epsilon 4, delta 0"),
+        *("at most a factor of 54.6", "epsilon 4 of 8 is spent", "sound: 6 checks"),
+        *("Jobs by place", "true rank", STUDY, "100k and more", "within their intervals"),
+        *("Picture  the demo/released.png", "Release  the demo/release", "memo.md"),
+    ):
+        assert words in shown
+    last = shown.splitlines()[-1]
+    assert last.startswith("Next     eree rank 'the demo/release' jobs")
+    assert "Jobs by sector" in pages.shell(last.removeprefix("Next     "), tmp_path)
+
+
+def test_a_release_that_does_not_verify_ends_in_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drawn: list[Figure] = []
+    from eree.cli.ending import run
+    from eree.cli.interrupts import Interrupts
+
+    fault = Fault("release", "release.json", "digest", "is not that of the record")
+    monkeypatch.setattr("eree.demo.run.verify", lambda *_, **__: Verification((), (fault,)))
+    arguments = ["demo", "--jobs", "1000", "--out", str(tmp_path / "out")]
+    assert run(arguments, Interrupts()) == 1
+    assert "NOT SOUND: release (release.json), digest: is not" in capsys.readouterr().out
+    assert run([*arguments, "--json"], Interrupts()) == 1
+    assert json.loads(capsys.readouterr().out)["verification"]["sound"] is False
+
+
+def drawn(draw: str, findings: Findings, folder: Path) -> None:
+    """Draw one of the figures with numbers that fill it."""
+    counts = parquet.read_table(folder / "data" / "place.parquet")["population"].to_numpy()
+    strata = [row.stratum for row in findings.exposure]
+    path = folder.parent / f"{draw}.svg"
+    if draw == "exposure":
+        alone = [row.alone for row in findings.exposure]
+        dominated = [row.dominated for row in findings.exposure]
+        figures.exposure_figure(
+            path, counts=counts, strata=strata, alone=alone, dominated=dominated
+        )
+        return
+    shares = [([0.001] * 4, [0.02] * 4), ([float("nan"), 0, 9, 88], [30.0] * 4)]
+    tables = [
+        figures.Released(f"{name}: {' × '.join(by)}", counts, counts[::-1].copy(), *share)
+        for (name, by), share in zip(TABLES.items(), shares, strict=True)
+    ]
+    figures.released_figure(path, tables=tables, strata=strata, note=STUDY)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
+    """Every figure that is drawn."""
+    found: list[Figure] = []
 
     class Kept(Figure):
         def __init__(self, *settings: Any, **named: Any) -> None:
             super().__init__(*settings, **named)
-            drawn.append(self)
+            found.append(self)
 
     monkeypatch.setattr(figures, "Figure", Kept)
-    exposure = made[1].exposure
-    figures.exposure_figure(
-        tmp_path / "picture.png",
-        counts=parquet.read_table(made[0] / "data" / "place.parquet")["population"].to_numpy(),
-        strata=[e.stratum for e in exposure],
-        alone=[e.alone for e in exposure],
-        dominated=[e.dominated for e in exposure],
-    )
-    (figure,) = drawn
+    yield found
+
+
+@pytest.mark.parametrize("draw", ["exposure", "released"])
+def test_no_labels_of_a_picture_overlap(
+    draw: str, made: tuple[Path, Findings], kept: list[Figure]
+) -> None:
+    drawn(draw, made[1], made[0])
+    (figure,) = kept
     figure.set_dpi(150)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
     texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    assert len(boxes) > 25
+    assert len(boxes) > 20
     width, height = figure.get_size_inches() * figure.dpi
     for i, (text, box) in enumerate(boxes):
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, text
         for other, second in boxes[i + 1 :]:
             overlap = box.x0 < second.x1 and second.x0 < box.x1
             assert not (overlap and box.y0 < second.y1 and second.y0 < box.y1), (text, other)
+
+
+def test_both_pictures_say_that_the_data_are_made_up(
+    made: tuple[Path, Findings], kept: list[Figure]
+) -> None:
+    for draw in ("exposure", "released"):
+        drawn(draw, made[1], made[0])
+    titles = [figure.get_suptitle() for figure in kept]
+    assert all("made-up" in title for title in titles)
+    assert titles[1] == STUDY
+    assert STUDY in (made[0].parent / "released.svg").read_text("utf-8")

@@ -41,6 +41,25 @@ def test_a_page_that_lies_is_caught(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("shown", "came", "alike"),
+    [
+        ("┏━━━━━┓\n│ 1,204 jobs │\n", "┏━━┓\n│ -7 to 19  jobs │\n", True),
+        ("│ 12 or more │ 4.5% │\n", "│   3 │  17% │\n", True),
+        ("12 jobs\n", "no jobs\n", False),
+        ("12 jobs\n", "12 new jobs\n", False),
+        ("12 jobs\n", "12 jobs\n12 jobs\n", False),
+    ],
+)
+def test_noisy_figures_may_change_and_their_words_may_not(
+    shown: str, came: str, alike: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "came").write_text(came, encoding="utf-8")
+    block = f"```console\n$ cat came\n{shown}```\n"
+    assert (pages.run(f"{pages.NOISY}\n{block}", tmp_path) == []) is alike
+    assert pages.run(block, tmp_path) != []
+
+
 def test_every_block_of_a_page_has_a_language_that_the_tests_know() -> None:
     for page in [pages.ROOT / "README.md", *PAGES]:
         fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)

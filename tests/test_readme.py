@@ -11,7 +11,7 @@ from pathlib import Path
 import pages
 
 README = (pages.ROOT / "README.md").read_text(encoding="utf-8")
-PICTURE = pages.ROOT / "docs" / "images" / "exposure.png"
+PICTURE = pages.ROOT / "docs" / "images" / "released.png"
 
 
 def pixels(picture: Path) -> tuple[int, int]:
@@ -41,11 +41,13 @@ def test_the_two_commands_exist_and_say_what_they_do() -> None:
         assert runs in recipe.stdout
 
 
-def test_the_picture_is_the_one_that_the_demo_draws(tmp_path: Path) -> None:
+def test_the_pictures_are_those_that_the_demo_draws(tmp_path: Path) -> None:
     assert f"({PICTURE.relative_to(pages.ROOT)})" in README
-    assert PICTURE.stat().st_size < 200_000
-    assert "exposure.png" in pages.shell("eree demo --out demo --jobs 20000", tmp_path)
-    assert pixels(tmp_path / "demo" / "exposure.png") == pixels(PICTURE)
+    assert "demo/released.png" in pages.shell("eree demo --out demo --jobs 20000", tmp_path)
+    for name in ("released.png", "exposure.png"):
+        kept = PICTURE.with_name(name)
+        assert kept.stat().st_size < 200_000
+        assert pixels(tmp_path / "demo" / name) == pixels(kept)
 
 
 def test_every_link_leads_to_a_file_of_the_project() -> None:

@@ -14,6 +14,7 @@ import pytest
 from eree.errors import Refusal
 from eree.mechanisms.grid import certify_grid
 from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong
 from torture import grid_page
 
@@ -30,7 +31,7 @@ PAIRS = 400
 
 
 def test_every_claim_of_the_grid_holds_and_the_page_shows_it() -> None:
-    points = certify_grid(GROWING)
+    points = certify_grid([*GROWING, *VECTOR_MECHANISMS])
     assert [point for point in points if point.holds is False] == []
     out = ROOT / "build" / "torture"
     out.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eree.mechanisms.grid import certify_grid
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
     from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
+    from eree.mechanisms.vectors import VECTOR_MECHANISMS
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from eree.release.threshold import Decisions, threshold
     from eree.release.verify import Verification, verify
     from eree.study.requirements import requirements_table
-    from eree.workload import DropFrom, Marginal, ScaleTo
+    from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ _HOMES = {
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
     "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
+    "eree.mechanisms.vectors": ("VECTOR_MECHANISMS",),
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
@@ -68,7 +70,7 @@ _HOMES = {
     "eree.release.threshold": ("Decisions", "threshold"),
     "eree.release.verify": ("Verification", "verify"),
     "eree.study.requirements": ("requirements_table",),
-    "eree.workload": ("DropFrom", "Marginal", "ScaleTo"),
+    "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
+    "VECTOR_MECHANISMS",
     "AreaTotals",
     "Attribute",
     "Cells",
@@ -98,6 +101,7 @@ __all__ = [
     "Refusal",
     "Release",
     "Reservation",
+    "ScaleEach",
     "ScaleTo",
     "Schema",
     "SeededCoins",

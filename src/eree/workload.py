@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+import pyarrow as pa
+
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Schema, Value
 
@@ -35,7 +37,33 @@ class ScaleTo:
         _check_bound("total", self.total)
 
 
-Bound = DropFrom | ScaleTo
+@dataclass(frozen=True, eq=False)
+class ScaleEach:
+    """Scale as `ScaleTo` does, the workplaces of every workplace cell to a total of its own.
+
+    `totals` has a row for each workplace cell: the workplace attributes of `by`, and `total`.  What
+    has no row is not counted.
+    """
+
+    totals: pa.Table
+
+    def __post_init__(self) -> None:
+        if "total" not in self.totals.column_names or self.totals["total"].type != pa.int64():
+            raise Refusal("totals need a column total of whole numbers")
+        if self.totals["total"].null_count:
+            raise Refusal("every row of totals needs a total")
+        totals = self.totals["total"].to_numpy()
+        for end in (totals.min(), totals.max()) if len(totals) else ():
+            _check_bound("total", int(end))
+
+    def check(self, keys: Iterable[str]) -> None:
+        """Refuse totals that are not for cells of these attributes."""
+        names, wanted = self.totals.column_names, [*keys, "total"]
+        if sorted(names) != sorted(wanted):
+            raise Refusal(f"totals must have the columns {', '.join(wanted)}")
+
+
+Bound = DropFrom | ScaleTo | ScaleEach
 
 #: Where a bound is larger than this, products of two counts no longer fit a 64-bit number.
 GREATEST_BOUND = 10**9
@@ -73,8 +101,10 @@ class Marginal:
             _attribute(schema, name, "by")
         if len(set(names)) < len(names):
             raise Refusal("by names an attribute twice; name each once")
-        if bound is not None and not isinstance(bound, (DropFrom, ScaleTo)):
-            raise Refusal("bound must be DropFrom(theta) or ScaleTo(total)")
+        if bound is not None and not isinstance(bound, Bound):
+            raise Refusal("bound must be DropFrom(theta), ScaleTo(total) or ScaleEach(totals)")
+        if isinstance(bound, ScaleEach):
+            bound.check(name for name in names if schema.attributes[name].owner == "workplace")
         if where is not None and not isinstance(where, Mapping):
             raise Refusal("where must give each attribute its values, such as {'sex': ['F']}")
         kept = {

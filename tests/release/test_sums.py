@@ -106,7 +106,7 @@ def test_where_noise_does_not_cancel_the_ends_of_cells_are_added_up(
         share = 2 ** int(np.ceil(np.log2(row["cells"])))
         level = 1 - 0.1 / share
         ends = areas.treatment.intervals(areas.schema, areas.counted, level)
-        low, high = ends(rows["noisy"].to_numpy())
+        low, high = ends({"noisy": rows["noisy"].to_numpy()})
         inside = np.array([value == row[by[0]] for value in rows[by[0]].to_pylist()])
         assert row["low"] == low[inside].sum()
         assert row["high"] == (None if UNBOUNDED in high[inside] else high[inside].sum())

@@ -18,6 +18,7 @@ from eree.cli.terminal import progress
         "eree certify smooth-pareto --alpha 0.1 --epsilon 2",
         "eree certify smooth-laplace --alpha 0.1 --epsilon 2 --delta 3e-5 --json",
         "eree certify truncated-laplace --epsilon 1 --set theta=50",
+        "eree certify vector-radial --alpha 0.1 --epsilon 2 --set cells=8",
         "eree certify --all     every mechanism over the papers' grid, some minutes",
     ],
 )
@@ -48,7 +49,7 @@ def certify(
         certify_all(as_json)
         return
     if name is None or epsilon is None:
-        known = ", ".join(eree.MECHANISMS)
+        known = ", ".join((*eree.MECHANISMS, *eree.VECTOR_MECHANISMS))
         raise eree.Refusal(
             f"name a mechanism and an --epsilon, or ask for --all; there are {known}"
         )

@@ -9,52 +9,10 @@ from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
-from rich.console import Console
-from rich.table import Table
 
 import eree
 from eree.cli.options import as_json, cli, folder_argument, number, path, with_engine
 from eree.cli.terminal import one_line, progress
-
-
-@cli.command(
-    short_help="Show on made-up data what has to be protected.",
-    examples=["eree demo", "eree demo --out small --jobs 20000"],
-)
-@path(
-    "--out",
-    "DIR",
-    "Where to write; an earlier demo there is replaced.",
-    default=Path("eree-demo"),
-    show_default=True,
-)
-@number("--jobs", "Number of jobs.", 250_000)
-@number("--seed", "Same seed, same data.", 1)
-@as_json
-def demo(out: Path, jobs: int, seed: int, as_json: bool) -> None:
-    """Make a population, check it, count it, and draw what has to be protected."""
-    from eree.demo import run_demo  # plotting takes half a second to import
-
-    with progress() as tell:
-        findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
-    if as_json:
-        click.echo(json.dumps(findings.as_json()))
-        return
-    table = Table(title="Place × sector × ownership, made-up data", title_justify="left")
-    for name in ("places with population", "cells", "one workplace only", "one holds half or more"):
-        table.add_column(name, justify="left" if name.startswith("places") else "right")
-    for row in findings.exposure:
-        table.add_row(row.stratum, f"{row.cells:,}", f"{row.alone:.0%}", f"{row.dominated:.0%}")
-    Console().print(table)
-    empty = findings.empty_worker_cells / findings.worker_cells
-    click.echo(
-        f"{findings.jobs:,} jobs at {findings.workplaces:,} workplaces, without a fault.\n"
-        f"By sex and education too: {findings.worker_cells:,} cells, {empty:.0%} of them zero.\n"
-        "An exact count in such cells tells a workplace's size and make-up:\n"
-        "they need protection."
-    )
-    for written in findings.files:
-        click.echo(f"  {written}")
 
 
 @cli.command(

@@ -74,16 +74,22 @@ def rank(
     if as_json:
         click.echo(json.dumps(found.as_json(top)))
         return
+    rows = SHOWN if top is None else top
+    _end(found, ranking_table(found, rows), rows, out, "ranks and intervals")
+
+
+def ranking_table(found: eree.Ranking, rows: int) -> Table:
+    """The first rows of a ranking."""
     shown = Table(title=_title(found, "Jobs"), title_justify="left")
     _numbers(shown, "rank", "true rank")
     _areas(shown, found)
     _numbers(shown, "jobs", "true jobs")
-    for row in found.rows.slice(0, SHOWN if top is None else top).to_pylist():
+    for row in found.rows.slice(0, rows).to_pylist():
         ranks = f"{row['best']:,}" if row["best"] == row["worst"] else _from_to(row, "best")
         shown.add_row(
             f"{row['rank']:,}", ranks, *_area(found, row), f"{row['noisy']:,}", _from_to(row, "low")
         )
-    _end(found, shown, SHOWN if top is None else top, out, "ranks and intervals")
+    return shown
 
 
 @cli.command(

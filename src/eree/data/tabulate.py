@@ -19,7 +19,7 @@ from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.errors import Refusal
 from eree.policy.schema import Schema, Value
-from eree.workload import Bound, Marginal, ScaleTo
+from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
 
 
 def tabulate(
@@ -108,7 +108,8 @@ def cell_schema(schema: Schema, marginal: Marginal) -> pa.Schema:
     """The columns of the cells of a marginal, the same from every engine."""
     integer = {a.name for a in schema.attributes.values() if a.kind == "integer"}
     keys = [(name, pa.int64() if name in integer else pa.string()) for name in marginal.by]
-    counted = pa.decimal128(22, 3) if isinstance(marginal.bound, ScaleTo) else pa.int64()
+    scaled = isinstance(marginal.bound, (ScaleTo, ScaleEach))
+    counted = pa.decimal128(22, 3) if scaled else pa.int64()
     found = [("count", counted), ("largest", counted)]
     if marginal.touches_workers(schema):
         found.append(("largest_total", pa.int64()))

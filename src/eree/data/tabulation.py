@@ -21,7 +21,7 @@ from eree.data.relations import job_relation, keyed_relation, quoted
 from eree.data.sources import Source
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Owner, Schema, Value
-from eree.workload import DropFrom, Marginal, ScaleTo
+from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 #: More worker cells than this cannot be meant: every workplace cell is crossed with all of them.
 MOST_WORKER_CELLS = 100_000
@@ -80,7 +80,8 @@ class Tabulation:
 
         `kept_i` lists what a workplace filter keeps; `group_i` sends a workplace column's values
         to their group; `staffing` sends each combination of worker columns to its worker cell and
-        says whether the filter counts it; `worker_cell` lists the worker cells with their values.
+        says whether the filter counts it; `worker_cell` lists the worker cells with their values;
+        `cell_total` has the total to which workplaces are scaled, cell by cell.
         """
         tables = self.public_side_tables()
         if self.touched:
@@ -99,6 +100,12 @@ class Tabulation:
             fine_values = _values(attribute, list(attribute.members), self.schema)
             tables[f"group_{i}"] = pa.table(
                 {"_fine": fine_values, "_group": list(attribute.members.values())}
+            )
+        if isinstance(self.marginal.bound, ScaleEach):
+            totals = self.marginal.bound.totals
+            names = {"total": "_total"}
+            tables["cell_total"] = totals.rename_columns(
+                [names.get(name, name) for name in totals.column_names]
             )
         return tables
 
@@ -148,9 +155,9 @@ class Tabulation:
     def _workplaces_only(self) -> str:
         keys = [quoted(a.name) for a in self._by("workplace")]
         return f"""
-with staffed as ({self._staffed()}),
+with frame as ({self._frame()}),
+staffed as ({self._staffed()}),
 {self._bounded()}
-frame as ({self._frame()})
 select {_listed(f"f.{key}" for key in keys)}
   cast(coalesce(sum(c._jobs), 0) as bigint) as "count",
   cast(coalesce(max(c._jobs), 0) as bigint) as "largest",
@@ -169,10 +176,10 @@ having count(*) > 0
         order = [ranks.get(name, f"o.{quoted(name)}") for name in self.marginal.by]
         match = " and ".join(["n._cell = k._cell", *(f"n.{key} = o.{key}" for key in keys)])
         return f"""
-with staffed as ({self._staffed()}),
+with frame as ({self._frame()}),
+staffed as ({self._staffed()}),
 sized as (select _workplace, sum(_size) as _size from staffed group by _workplace),
-{self._bounded()}
-frame as ({self._frame()}),
+{self._bounded()},
 outline as (
   select {_listed(f"f.{key}" for key in keys)}
     count(*) as _workplaces, coalesce(max(z._size), 0) as _largest_total
@@ -225,14 +232,27 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
             case DropFrom(theta):
                 jobs, join = "s._jobs", f"{join} where {size} < {theta}"
             case ScaleTo(total):
-                # a whole-number division that is exact on every engine: the remainder is taken
-                # off first, and the quotient (below 2**50) survives a division in doubles
-                scaled = f"(1000 * s._jobs * {total})"
-                quotient = f"cast(round(({scaled} - {scaled} % {size}) / {size}) as bigint)"
-                jobs = f"case when {size} > {total} then {quotient} else 1000 * s._jobs end"
+                jobs = _scaled(size, str(total))
+            case ScaleEach():
+                jobs = _scaled(size, "l._total")
+                join = f"{join} join limits as l on l._workplace = s._workplace"
             case None:
                 jobs, join = "s._jobs", ""
-        return f"counted as (select s._workplace, {cell}{jobs} as _jobs from staffed as s{join}),"
+        return (
+            f"{self._limits()}"
+            f"counted as (select s._workplace, {cell}{jobs} as _jobs from staffed as s{join})"
+        )
+
+    def _limits(self) -> str:
+        """The total that each workplace is scaled to, where every cell has its own."""
+        if not isinstance(self.marginal.bound, ScaleEach):
+            return ""
+        keys = [quoted(a.name) for a in self._by("workplace")]
+        same = " and ".join(f"t.{key} = f.{key}" for key in keys) or "true"
+        return (
+            "limits as (select f._workplace, t._total from frame as f"
+            f" join cell_total as t on {same}),\n"
+        )
 
     def _frame(self) -> str:
         """The workplaces that the filter keeps, with the attributes of the marginal."""
@@ -254,6 +274,17 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
         text = f"select {', '.join(shown)} from ({workplaces}) as w{joins}"
         where = " and ".join(kept)
         return f"{text} where {where}" if where else text
+
+
+def _scaled(size: str, total: str) -> str:
+    """Thousandths of a job that a workplace of a size adds if it is scaled to a total.
+
+    The whole-number division is exact on every engine: the remainder is taken off first, and the
+    quotient (below 2**50) survives a division in doubles.
+    """
+    scaled = f"(1000 * s._jobs * {total})"
+    quotient = f"cast(round(({scaled} - {scaled} % {size}) / {size}) as bigint)"
+    return f"case when {size} > {total} then {quotient} else 1000 * s._jobs end"
 
 
 def _values(attribute: Attribute, values: list[Value], schema: Schema) -> pa.Array[Any]:

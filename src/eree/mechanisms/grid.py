@@ -13,12 +13,15 @@ from math import ceil
 
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong, Weak
 
 ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
 EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
 #: How many scales the large cell of an error has.
 LARGE = 1_000
+#: How many cells vector mechanisms hide together: two sexes by four levels of education.
+CELLS = 8
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,10 @@ class Point:
     """One mechanism at one alpha and epsilon.
 
     `small` is the mean absolute error of a cell with one worker; `large`, that of a cell with one
-    workplace of a thousand times 1 / alpha workers, in units of S.  Where the mechanism does not
-    exist, `refusal` says why and the rest is None.
+    workplace of a thousand times 1 / alpha workers, in units of S.  A vector mechanism hides eight
+    cells, of which the others are empty; the errors of `two-stage-clip` are those against a count
+    scaled to that workplace.  Where the mechanism does not exist, `refusal` says why and the rest
+    is None.
     """
 
     mechanism: str
@@ -44,8 +49,9 @@ class Point:
 
 def grid_point(name: str, alpha: str, epsilon: str) -> Point:
     """Certify one mechanism at one alpha and epsilon."""
+    groups = {"cells": CELLS} if name in VECTOR_MECHANISMS else {}
     try:
-        chosen = mechanism(name, alpha=alpha, epsilon=epsilon)
+        chosen = mechanism(name, alpha=alpha, epsilon=epsilon, **groups)
     except Refusal as refusal:
         return Point(name, alpha, epsilon, refusal=str(refusal))
     certificate = chosen.certify()
@@ -67,7 +73,7 @@ def grid_point(name: str, alpha: str, epsilon: str) -> Point:
 
 
 def certify_grid(
-    names: Iterable[str] = tuple(MECHANISMS),
+    names: Iterable[str] = (*MECHANISMS, *VECTOR_MECHANISMS),
     alphas: Sequence[str] = ALPHAS,
     epsilons: Sequence[str] = EPSILONS,
     *,

@@ -10,6 +10,7 @@ from typing import Any
 
 from eree.errors import Refusal
 from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
+from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
 from eree.mechanisms.mechanism import Mechanism
@@ -18,8 +19,9 @@ from eree.mechanisms.smooth_gamma import SmoothGamma, TightSmoothGamma
 from eree.mechanisms.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
 from eree.mechanisms.smooth_pareto import SmoothPareto
 from eree.mechanisms.staircase import SmoothStaircase
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, exact
+from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, exact
 
 #: The name that leaves the choice to us.
 AUTO = "auto"
@@ -56,10 +58,11 @@ _PLAIN: Mapping[str, Neighbours] = MappingProxyType(
 
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name."""
-    if name not in MECHANISMS:
-        known = ", ".join(MECHANISMS)
+    kind = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name)
+    if kind is None:
+        known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS))
         raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
-    return MECHANISMS[name]
+    return kind
 
 
 def automatic(guarantee: Guarantee) -> Mechanism:
@@ -113,14 +116,15 @@ def mechanism(
     """The mechanism of a name, or `auto`, calibrated to an alpha, an epsilon and a delta.
 
     The neighbours are strong ones, except where the mechanism is for edge or node neighbours, which
-    have no alpha.  Without a delta, the mechanisms that need one take the delta that their authors
-    claim.  `parameters` are those of the mechanism, such as `theta`.
+    have no alpha, or for weak ones, whose type is then called `type`.  Without a delta, the
+    mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
+    mechanism, such as `theta`, or the number of `cells` that a vector mechanism hides together.
     """
     neighbours = _PLAIN.get(name)
     if neighbours is None:
         if alpha is None:
             raise Refusal(f"{name} needs an alpha, such as '0.1'")
-        neighbours = Strong(alpha)
+        neighbours = Weak(alpha, ["type"]) if name == KNormLinLog.name else Strong(alpha)
     whole = exact(epsilon, "epsilon")
     if delta is None:
         kind = None if name == AUTO else kind_of(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, sqrt
@@ -10,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
@@ -96,6 +98,27 @@ class ScaledMechanism(Mechanism):
         return 1.0, 1.0
 
 
+def least(enough: Callable[[Array], NDArray[np.bool_]]) -> float:
+    """The least z >= 0 from which on a condition holds, rounded up."""
+    low, high = 0.0, 1.0
+    while not enough(np.array([high]))[0]:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(np.array([middle]))[0] else (middle, high)
+    return high
+
+
+def whole_reach(away: Array, rounding: float) -> Whole:
+    """The whole numbers that noise reaches if it goes so far before it is rounded.
+
+    Rounding moves it by at most `rounding`: towards 0 where that is 1/2 of one number, as a number
+    that is rounded to k + 1 is at least k + 1/2.
+    """
+    reach: Whole = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
+    return np.maximum(reach, 0)
+
+
 @dataclass(frozen=True)
 class RoundedDensity(ScaledMechanism):
     """Noise with a density in units of S, rounded to the nearest whole number.
@@ -132,16 +155,9 @@ class RoundedDensity(ScaledMechanism):
 
     def reach(self, level: float, largests: Whole) -> Whole:
         """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
-        low, high = 0.0, 1.0
-        while 2 * float(self.tail(np.array([high]))[0]) > 1 - level:
-            low, high = high, 2 * high
-        for _ in range(80):
-            middle = (low + high) / 2
-            beyond = 2 * float(self.tail(np.array([middle]))[0]) > 1 - level
-            low, high = (middle, high) if beyond else (low, middle)
+        away = least(lambda z: 2 * self.tail(z) <= 1 - level)
         scale = np.maximum(largests * float(self.alpha), 1.0) * float(self.scale())
-        reach: Whole = np.ceil(scale * high * (1 + 1e-9) - 0.5 + 1e-9).astype(np.int64)
-        return np.maximum(reach, 0)
+        return whole_reach(scale * away, 0.5)
 
     def real_error(self, *, largest: int) -> tuple[float, float]:
         """The same before rounding: what the papers report."""

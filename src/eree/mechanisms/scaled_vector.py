@@ -56,6 +56,19 @@ class ScaledVector(VectorMechanism):
         """S times a factor for some groups."""
         return Scales(largests, self.alpha, factor)
 
+    def near_scales(self, largests: Whole) -> Array:
+        """S for some groups, in doubles."""
+        scales: Array = np.maximum(largests * float(self.alpha), 1.0)
+        return scales
+
+    @abstractmethod
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """What the noise of one cell stays within, for many groups; never below `quantile`."""
+
+    @abstractmethod
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """What the sum of the noise of all cells of a group stays within."""
+
     def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
         """Counts and their noise."""
         return counts + draw_rows(self.law(largests), len(counts), coins)

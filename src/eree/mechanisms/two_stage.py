@@ -11,11 +11,13 @@ from typing import Self
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.log_laplace import TightLogLaplace
-from eree.mechanisms.mechanism import alpha_of, exactly, one_cell
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
+from eree.mechanisms.scaled import least
 from eree.mechanisms.vector import (
     Group,
     GroupPair,
@@ -33,6 +35,8 @@ from eree.workload import GREATEST_BOUND, ScaleTo
 
 #: No marginal crosses more combinations of worker values.
 _MOST_CELLS = 100_000
+#: Errors of both stages are means over so many bounds.
+_BOUNDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,44 @@ class TwoStageClip(VectorMechanism):
         rate = float(1 / self.scale(max(largest, 1)))
         rest, half = -expm1(-rate), exp(-rate / 2)  # 1 - q and the root of q = e^-rate
         return half / rest, sqrt(half * (2 - rest)) / rest
+
+    def near_scale(self, totals: Whole) -> Array:
+        """`scale` of many totals, in doubles."""
+        alpha = float(self.alpha)
+        moved = 2 * np.maximum(alpha / (1 + alpha) * totals, totals / (totals + 1.0))
+        scale: Array = (moved + self.cells / JOB) * float(self.second)
+        return scale
+
+    def whole_error(self, *, count: int, largest: int) -> float:
+        """The mean size of the error of a count in a workplace of `largest` workers, both stages.
+
+        If scaling takes b away and the noise has the scale s, the mean is b + s e^(-b / s).
+        """
+        taken, scale = self._likely(count, largest)
+        return float((taken + scale * np.exp(-taken / scale)).mean())
+
+    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+        """What the size of that error stays within with a chance of `level`."""
+        taken, scale = self._likely(count, largest)
+
+        def enough(z: Array) -> NDArray[np.bool_]:
+            # noise is below z + b, and above b - z
+            above = np.exp(-(taken + z + 0.5) / scale) / 2
+            depth = (z + 0.5 - taken) / scale
+            below = np.where(depth > 0, np.exp(-np.abs(depth)) / 2, 1 - np.exp(-np.abs(depth)) / 2)
+            return np.asarray([(above + below).mean() <= 1 - level])
+
+        return ceil(least(enough) - 1e-9)
+
+    def _likely(self, count: int, largest: int) -> tuple[Array, Array]:
+        """For bounds evenly spaced by chance: what scaling takes, and the scale of the noise."""
+        chance: Array = (np.arange(_BOUNDS) + 0.5) / _BOUNDS
+        noise = np.sign(chance - 0.5) * -np.log(1 - np.abs(2 * chance - 1))
+        bend = self.bounding.bend
+        height = float(bend.near_lift(one_cell(largest))[0])
+        totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
+        taken = count * (1 - np.minimum(totals / max(largest, 1), 1))
+        return taken, self.near_scale(np.rint(totals).astype(np.int64))
 
     def certify(self) -> Certificate:
         """What stage one loses, and the greatest quotient of a distance and its scale.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import expm1, floor, inf, log1p, sqrt
 from typing import Self
 
@@ -11,10 +12,12 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, exactly, one_cell, rounded_down
+from eree.mechanisms.scaled import whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
 from eree.noise.exact import Whole
 from eree.noise.lattice import VectorLatticePareto
+from eree.noise.pareto_mixture import ParetoMixture
 from eree.policy.guarantee import Guarantee
 
 #: The share of epsilon that is left to the certificate, whose bounds are within a ten-millionth.
@@ -66,6 +69,18 @@ class VectorPareto(ScaledVector):
     def law(self, largests: Whole) -> VectorLatticePareto:
         """The laws of the noise of some groups."""
         return VectorLatticePareto(self.scales(largests, 1 / self.slope), self.power, self.cells)
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """From the law as a mixture of geometric numbers."""
+        return whole_reach(self._mixture.reach(1 - level, self.near_scales(largests)), 1)
+
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """The same for sums."""
+        return whole_reach(self._mixture.reach_of_sum(1 - level, self.near_scales(largests)), 1)
+
+    @cached_property
+    def _mixture(self) -> ParetoMixture:
+        return ParetoMixture(float(self.power), float(self.slope), self.cells)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Exact sums over all whole vectors by their norms."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, log1p, sqrt
+from math import comb, inf, log1p, sqrt
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
+from eree.mechanisms.scaled import least, whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
 from eree.noise.exact import Whole
@@ -19,6 +22,8 @@ from eree.policy.guarantee import Guarantee
 
 #: From this scale on rounding no longer changes an error.
 _LARGE = 5e4
+#: A sum's share of the norm is rounded up to a multiple of 1 over this.
+_SHARES = 512
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,32 @@ class VectorRadial(ScaledVector):
     def law(self, largests: Whole) -> RoundedVectorRadial:
         """The laws of the noise of some groups."""
         return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """From the tail of one number before it is rounded."""
+        away = least(lambda z: 2 * self.shape.near_tail(z) <= 1 - level)
+        return whole_reach(self.near_scales(largests) * away, 0.5)
+
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """Given the norm, the sum is that norm times a number W of the shape's own law.
+
+        With i numbers above 0, which i of d are with the chance binomial(d, i) / 2^d, their share
+        B of the norm is a beta number of (i, d - i), and |W| is |2 B - 1|; 1 where i is 0 or d.  W
+        is moved up to the next of a grid.  Rounding d numbers moves their sum by d / 2 at most.
+        """
+        d, w = self.cells, np.linspace(0, 1, _SHARES + 1)[1:]
+        within = np.zeros_like(w)
+        for i in range(1, d):
+            inside = betainc(i, d - i, (1 + w) / 2) - betainc(i, d - i, (1 - w) / 2)
+            within += comb(d, i) / 2**d * inside
+        within[-1] = 1.0
+        chances = np.diff(within, prepend=0.0)
+
+        def enough(z: Array) -> NDArray[np.bool_]:
+            tails = self.shape.near_norm_tail(z[:, None] / w)
+            return np.asarray(tails @ chances <= (1 - level) * (1 - 1e-9))
+
+        return whole_reach(self.near_scales(largests) * least(enough), -d / 2)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""

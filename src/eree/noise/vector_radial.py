@@ -101,6 +101,20 @@ class VectorRadialShape:
         tail: Array = (inner + outer) / total / 2
         return tail
 
+    def near_norm_tail(self, t: Array) -> Array:
+        """The chance that the norm is at least t >= 0, in doubles.
+
+        Inside s = bend t is a beta number of (d, m - d + 1), outside s / (1 - s) = bend t one of
+        (d, m).
+        """
+        m, d, edge = float(self.turns), self.width, float(self.edge)
+        y, outside = float(self.bend) * t, self.near_outer_share
+        whole = betainc(d, m - d + 1, edge)
+        inner = whole - betainc(d, m - d + 1, np.minimum(y, edge))
+        outer = outside * betainc(m, d, 1 / (1 + np.maximum(y, edge)))
+        tail: Array = (inner + outer) / (whole + outside * betainc(m, d, 1 / (1 + edge)))
+        return tail
+
     def norm_moment(self, n: int) -> arb:
         """E[t^n], t the norm, for n < m."""
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width

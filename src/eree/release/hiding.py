@@ -1,8 +1,12 @@
-"""Turns confidential cells into noisy ones, batch by batch: where counts and chance meet."""
+"""Turns confidential cells into noisy ones, batch by batch: where counts and chance meet.
+
+A two-stage mechanism counts twice.  First the workplace cells alone, whose largest workplaces give
+every group a noisy bound; then the table, every workplace scaled to the bound of its group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,13 +15,16 @@ import pyarrow as pa
 
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
-from eree.policy.schema import Schema
-from eree.release.intervals import UNBOUNDED, Ends
-from eree.release.treatment import Treatment
-from eree.workload import Marginal
+from eree.policy.schema import Owner, Schema
+from eree.release.intervals import UNBOUNDED
+from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment
+from eree.workload import Bound, Marginal, ScaleEach
 
 #: What a released table has besides its attributes.
 MEASURES = ("employment", "noisy", "low", "high", "workplaces")
+
+#: Counts the cells of a marginal, batch by batch.
+Count = Callable[[Marginal], Iterable[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,14 @@ class Hiding:
     treatment: Treatment
     level: float
 
-    @property
-    def counted(self) -> Marginal:
+    def counted(self, bound: Bound | None) -> Marginal:
         """What is counted: workplace attributes first, so that worker cells lie side by side."""
-        owner = {a.name: a.owner for a in self.schema.attributes.values()}
-        by = sorted(self.marginal.by, key=lambda name: owner[name] == "worker")
-        return Marginal(tuple(by), self.marginal.where, self.treatment.bound)
+        by = (*self._by("workplace"), *self._by("worker"))
+        return Marginal(by, self.marginal.where, bound)
+
+    def _by(self, owner: Owner) -> list[str]:
+        attributes = (self.schema.attributes[name] for name in self.marginal.by)
+        return [attribute.name for attribute in attributes if attribute.owner == owner]
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -44,30 +53,66 @@ class Hiding:
             pa.field(name, pa.int64() if kinds[name] == "integer" else pa.string(), nullable=False)
             for name in self.marginal.by
         ]
-        measures = [pa.field(name, pa.int64(), nullable=name == "high") for name in MEASURES]
+        names = (*MEASURES, SCALED_TO) if self.treatment.first_stage else MEASURES
+        measures = [pa.field(name, pa.int64(), nullable=name == "high") for name in names]
         return pa.schema([*keys, *measures])
 
-    def hidden(self, cells: Iterable[pa.RecordBatch], coins: Coins) -> Iterator[pa.RecordBatch]:
-        """Public rows for confidential ones."""
-        for batch in regrouped(cells, self.treatment.worker_cells):
-            noisy = self.treatment.draw(batch, coins)
-            low, high = self.ends(noisy)
-            known = {
-                "employment": pa.array(np.maximum(noisy, 0)),
-                "noisy": pa.array(noisy),
-                "low": pa.array(low),
-                "high": pa.array(high, mask=high == UNBOUNDED),
-                "workplaces": batch.column("workplaces"),
-            }
-            columns = [
-                known[field.name] if field.name in known else batch.column(field.name)
-                for field in self.columns
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.columns)
+    def hidden(self, count: Count, coins: Coins) -> Iterator[pa.RecordBatch]:
+        """Public rows for the confidential ones that are counted."""
+        size, totals = self.treatment.worker_cells, None
+        bound: Bound | None = self.treatment.bound
+        if self.treatment.first_stage is not None:
+            bound = self._bounds(count, coins)
+            totals = bound.totals["total"].to_numpy()
+        groups = 0
+        for batch in regrouped(count(self.counted(bound)), size):
+            own = None
+            if totals is not None:  # cells come in the order in which their groups were bounded
+                own = totals[groups : groups + batch.num_rows // size]
+                groups += len(own)
+            yield self._public(batch, own, coins)
 
-    def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
-        """Ends of the intervals for whole groups of noisy counts."""
-        return self._interval(noisy)
+    def _bounds(self, count: Count, coins: Coins) -> ScaleEach:
+        """A noisy bound for every group, from its largest workplace, all workers counted."""
+        first, keys = self.treatment.first_stage, self._by("workplace")
+        assert first is not None
+        where = {
+            name: values
+            for name, values in self.marginal.where.items()
+            if self.schema.attributes[name].owner == "workplace"
+        }
+        found = []
+        for batch in count(Marginal(tuple(keys), where)):
+            drawn = first.bounds(batch.column("largest").to_numpy(), coins=coins)
+            columns = {name: batch.column(name) for name in keys} | {"total": pa.array(drawn)}
+            found.append(pa.table(columns))
+        return ScaleEach(pa.concat_tables(found) if found else self._no_bounds)
+
+    @property
+    def _no_bounds(self) -> pa.Table:
+        kinds = [self.columns.field(name) for name in self._by("workplace")]
+        return pa.schema([*kinds, pa.field("total", pa.int64())]).empty_table()
+
+    def _public(self, cells: pa.RecordBatch, totals: Whole | None, coins: Coins) -> pa.RecordBatch:
+        noisy = self.treatment.draw(cells, coins, totals)
+        numbers = {"noisy": noisy, "workplaces": cells.column("workplaces").to_numpy()}
+        if totals is not None:
+            numbers[SCALED_TO] = np.repeat(totals, self.treatment.worker_cells)
+        low, high = self.ends(numbers)
+        known = {name: pa.array(column) for name, column in numbers.items()} | {
+            "employment": pa.array(np.maximum(noisy, 0)),
+            "low": pa.array(low),
+            "high": pa.array(high, mask=high == UNBOUNDED),
+        }
+        columns = [
+            known[field.name] if field.name in known else cells.column(field.name)
+            for field in self.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.columns)
+
+    def ends(self, rows: Numbers) -> tuple[Whole, Whole]:
+        """Ends of the intervals for the rows of whole groups."""
+        return self._interval(rows)
 
     @cached_property
     def _interval(self) -> Ends:

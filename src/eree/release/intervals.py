@@ -20,9 +20,14 @@ from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
+from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.scaled import ScaledMechanism, least
+from eree.mechanisms.two_stage import TwoStageClip
+from eree.noise.bent import Bend
 from eree.noise.exact import Whole
+from eree.noise.knorm import near_norm_tail
+from eree.workload import GREATEST_BOUND
 
 #: Stands for "no finite bound" in a column of high ends; written as null.
 UNBOUNDED = -1
@@ -69,7 +74,9 @@ class WorkerIntervals:
 
     The worker cell's own count does not bound that workplace, but the count of all its workplace
     cell's workers does.  Half of the chance to miss goes to an upper bound of that count, from the
-    sum of the noisy counts; the other half to the cell itself, at the scale that the bound allows.
+    sum of the noisy counts, whose noise is symmetric, so that it is too low by more than its reach
+    with half of the chance to leave it; the other half to the cell itself, at the scale that the
+    bound allows.
     """
 
     reach: Callable[[float, Whole], Whole]
@@ -78,8 +85,7 @@ class WorkerIntervals:
 
     @cached_property
     def _total(self) -> CountInterval:
-        half = (1 + self.level) / 2
-        return CountInterval(lambda counts: self.reach_of_sum(half, counts))
+        return CountInterval(lambda counts: self.reach_of_sum(self.level, counts))
 
     def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
         """Ends for groups of worker cells, one group to a row."""
@@ -91,12 +97,43 @@ class WorkerIntervals:
         return low, high
 
 
+@dataclass(frozen=True)
+class ClippedIntervals:
+    """Ends for cells of workplaces that were scaled to a noisy bound T, which is public.
+
+    Scaling takes workers away, so what is certain of the scaled count is certain from below.  From
+    above: if no workplace has more than x workers, scaling leaves at least T / x of what it takes
+    from, less a thousandth of a job at each workplace.  A quarter of the chance to miss goes to
+    each side of the noise, half of it to an upper bound of x from T.
+    """
+
+    mechanism: TwoStageClip
+    level: float
+
+    def ends(self, noisy: Whole, totals: Whole, workplaces: Whole) -> tuple[Whole, Whole]:
+        """Ends for noisy counts, with the T and the number of workplaces of their cells."""
+        away = self.mechanism.near_scale(totals) * np.log(2 / (1 - self.level)) * (1 + 1e-9) + 0.5
+        _, most = intervals(self.mechanism.bounding, self.level)(totals)
+        growth = np.maximum(most / totals, 1)
+        lost = np.where(growth > 1, workplaces / 1_000, 0)
+        low = np.maximum(np.ceil(noisy - away - 1e-9), 0).astype(np.int64)
+        high = np.floor(np.maximum(noisy + away + lost, 0) * growth * (1 + 1e-9) + 1e-9)
+        known = (totals < GREATEST_BOUND) & (high < _GREATEST)
+        last = np.where(known, high, _GREATEST).astype(np.int64)
+        return np.minimum(low, last), np.where(known, last, UNBOUNDED)
+
+
 def intervals(mechanism: Mechanism, level: float) -> Ends:
     """Ends of intervals at a level for the cells of a mechanism that sees their own largest."""
     if isinstance(mechanism, ScaledMechanism):
         return CountInterval(lambda counts: mechanism.reach(level, counts)).ends
     if isinstance(mechanism, BentMechanism):
-        return lambda noisy: _bent(mechanism, level, noisy)
+        away = float(mechanism.spread) * -np.log(1 - level)
+        return lambda noisy: _bent(mechanism.bend, away, noisy)
+    if isinstance(mechanism, KNormLinLog):
+        depth = least(lambda z: 2 * near_norm_tail(z, mechanism.cells) <= 1 - level)
+        far = float(mechanism.spread) * depth
+        return lambda noisy: _bent(mechanism.single.bend, far, noisy)
     assert isinstance(mechanism, FixedMechanism)
     reach = mechanism.quantile(level)
     above = isinstance(mechanism, TruncatedLaplace)  # what the bound left out is not known
@@ -114,15 +151,15 @@ def finite(mechanism: Mechanism, level: float) -> bool:
     return bool(high[0] != UNBOUNDED)
 
 
-def _bent(mechanism: BentMechanism, level: float, noisy: Whole) -> tuple[Whole, Whole]:
-    """On a bent scale the noise is the same everywhere: heights within spread ln(1 / (1 - level)).
+def _bent(bend: Bend, distance: float, noisy: Whole) -> tuple[Whole, Whole]:
+    """On a bent scale the noise is the same everywhere: heights stay within a distance.
 
     A noisy count stands for all that are rounded to it, from half below to half above.
     """
-    away = float(mechanism.spread) * np.log(1 / (1 - level)) * (1 + 1e-9) + 1e-9
+    away = distance * (1 + 1e-9) + 1e-9
 
     def count_at(values: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-        return mechanism.bend.near_count(mechanism.bend.near_height_of(values) + shift)
+        return bend.near_count(bend.near_height_of(values) + shift)
 
     values: NDArray[np.float64] = noisy.astype(np.float64)
     low = count_at(values - 0.5, -away)

@@ -116,7 +116,8 @@ class Plan:
     def __str__(self) -> str:
         price = self.price()
         delta = f", delta {plain(price.delta)}" if price.delta else ""
-        return f"{len(self.tables)} tables for epsilon {plain(price.epsilon)}{delta} in all"
+        several = "s" * (len(self.tables) != 1)
+        return f"{len(self.tables)} table{several} for epsilon {plain(price.epsilon)}{delta} in all"
 
 
 class _Reading:

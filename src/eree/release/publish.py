@@ -118,7 +118,7 @@ def _write(
         parquet.ParquetWriter(paths["parquet"], hiding.columns, compression="zstd") as columns,
         arrow_csv.CSVWriter(paths["csv"], hiding.columns) as lines,
     ):
-        for batch in hiding.hidden(stream(tables, hiding.counted), coins):
+        for batch in hiding.hidden(lambda marginal: stream(tables, marginal), coins):
             columns.write_batch(batch)
             lines.write_batch(batch)
             rows += batch.num_rows

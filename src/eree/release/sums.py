@@ -31,7 +31,7 @@ from eree.release.listing import Listing, checked_level, names_of
 from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sum_bounds import Reach, check_chance, sum_intervals
-from eree.release.treatment import Treatment, treat
+from eree.release.treatment import SCALED_TO, Numbers, Treatment, treat
 from eree.release.verify import schema_of
 from eree.workload import Marginal
 
@@ -80,7 +80,7 @@ class Areas:
     counted: Marginal
     wanted: Marginal
     keys: pa.Table
-    noisy: Whole
+    numbers: Numbers
     place: NDArray[np.intp]
     starts: Whole
 
@@ -111,8 +111,14 @@ class Areas:
         place = place[np.argsort(codes[place], kind="stable")]
         starts = np.flatnonzero(np.diff(codes[place], prepend=-1))
         keys = rows.select(list(wanted.by)).take(place[starts])
-        noisy = rows["noisy"].to_numpy()
-        return cls(release, table, treatment, schema, counted, wanted, keys, noisy, place, starts)
+        names = ["noisy", "workplaces", *([SCALED_TO] if treatment.first_stage else [])]
+        numbers = {name: rows[name].to_numpy() for name in names}
+        return cls(release, table, treatment, schema, counted, wanted, keys, numbers, place, starts)
+
+    @property
+    def noisy(self) -> Whole:
+        """The signed noisy counts of all rows of the table."""
+        return self.numbers["noisy"]
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -174,7 +180,7 @@ class Areas:
         for part in np.unique(parts):  # the same level for sums of about as many cells
             check_chance(miss / part)
             ends = self.treatment.intervals(self.schema, self.counted, 1 - miss / part)
-            lows, highs = ends(self.noisy)
+            lows, highs = ends(self.numbers)
             alike = parts == part
             some = self.only(chosen[alike])
             low[alike] = np.add.reduceat(lows[some.place], some.starts)

@@ -4,35 +4,48 @@ The price of a table is what the plan says.  How it is used depends on the cells
 what they hold:
 
 - cells of workplace attributes lie in disjoint workplaces, so each is hidden at the whole price;
-- d worker cells of the same workplaces are hidden together by a vector mechanism at the whole
-  price, or one by one at a d-th of it each;
+- d worker cells of the same workplaces, a group, are hidden together by a vector mechanism at the
+  whole price, or one by one at a d-th of it each;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import AUTO, calibrate
 from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.scaled_vector import ScaledVector
+from eree.mechanisms.two_stage import TwoStageClip
+from eree.mechanisms.vector import VectorMechanism
+from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
+from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.schema import Schema
-from eree.release.intervals import UNBOUNDED, Ends, WorkerIntervals, intervals
+from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
 from eree.release.record import guarantee_as_json
 from eree.workload import DropFrom, Marginal
+
+#: The public numbers of some rows of a released table, by column.
+Numbers = Mapping[str, Whole]
+Ends = Callable[[Numbers], tuple[Whole, Whole]]
+#: The column of the bounds that a first stage has drawn.
+SCALED_TO = "scaled_to"
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,13 @@ class Treatment:
 
     @property
     def bound(self) -> DropFrom | None:
-        """How workplaces are bounded before they are counted."""
-        return getattr(self.mechanism, "bound", None)
+        """How workplaces are bounded before they are counted, whatever they hold."""
+        return self.mechanism.bound if isinstance(self.mechanism, TruncatedLaplace) else None
+
+    @property
+    def first_stage(self) -> TwoStageClip | None:
+        """The mechanism that bounds the workplaces of each group by a noisy number first."""
+        return self.mechanism if isinstance(self.mechanism, TwoStageClip) else None
 
     def as_json(self) -> dict[str, Any]:
         """The mechanism as plain data: with the price it can be calibrated anew."""
@@ -65,27 +83,43 @@ class Treatment:
             "note": self.note,
         }
 
-    def draw(self, cells: pa.RecordBatch, coins: Coins) -> Whole:
-        """One noisy count for each cell."""
+    def draw(self, cells: pa.RecordBatch, coins: Coins, totals: Whole | None = None) -> Whole:
+        """One noisy count for each cell; `totals` are the bounds of a first stage, by group."""
+        if isinstance(self.mechanism, TwoStageClip):
+            jobs = (
+                pc.multiply(cells.column("count"), pa.scalar(JOB, pa.decimal128(4, 0)))
+                .cast(pa.int64())
+                .to_numpy()
+            )
+            return self.mechanism.draw(self._grouped(jobs), totals, coins=coins).ravel()
         counts, *largests = (cells.column(name).to_numpy() for name in self.statistics)
+        if isinstance(self.mechanism, VectorMechanism):
+            of_groups = [numbers[:: self.worker_cells] for numbers in largests]
+            return self.mechanism.draw(self._grouped(counts), *of_groups, coins=coins).ravel()
         return self.mechanism.draw(counts, *largests, coins=coins)
 
+    def _grouped(self, numbers: Whole) -> Whole:
+        return numbers.reshape(-1, self.worker_cells)
+
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
-        """Ends of intervals for the noisy counts of whole batches."""
+        """Ends of intervals for the rows of whole groups, from their public numbers."""
+        chosen, cells = self.mechanism, self.worker_cells
+        if isinstance(chosen, TwoStageClip):
+            clipped = ClippedIntervals(chosen, level)
+            return lambda rows: clipped.ends(rows["noisy"], rows[SCALED_TO], rows["workplaces"])
         if "largest_total" not in self.statistics:
-            return intervals(self.mechanism, level)
-        assert isinstance(self.mechanism, ScaledMechanism)
-        cells, reach = self.worker_cells, self.mechanism.reach
+            own = intervals(chosen, level)
+            return lambda rows: own(rows["noisy"])
+        assert isinstance(chosen, (ScaledMechanism, ScaledVector))
         if any(schema.attributes[name].owner == "worker" for name in marginal.where):
             return _unknown  # workers that the filter leaves out may be at the largest workplace
+        of_sum = (
+            chosen.reach_of_sum if isinstance(chosen, ScaledVector) else _one_by_one(chosen, cells)
+        )
+        together = WorkerIntervals(chosen.reach, of_sum, level)
 
-        def of_sum(level: float, sizes: Whole) -> Whole:
-            return cells * reach(1 - (1 - level) / cells, sizes)
-
-        ends = WorkerIntervals(reach, of_sum, level).ends
-
-        def flat(noisy: Whole) -> tuple[Whole, Whole]:
-            low, high = ends(noisy.reshape(-1, cells))
+        def flat(rows: Numbers) -> tuple[Whole, Whole]:
+            low, high = together.ends(self._grouped(rows["noisy"]))
             return low.ravel(), high.ravel()
 
         return flat
@@ -97,19 +131,29 @@ class Treatment:
     def has_high_ends(self, schema: Schema, marginal: Marginal, level: float) -> bool:
         """Whether every interval has a high end: known before a row is read."""
         nothing = np.zeros(self.worker_cells, dtype=np.int64)
-        return bool((self.intervals(schema, marginal, level)(nothing)[1] != UNBOUNDED).all())
+        rows = {"noisy": nothing, SCALED_TO: nothing + 1, "workplaces": nothing + 1}
+        return bool((self.intervals(schema, marginal, level)(rows)[1] != UNBOUNDED).all())
 
     def mean_error(self, jobs: int) -> float:
         """The mean absolute error of a cell of so many jobs in one workplace."""
+        if self.first_stage is not None:
+            return self.first_stage.whole_error(count=jobs, largest=jobs)
         return self.mechanism.mean_error(count=jobs, largest=jobs)[0]
 
     def quantile(self, level: float, jobs: int) -> int:
         """What the size of the error of such a cell stays within with a chance of `level`."""
+        if self.first_stage is not None:
+            return self.first_stage.whole_quantile(level, count=jobs, largest=jobs)
         return self.mechanism.quantile(level, count=jobs, largest=jobs)
 
 
-def _unknown(noisy: Whole) -> tuple[Whole, Whole]:
-    return np.zeros_like(noisy), np.full_like(noisy, UNBOUNDED)
+def _unknown(rows: Numbers) -> tuple[Whole, Whole]:
+    return np.zeros_like(rows["noisy"]), np.full_like(rows["noisy"], UNBOUNDED)
+
+
+def _one_by_one(chosen: ScaledMechanism, cells: int) -> Callable[[float, Whole], Whole]:
+    """The reach of a sum of cells that are drawn apart: that of each, at its part of the chance."""
+    return lambda level, sizes: cells * chosen.reach(1 - (1 - level) / cells, sizes)
 
 
 def treat(
@@ -129,11 +173,14 @@ def treat(
         for a in marginal.by
         if schema.attributes[a].owner == "worker"
     )
+    growing = isinstance(relation, (Strong, Weak))
+    if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
+        return _together(price, cells, touched, name, parameters)
     note = ""
     if name == AUTO and isinstance(relation, (Edge, Node)):
         name = "edge-geometric" if isinstance(relation, Edge) else "truncated-laplace"
         note = f"auto: {name} is for {relation.name} neighbours"
-    shares = cells if isinstance(relation, (Strong, Weak)) else 1
+    shares = cells if growing else 1
     each = Guarantee(relation, price.epsilon / shares, price.delta / shares)
     mechanism = calibrate(name, each, parameters)
     statistics = mechanism.statistics(worker_attributes=touched)
@@ -142,6 +189,26 @@ def treat(
     if shares > 1:
         note += f"{'; ' * bool(note)}{cells} worker cells one by one, at {plain(each.epsilon)} each"
     return Treatment(price, mechanism, cells, statistics, parameters, note)
+
+
+def _together(
+    price: Guarantee, cells: int, touched: bool, name: str, parameters: Mapping[str, Any]
+) -> Treatment:
+    """All worker cells of a workplace cell at once, paid for once."""
+    if not touched:
+        raise Refusal(
+            f"{name} hides the worker cells of a workplace cell together, and this table has no"
+            " worker attribute; use auto, or a mechanism for single cells"
+        )
+    if "cells" in parameters:
+        raise Refusal("the number of cells follows from the table; leave it out of parameters")
+    if name == AUTO:
+        chosen, note = automatic_vector(price, cells)
+        settings = {"share": str(chosen.share)} if isinstance(chosen, TwoStageClip) else {}
+        return Treatment(price, chosen, cells, chosen.statistics(), settings, f"auto: {note}")
+    made = calibrate(name, price, {**parameters, "cells": cells})
+    note = f"{cells} worker cells together, paid for once"
+    return Treatment(price, made, cells, made.statistics(), parameters, note)
 
 
 def _check_types(schema: Schema, marginal: Marginal, relation: Weak) -> None:

@@ -25,7 +25,7 @@ from eree.release.intervals import UNBOUNDED
 from eree.release.record import RECORD, digest_of, file_digest, guarantee_of
 from eree.release.release import Release
 from eree.release.signature import signature_holds
-from eree.release.treatment import Treatment, treat
+from eree.release.treatment import SCALED_TO, Treatment, treat
 from eree.workload import Marginal
 
 Progress = Callable[[str, float], None]
@@ -262,7 +262,14 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
     if rows.num_rows % hiding.treatment.worker_cells:
         yield "has cells without some of their worker cells"
         return
-    low, high = hiding.ends(noisy)
+    numbers = {name: rows[name].to_numpy() for name in ("noisy", "workplaces")}
+    if hiding.treatment.first_stage is not None:
+        numbers[SCALED_TO] = rows[SCALED_TO].to_numpy()
+        bounds = numbers[SCALED_TO].reshape(-1, hiding.treatment.worker_cells)
+        if not ((bounds == bounds[:, :1]) & (bounds >= 1)).all():
+            yield "has groups without one bound of 1 or more for all their cells"
+            return
+    low, high = hiding.ends(numbers)
     said = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
     if not ((rows["low"].to_numpy() == low).all() and (said == high).all()):
         yield "low and high are not the ends that the noisy counts give"

@@ -1,0 +1,97 @@
+"""How far vector noise reaches, for many groups at once: never too near, and not much too far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from cases import FALSE_ALARM
+from eree.errors import Refusal
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.noise.coins import SeededCoins
+from eree.noise.pareto_mixture import FAR
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong
+
+every = pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])
+
+
+def vector(name: str, alpha: str = "0.1", epsilon: str = "2", cells: int = 8) -> Any:
+    return VECTOR_MECHANISMS[name].calibrate(Guarantee(Strong(alpha), epsilon), cells=cells)
+
+
+@every
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["0.01", "0.1", "0.3"]),
+    st.sampled_from(["0.5", "1", "3", "9"]),
+    st.sampled_from([1, 2, 5, 12]),
+    st.sampled_from([0.5, 0.9, 0.999, 1 - 2.0**-30]),
+    st.integers(0, 10**6),
+)
+def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
+    name: str, alpha: str, epsilon: str, cells: int, level: float, size: int
+) -> None:
+    try:
+        chosen = vector(name, alpha, epsilon, cells)
+    except Refusal:
+        return
+    exact = chosen.quantile(level, count=0, largest=size)
+    [reach] = chosen.reach(level, np.array([size]))
+    assert exact <= reach <= 1.025 * exact + 1
+
+
+@every
+@pytest.mark.parametrize(("cells", "epsilon"), [(1, "1"), (2, "1"), (8, "2"), (8, "4"), (30, "4")])
+def test_sums_stay_within_their_reach_with_the_stated_chance(
+    name: str, cells: int, epsilon: str
+) -> None:
+    chosen, n = vector(name, epsilon=epsilon, cells=cells), 60_000 // cells
+    for size in (0, 30, 700, 40_000):
+        counts, largests = np.zeros((n, cells), dtype=np.int64), np.full(n, size)
+        sums = chosen.draw(counts, largests, coins=SeededCoins(size)).sum(1)
+        for level in (0.5, 0.9, 0.99):
+            [reach] = chosen.reach_of_sum(level, np.array([size]))
+            held = int((np.abs(sums) <= reach).sum())
+            assert stats.binomtest(held, n, level, alternative="less").pvalue > FALSE_ALARM
+            found = np.quantile(np.abs(sums), min(level + 4 * np.sqrt(0.25 / n), 0.999))
+            assert reach <= 1.3 * found + cells / 2 + 2
+
+
+@every
+def test_reaches_grow_with_the_level_and_with_the_size(name: str) -> None:
+    chosen, sizes = vector(name), np.unique(np.geomspace(1, 10**7, 400).astype(np.int64))
+    for reach in (chosen.reach, chosen.reach_of_sum):
+        rows = np.array([reach(level, sizes) for level in (0.5, 0.8, 0.9, 0.99, 0.9999)])
+        assert (np.diff(rows, axis=0) >= 0).all()
+        assert (np.diff(rows, axis=1) >= 0).all()
+
+
+def test_far_reaches_meet_the_near_ones() -> None:
+    """At the scale where a multiple takes over it is a little more than what was there before."""
+    chosen = vector("vector-pareto")
+    before, after = int(10 * FAR) - 1, int(10 * FAR)
+    for reach in (chosen.reach, chosen.reach_of_sum):
+        near, far = reach(0.9, np.array([before, after]))
+        assert 0.98 * near <= far <= 1.02 * near
+
+
+@pytest.mark.parametrize("cells", [1, 3, 8])
+def test_the_norm_of_the_radial_law_has_the_tail_of_its_density(cells: int) -> None:
+    chosen = vector("vector-radial", cells=cells)
+
+    def density(t: float) -> float:
+        return float(t ** (cells - 1) * np.exp(chosen.log_weight(np.array([t]))[0]))
+
+    edge = chosen.steepest
+    whole = integrate.quad(density, 0, edge)[0] + integrate.quad(density, edge, np.inf)[0]
+    for t in (0.1, edge / 2, edge, 3 * edge, 10 * edge):
+        cut = [(t, edge), (edge, np.inf)] if t < edge else [(t, np.inf)]
+        beyond = sum(integrate.quad(density, a, b)[0] for a, b in cut)
+        found = chosen.shape.near_norm_tail(np.array([t]))[0]
+        assert found == pytest.approx(beyond / whole, rel=1e-6)

@@ -1,0 +1,365 @@
+"""Whole worker marginals in plans: what is chosen, what is paid, what is drawn, what is covered."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+import pytest
+from scipy import stats
+
+import eree
+from cases import FALSE_ALARM
+from eree.data.tabulate import stream
+from eree.mechanisms.two_stage import TwoStageClip
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.release.hiding import Hiding
+from eree.release.intervals import UNBOUNDED
+from eree.release.record import RECORD, digest_of, file_digest
+from eree.release.treatment import SCALED_TO, Treatment, treat
+from eree.workload import ScaleEach
+from offices import privacy, settings, table
+
+GROUP = ["place", "sex", "education"]
+TYPES = ["sex", "education"]
+
+
+def plan(population: eree.Tables, **changes: Any) -> eree.Plan:
+    weak = changes.pop("weak", False)
+    relation = {"neighbours": "weak", "types": TYPES} if weak else {}
+    given = settings(population.folder, privacy=privacy(epsilon="20", **relation))
+    wanted = table(**({"by": GROUP, "epsilon": "2"} | changes))
+    return eree.Plan.of(given | {"table": [{k: v for k, v in wanted.items() if v is not None}]})
+
+
+def treatment(population: eree.Tables, **changes: Any) -> Treatment:
+    return plan(population, **changes).tables[0].treatment
+
+
+# --------------------------------------------------------------------- what is chosen and paid
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, "auto: vector-radial hides all 8 worker cells at once with the least error"),
+        (
+            {"epsilon": "4"},
+            "auto: vector-pareto hides all 8 worker cells at once with the least error",
+        ),
+        (
+            {"by": ["place", "sex", "education", "age"]},
+            "auto: two-stage-clip because vector laws for 24 worker cells need epsilon above"
+            " 24 ln(1 + 0.1) = 2.287",
+        ),
+        (
+            {"by": ["place", "sex"], "weak": True, "epsilon": "1"},
+            "auto: knorm-linlog hides all 2 worker cells at once with the least error",
+        ),
+        ({"mechanism": "vector-pareto"}, "8 worker cells together, paid for once"),
+        (
+            {"mechanism": "smooth-pareto", "epsilon": "16"},
+            "8 worker cells one by one, at 2 each",
+        ),
+        (
+            {"by": ["place"], "where": {"sex": ["F"]}},
+            "auto: smooth-pareto has the least error at this alpha and epsilon",
+        ),
+    ],
+)
+def test_auto_says_what_it_chose_and_why(
+    population: eree.Tables, changes: dict[str, Any], note: str
+) -> None:
+    assert treatment(population, **changes).note == note
+
+
+@pytest.mark.parametrize("name", VECTOR_MECHANISMS)
+def test_a_whole_marginal_is_paid_for_once(population: eree.Tables, name: str) -> None:
+    made = plan(population, mechanism=name, weak=name == "knorm-linlog")
+    assert made.price().epsilon == 2
+    hidden = made.tables[0].treatment
+    assert hidden.mechanism.guarantee == made.price()
+    assert hidden.worker_cells == 8
+    assert hidden.certify().holds
+
+
+def test_a_first_stage_takes_as_much_as_it_needs(population: eree.Tables) -> None:
+    shares = [
+        treatment(population, by=["place", "sex", "education", "age"], epsilon=e).settings["share"]
+        for e in ("2", "0.4", "0.2")
+    ]
+    assert shares == ["1/5", "1/3", "1/2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"by": ["place"], "mechanism": "vector-radial"},
+            "vector-radial hides the worker cells of a workplace cell together, and this table has"
+            " no worker attribute; use auto, or a mechanism for single cells",
+        ),
+        (
+            {"mechanism": "vector-radial", "parameters": {"cells": 3}},
+            "the number of cells follows from the table; leave it out of parameters",
+        ),
+        ({"parameters": {"share": "1/5"}}, "auto takes no parameters; name a mechanism that does"),
+        (
+            {"mechanism": "vector-radial", "epsilon": "0.5"},
+            "vector-radial needs epsilon above 8 ln(1 + alpha) = 0.7625 to hide 8 cells",
+        ),
+        (
+            {"mechanism": "vector-pareto", "parameters": {"theta": 3}},
+            "vector-pareto has no parameter 'theta'; it takes only cells",
+        ),
+        (
+            {"mechanism": "two-stage-clip", "parameters": {"share": "2"}},
+            "share must be above 0 and below 1, such as '1/5'",
+        ),
+        ({"mechanism": "knorm-linlog"}, "knorm-linlog is for weak neighbours"),
+        (
+            {"epsilon": "0.1"},
+            "two-stage-clip needs share times epsilon above ln(1 + alpha) = 0.09531",
+        ),
+    ],
+)
+def test_what_has_no_guarantee_is_refused(
+    population: eree.Tables, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(eree.Faulty) as refused:
+        plan(population, **changes)
+    [fault] = refused.value.faults
+    assert fault.rule.startswith(words)
+
+
+def test_vector_mechanisms_need_neighbours_with_an_alpha(population: eree.Tables) -> None:
+    given = settings(population.folder, privacy=privacy(neighbours="edge", alpha=None))
+    with pytest.raises(eree.Faulty, match="vector-radial needs strong or weak neighbours"):
+        eree.Plan.of(given | {"table": [table(by=GROUP, mechanism="vector-radial")]})
+
+
+def test_a_target_is_met_by_a_vector_mechanism_too(population: eree.Tables) -> None:
+    target = {"cells": "0.9", "jobs": 100, "within": "0.1"}
+    made = treatment(population, epsilon=None, target=target)
+    assert made.quantile(0.9, 100) <= 10
+    less = eree.Guarantee(eree.Strong("0.1"), made.price.epsilon - Fraction(1, 1000))
+    schema, marginal = population.schema, eree.Marginal.over(population.schema, GROUP)
+    assert treat(schema, marginal, less, "auto", {}).quantile(0.9, 100) > 10
+
+
+# ------------------------------------------------------------------------------ what is drawn
+
+
+@pytest.mark.parametrize("name", VECTOR_MECHANISMS)
+def test_what_is_published_is_what_the_mechanism_draws(
+    population: eree.Tables, tmp_path: Path, name: str
+) -> None:
+    """The same coins, by hand: groups in order, and the largest total of each."""
+    by = ["sex", "place", "education"]  # worker attributes need not come last
+    made = plan(population, by=by, mechanism=name, weak=name == "knorm-linlog")
+    coins = eree.SeededCoins(7)
+    release = eree.publish(made, population, ledger=None, out=tmp_path / "out", coins=coins)
+    rows = release.table("t")
+    exact = eree.tabulate(population, by=["place", "sex", "education"]).confidential
+    for key in by:
+        assert rows[key].to_pylist() == exact[key].to_pylist()
+    chosen: Any = made.tables[0].treatment.mechanism
+    coins, largests = eree.SeededCoins(7), exact["largest_total"].to_numpy()[::8]
+    if isinstance(chosen, TwoStageClip):
+        totals = chosen.bounds(largests, coins=coins)
+        assert (rows[SCALED_TO].to_numpy() == np.repeat(totals, 8)).all()
+        places = exact["place"].take(np.arange(0, len(exact), 8))
+        bound = ScaleEach(pa.table({"place": places, "total": totals}))
+        scaled = eree.tabulate(population, by=GROUP, bound=bound).confidential["count"]
+        counts = np.array([int(1000 * count) for count in scaled.to_pylist()]).reshape(-1, 8)
+        drawn = chosen.draw(counts, totals, coins=coins)
+        assert (counts.sum(1) < 1000 * exact["count"].to_numpy().reshape(-1, 8).sum(1)).any()
+    else:
+        counts = exact["count"].to_numpy().reshape(-1, 8)
+        of_groups = (largests,) if "largest_total" in chosen.statistics() else ()
+        drawn = chosen.draw(counts, *of_groups, coins=coins)
+    assert rows["noisy"].to_pylist() == drawn.ravel().tolist()
+
+
+def test_a_table_without_a_workplace_has_no_bounds_and_no_rows(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    made = plan(population, mechanism="two-stage-clip", where={"place": ["nowhere"]})
+    release = eree.publish(
+        made, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(7)
+    )
+    assert release.table("t").num_rows == 0
+
+
+def test_a_total_by_worker_attributes_alone_is_one_group(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    made = plan(population, by=["sex"], mechanism="two-stage-clip", where={"sector": ["72"]})
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="town")
+    release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
+    assert release.table("t").num_rows == 2
+    assert eree.verify(release, ledger=ledger).sound
+
+
+# --------------------------------------------------------------------------- what is verified
+
+
+def test_bounds_that_were_made_to_look_right_are_found(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    made = plan(population, mechanism="two-stage-clip")
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="town")
+    release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
+    assert eree.verify(release, ledger=ledger).sound
+    rows = release.table("t")
+    bounds = rows[SCALED_TO].to_numpy()
+    tricks = {
+        "low and high are not the ends": 2 * bounds,
+        "has groups without one bound of 1 or more": bounds + np.arange(len(bounds)) % 2,
+        "has groups without one bound of 1 or": bounds * 0,
+    }
+    for words, changed in tricks.items():
+        place = rows.column_names.index(SCALED_TO)
+        anew = rows.set_column(place, rows.field(SCALED_TO), pa.array(changed))
+        home = release.folder / "tables"
+        parquet.write_table(anew, home / "t.parquet")
+        arrow_csv.write_csv(anew, home / "t.csv")
+        record = json.loads((release.folder / RECORD).read_text(encoding="utf-8"))
+        files = record["tables"][0]["files"]
+        files.update({name: file_digest(release.folder / name) for name in files})
+        record["digest"] = digest_of(record)
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        (release.folder / RECORD).write_text(text, encoding="utf-8")
+        faults = eree.verify(eree.Release.open(release.folder)).faults
+        assert any(fault.rule.startswith(words) for fault in faults), faults
+
+
+# ---------------------------------------------------------------------------- what is covered
+
+#: Groups of eight worker cells, and the workplaces that they lie in.
+GROUPS = [
+    [[1, 0, 0, 0, 0, 0, 0, 0]],
+    [[3, 1, 0, 2, 0, 0, 4, 1]],
+    [[40, 2, 7, 0, 0, 30, 5, 16]],
+    [[400, 20, 70, 0, 0, 300, 50, 160]],
+    [[9, 0, 1, 1, 0, 3, 0, 1], [30, 2, 5, 6, 0, 3, 4, 0], [1, 0, 0, 0, 0, 0, 0, 0]],
+    [[0, 0, 0, 0, 0, 0, 0, 2_000]],
+]
+
+
+def drawn_groups(
+    chosen: Treatment, workplaces: np.ndarray[Any, Any], n: int, seed: int
+) -> dict[str, Any]:
+    """Public numbers of one group drawn n times."""
+    coins, largest = eree.SeededCoins(seed), int(workplaces.sum(1).max())
+    counts, totals = workplaces.sum(0), np.full(n, largest)
+    numbers: dict[str, Any] = {"workplaces": np.full(8 * n, len(workplaces))}
+    mechanism: Any = chosen.mechanism
+    if isinstance(mechanism, TwoStageClip):
+        bounds = mechanism.bounds(totals, coins=coins)
+        numbers[SCALED_TO] = np.repeat(bounds, 8)
+        sizes = workplaces.sum(1)[:, None]
+        scaled = [
+            np.where(sizes > t, 1000 * workplaces * t // sizes, 1000 * workplaces).sum(0)
+            for t in bounds.tolist()
+        ]
+        return numbers | {"noisy": mechanism.draw(np.array(scaled), bounds, coins=coins).ravel()}
+    columns = {"count": np.tile(counts, n), "largest_total": np.repeat(totals, 8)}
+    numbers["noisy"] = chosen.draw(pa.record_batch(columns), coins)
+    return numbers
+
+
+@pytest.mark.parametrize("name", [*VECTOR_MECHANISMS, "smooth-pareto"])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+def test_intervals_of_worker_cells_cover_with_the_stated_chance(
+    population: eree.Tables, name: str, level: float
+) -> None:
+    n = 4_000
+    price = "16" if name == "smooth-pareto" else "2"
+    chosen = treatment(population, mechanism=name, epsilon=price, weak=name == "knorm-linlog")
+    marginal = eree.Marginal.over(population.schema, GROUP)
+    ends = chosen.intervals(population.schema, marginal, level)
+    for seed, group in enumerate(GROUPS):
+        workplaces = np.array(group)
+        rows = drawn_groups(chosen, workplaces, n, seed)
+        low, high = (end.reshape(-1, 8) for end in ends(rows))
+        counts = workplaces.sum(0)
+        assert (low >= 0).all()
+        assert ((high == UNBOUNDED) | (high >= low)).all()
+        covered = (low <= counts) & ((high == UNBOUNDED) | (counts <= high))
+        for held in covered.T:
+            shown = stats.binomtest(int(held.sum()), n, level, alternative="less").pvalue
+            assert shown > FALSE_ALARM / (8 * len(GROUPS)), (group, held.mean())
+
+
+def test_intervals_are_not_so_wide_that_they_say_nothing(population: eree.Tables) -> None:
+    """A workplace alone with 2,000 workers in one cell: at epsilon 4 the end is within half."""
+    marginal = eree.Marginal.over(population.schema, GROUP)
+    for name in ("vector-radial", "vector-pareto", "two-stage-clip"):
+        chosen = treatment(population, mechanism=name, epsilon="8")
+        ends = chosen.intervals(population.schema, marginal, 0.9)
+        rows = drawn_groups(chosen, np.array(GROUPS[-1]), 400, 3)
+        low, high = (end.reshape(-1, 8)[:, -1] for end in ends(rows))
+        assert np.median(low) > 1_000, name
+        assert np.median(high) < 4_000, name
+
+
+@pytest.mark.parametrize("name", ["vector-radial", "two-stage-clip"])
+def test_behind_a_worker_filter_only_a_noisy_bound_helps(
+    population: eree.Tables, name: str
+) -> None:
+    """Workers whom the filter leaves out may be at the largest workplace."""
+    made = plan(population, mechanism=name, by=["place", "sex"], where={"education": ["college"]})
+    [table] = eree.outlook(made).tables
+    assert table.bounded == (name == "two-stage-clip")
+
+
+# ----------------------------------------------------------------------- what will come of it
+
+
+def test_errors_of_both_stages_agree_with_draws(population: eree.Tables) -> None:
+    chosen = treatment(population, mechanism="two-stage-clip", epsilon="1")
+    n, first = 40_000, chosen.first_stage
+    assert first is not None
+    for count, largest in ((1, 1), (30, 30), (200, 1_000), (1_000, 1_000)):
+        coins = eree.SeededCoins(count)
+        bounds = first.bounds(np.full(n, largest), coins=coins)
+        scaled = np.where(largest > bounds, 1000 * count * bounds // largest, 1000 * count)
+        counts = np.zeros((n, 8), dtype=np.int64)
+        counts[:, 0] = scaled
+        error = np.abs(first.draw(counts, bounds, coins=coins)[:, 0] - count)
+        mean = first.whole_error(count=count, largest=largest)
+        assert abs(error.mean() - mean) < 6 * error.std() / np.sqrt(n) + 0.06
+        for level in (0.5, 0.9):
+            within = first.whole_quantile(level, count=count, largest=largest)
+            assert (error <= within).mean() > level - 6 * np.sqrt(level * (1 - level) / n)
+            if within > 20:
+                assert (error <= 0.9 * within).mean() < level
+
+
+def test_hidden_cells_come_in_bounded_batches(population: eree.Tables) -> None:
+    made = plan(population, mechanism="two-stage-clip")
+    marginal, level = made.tables[0].marginal, float(made.level)
+    hiding = Hiding(population.schema, marginal, made.tables[0].treatment, level)
+    asked: list[eree.Marginal] = []
+
+    def count(marginal: eree.Marginal) -> Any:
+        asked.append(marginal)
+        for batch in stream(population, marginal):
+            for start in range(0, batch.num_rows, 13):  # groups cut apart
+                yield batch.slice(start, 13)
+
+    rows = pa.Table.from_batches(hiding.hidden(count, eree.SeededCoins(7)))
+    assert [marginal.by for marginal in asked] == [("place",), tuple(GROUP)]
+    whole = pa.Table.from_batches(
+        hiding.hidden(lambda marginal: stream(population, marginal), eree.SeededCoins(7))
+    )
+    for name in (*GROUP, "workplaces"):
+        assert rows[name].to_pylist() == whole[name].to_pylist()
+    assert (rows[SCALED_TO].to_numpy().reshape(-1, 8).std(1) == 0).all()
