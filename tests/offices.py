@@ -9,6 +9,8 @@ from typing import Any
 import eree
 
 TOTAL = eree.Guarantee(eree.Strong("0.1"), 100)
+#: What a release of the plan below says if it fails after paying, as the first from its ledger.
+SPENT = "the price of epsilon 3 is spent (entry 2 of {ledger}, never settled)"
 
 
 def settings(data: Path | str = "data", **changes: Any) -> dict[str, Any]:
@@ -56,3 +58,12 @@ def text(plan: Mapping[str, Any]) -> str:
     for one in plan.get("table", []):
         lines += ["[[table]]", *(f"{k} = {written(v)}" for k, v in one.items())]
     return "\n".join(lines) + "\n"
+
+
+def left(folder: Path) -> set[str]:
+    """What is in a folder besides a ledger, a disk and what fills it."""
+    return {
+        path.name
+        for path in folder.iterdir()
+        if not path.name.startswith(("ledger.db", "filler", "disk"))
+    }

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -18,16 +15,17 @@ import pyarrow as pa
 import pytest
 
 import eree
-import pages
-from disks import OBEDIENT, disk, full
+from disks import disk, full
 from eree.errors import Cost
 from eree.release import publish as publishing
-from offices import TOTAL, settings, text
+from ledgers import PostgresServer, postgres
+from offices import SPENT, TOTAL, left, settings
 from uses import eree_command
+
+__all__ = ["postgres"]
 
 #: One line that begins small and has no full stop at its end.
 SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
-SPENT = "the price of epsilon 3 is spent (entry 2 of {ledger}, never settled)"
 FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
 
 
@@ -60,15 +58,6 @@ class Until:
             self.stack.enter_context(self.what())
         if step == self.end:
             self.stack.close()
-
-
-def left(folder: Path) -> set[str]:
-    """What is in a folder besides a ledger and what fills the disk."""
-    return {
-        path.name
-        for path in folder.iterdir()
-        if not path.name.startswith(("ledger.db", "filler", "disk"))
-    }
 
 
 # ------------------------------------------------------------------------------------ full disks
@@ -165,6 +154,41 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     assert "entry 2 of the ledger paid for it (reserved, never settled)" in found.checks
     status, shown, _ = eree_command("ledger", "show", ledger.name)
     assert (status, "settles" in shown, "reserved" in shown) == (0, False, True)
+
+
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
+        ("reserving the price", "check the address, the login and that the server runs"),
+        (
+            "settling",
+            "; the release in {out} is whole and may be used; its price stays reserved"
+            " (entry 2 of the PostgreSQL database postgres)",
+        ),
+    ],
+)
+def test_a_server_that_dies_is_told_with_what_it_was_paid(
+    population: eree.Tables,
+    plan: eree.Plan,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    moment: str,
+    words: str,
+) -> None:
+    ledger = eree.Ledger.create(postgres.new_place(), TOTAL, data_set="town")
+    out = tmp_path / "out"
+
+    def die(step: str, _done: float) -> None:
+        if step == moment:
+            postgres.stop("immediate")
+
+    with pytest.raises(eree.Refusal, match="cannot be reached, or refuses the login") as why:
+        eree.publish(plan, population, ledger=ledger, out=out, progress=die)
+    postgres.start()
+    assert str(why.value).endswith(words.format(out=out))
+    spent = ledger.spent().epsilon
+    assert (out.exists(), spent) == ((True, 3) if moment == "settling" else (False, 0))
 
 
 # ------------------------------------------------------------------------- whatever else may fail
@@ -325,121 +349,3 @@ def test_a_seeded_release_that_fails_has_cost_nothing(
     with pytest.raises(eree.Refusal, match="is full; nothing was spent; free space and release"):
         eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
     assert left(tmp_path) == set()
-
-
-# -------------------------------------------------------------------------------- the command
-
-
-@pytest.fixture
-def office(population: eree.Tables, tmp_path: Path) -> Path:
-    """A folder with a plan and a ledger, where nothing is out of bounds at the end."""
-    (tmp_path / "plan.toml").write_text(text(settings(population.folder)), encoding="utf-8")
-    eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
-    return tmp_path
-
-
-#: `eree release` in a process where counting meets something.
-BROKEN = """
-import os, signal, sys
-from eree.release import publish
-stream = publish.stream
-def met(*given, **named):
-    {what}
-    return stream(*given, **named)
-publish.stream = met
-from eree.cli import main
-sys.argv = ["eree", "release", "plan.toml", "--out", "out", "--ledger", "ledger.db", *sys.argv[1:]]
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "status", "words"),
-    [
-        ("raise OSError(28, 'worker 4711')", 2, "the disk of {home} is full; {spent}; free space"),
-        ("raise ValueError('worker 4711')", 2, "eree met a fault of its own (ValueError at"),
-        ("os.kill(os.getpid(), signal.SIGINT)", 130, "interrupted; nothing was left half-written"),
-    ],
-)
-def test_the_command_ends_in_one_sentence_that_says_what_was_spent(
-    office: Path, what: str, status: int, words: str
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BROKEN.format(what=what), "--json"],
-        cwd=office,
-        env=pages.environment() | {"PYTHONWARNINGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    spent = SPENT.format(ledger="ledger.db")
-    told = json.loads(done.stdout)["error"]
-    assert done.returncode == status
-    assert done.stderr == f"eree: {told}\n"
-    assert told.startswith(words.format(home=office, spent=spent))
-    assert f"; {spent}" in told
-    assert "4711" not in told
-    assert left(office) == {"plan.toml"}
-    _, shown, _ = eree_command("ledger", "show", office / "ledger.db")
-    assert "settles" not in shown
-    assert re.search(r"2 .* 3 +0 +reserved", shown)
-    assert "spent  epsilon 3" in shown
-
-
-def test_a_full_disk_under_the_output_does_not_undo_a_release(office: Path) -> None:
-    command = "eree release plan.toml --out out --ledger ledger.db > /dev/full"
-    assert pages.shell(command, office) == (
-        "eree: No space left on device; nothing was left half-written; the release in out is"
-        " whole, and its price is settled\n"
-    )
-    assert len(eree.Ledger.open(office / "ledger.db").account().settled) == 1
-
-
-@pytest.mark.parametrize(
-    ("forbidden", "mode", "arguments", "words"),
-    [
-        ("plan.toml", 0, [], "'PLAN.toml': Path 'plan.toml' is not readable; see 'eree rel"),
-        ("data/schema.toml", 0, [], "data/schema.toml cannot be read: Permission denied"),
-        ("data/workplace.parquet", 0, [], "workplace (workplace.parquet): cannot be read"),
-        ("data/job.parquet", 0, [], "job (job.parquet): cannot be read"),
-        ("data", 0, [], "data/schema.toml cannot be read: Permission denied"),
-        ("ledger.db", 0, [], "ledger.db cannot be opened; a ledger is a file, and it takes the"),
-        ("ledger.db", 0o444, [], "ledger.db cannot be written; it takes the permission to write"),
-        ("key.pem", 0, ["--sign", "key.pem"], "'--sign': Path 'key.pem' is not readable; see"),
-        ("no.pem", None, ["--sign", "no.pem"], "there is no key no.pem; check the path"),
-        ("home", 0o555, ["--out", "home/out"], "nothing can be written in {home}/home (permission"),
-        ("home", 0, ["--out", "home/out"], "home/out cannot be looked at (permission denied);"),
-        ("home", 0, ["--out", "home"], "'--out': Path 'home' is not readable; see 'eree"),
-        ("loop", None, ["--out", "loop"], "loop cannot be looked at (too many levels of symbolic"),
-    ],
-)
-def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
-    office: Path, forbidden: str, mode: int | None, arguments: list[str], words: str
-) -> None:
-    eree.synthesize(office / "data", jobs=1_000)
-    (office / "plan.toml").write_text(text(settings("data")), encoding="utf-8")
-    (office / "key.pem").write_text("a key")
-    (office / "home").mkdir()
-    (office / "loop").symlink_to("loop")
-    before = left(office)
-    path = office / forbidden
-    if mode is not None:
-        path.chmod(mode)
-    given = arguments if "--out" in arguments else [*arguments, "--out", "out"]
-    eree_itself = Path(sys.executable).with_name("eree")
-    done = subprocess.run(
-        [*OBEDIENT, eree_itself, "release", "plan.toml", "--ledger", "ledger.db", *given],
-        cwd=office,
-        env=pages.environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    if mode is not None:
-        path.chmod(0o755)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"eree: [^\n]+[^\n.]\n", done.stderr)
-    assert words.format(home=office) in done.stderr
-    assert left(office) == before
-    assert list((office / "home").iterdir()) == []
-    assert eree.Ledger.open(office / "ledger.db").spent().epsilon == 0
