@@ -183,7 +183,7 @@ def _limit(bound: Bound | None, place: Mapping[str, Any]) -> Bound | None:
     if not isinstance(bound, ScaleEach):
         return bound
     [total] = [
-        row["total"]
+        row["_total"]
         for row in bound.totals.to_pylist()
         if all(row[name] == value for name, value in place.items())
     ]
@@ -255,6 +255,6 @@ def requests(draw: st.DrawFn, database: Database) -> dict[str, Any]:
         st.none(),
         st.builds(DropFrom, st.integers(1, 8)),
         st.builds(ScaleTo, st.integers(1, 8)),
-        totals.map(lambda listed: ScaleEach(pa.table(columns | {"total": listed}))),
+        totals.map(lambda listed: ScaleEach(pa.table(columns | {"_total": listed}))),
     )
     return {"by": by, "where": where, "bound": draw(bounds)}

@@ -36,12 +36,12 @@ class Unreadable(Refusal):
 
 
 class Faulty(Refusal):
-    """The tables or their schema break rules; `faults` lists every one that was found."""
+    """Tables, their schema or a plan break rules; `faults` lists every one that was found."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[Fault], *, lists: str = "eree check") -> None:
         self.faults = tuple(sorted(faults, key=lambda f: (f.table, f.column, f.rule)))
         first, others = self.faults[0], len(self.faults) - 1
-        more = f" (and {others} more; 'eree check' lists them all)" if others else ""
+        more = f" (and {others} more; '{lists}' lists them all)" if others else ""
         super().__init__(f"{first}{more}")
 
 

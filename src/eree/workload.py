@@ -37,28 +37,32 @@ class ScaleTo:
         _check_bound("total", self.total)
 
 
+#: The column of totals; no attribute can have its name.
+TOTAL = "_total"
+
+
 @dataclass(frozen=True, eq=False)
 class ScaleEach:
     """Scale as `ScaleTo` does, the workplaces of every workplace cell to a total of its own.
 
-    `totals` has a row for each workplace cell: the workplace attributes of `by`, and `total`.  What
-    has no row is not counted.
+    `totals` has a row for each workplace cell: the workplace attributes of `by`, and `_total`.
+    What has no row is not counted.
     """
 
     totals: pa.Table
 
     def __post_init__(self) -> None:
-        if "total" not in self.totals.column_names or self.totals["total"].type != pa.int64():
-            raise Refusal("totals need a column total of whole numbers")
-        if self.totals["total"].null_count:
+        if TOTAL not in self.totals.column_names or self.totals[TOTAL].type != pa.int64():
+            raise Refusal(f"totals need a column {TOTAL} of whole numbers")
+        if self.totals[TOTAL].null_count:
             raise Refusal("every row of totals needs a total")
-        totals = self.totals["total"].to_numpy()
+        totals = self.totals[TOTAL].to_numpy()
         for end in (totals.min(), totals.max()) if len(totals) else ():
             _check_bound("total", int(end))
 
     def check(self, keys: Iterable[str]) -> None:
         """Refuse totals that are not for cells of these attributes."""
-        names, wanted = self.totals.column_names, [*keys, "total"]
+        names, wanted = self.totals.column_names, [*keys, TOTAL]
         if sorted(names) != sorted(wanted):
             raise Refusal(f"totals must have the columns {', '.join(wanted)}")
 

@@ -42,7 +42,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"level": "1.5"}, "level: must be at least 0.5 and below 1"),
+        ({"level": "1.5"}, "level: must be from 0.5 to 0.999999999, such as '0.9'"),
         ({"level": 0.9}, "level: must be a number in quotes"),
         ({"privacy": {}}, "privacy.neighbours: is required and missing"),
         ({"privacy": privacy(neighbours="close")}, "privacy.neighbours: must be 'strong', 'weak'"),

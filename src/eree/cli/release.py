@@ -32,7 +32,12 @@ def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> No
 
     Reads the plan, the schema and the public workplaces; no confidential row.
     """
-    planned = eree.Plan.read(file)
+    try:
+        planned = eree.Plan.read(file)
+    except eree.Faulty as faulty:
+        for fault in faulty.faults if len(faulty.faults) > 1 else ():
+            click.echo(one_line(str(fault)))
+        raise
     left = eree.Ledger.open(ledger).left() if ledger is not None else None
     with progress() as tell:
         ahead = eree.outlook(planned, progress=tell)

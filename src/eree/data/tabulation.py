@@ -27,6 +27,21 @@ from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 MOST_WORKER_CELLS = 100_000
 
 
+def check_combinations(schema: Schema, marginal: Marginal) -> None:
+    """Refuse worker attributes, in `by` or `where`, that make too many combinations."""
+    names = (*marginal.by, *marginal.where)
+    asked = [schema.attributes[name] for name in names]
+    workers = {schema.column(a.name).name: a for a in asked if a.owner == "worker"}
+    columns = prod(len(schema.attributes[name].values or ()) for name in workers)
+    by = (schema.attributes[name] for name in marginal.by)
+    cells = prod(len(a.values or ()) for a in by if a.owner == "worker")
+    if max(cells, columns) > MOST_WORKER_CELLS:
+        raise Refusal(
+            f"the worker attributes make more than {MOST_WORKER_CELLS:,} combinations;"
+            " ask for fewer of them"
+        )
+
+
 @dataclass(frozen=True)
 class Tabulation:
     """A marginal over given files, as one SQL text."""
@@ -38,12 +53,7 @@ class Tabulation:
     def __post_init__(self) -> None:
         asked = self.marginal  # it may have been made for another schema, or past its checks
         Marginal.over(self.schema, asked.by, asked.where, asked.bound)
-        cells = prod(len(a.values or ()) for a in self._by("worker"))
-        if max(cells, prod(len(c.values or ()) for c in self._worker_columns)) > MOST_WORKER_CELLS:
-            raise Refusal(
-                f"the worker attributes make more than {MOST_WORKER_CELLS:,} combinations;"
-                " ask for fewer of them"
-            )
+        check_combinations(self.schema, asked)
 
     @cached_property
     def touched(self) -> bool:
@@ -102,11 +112,7 @@ class Tabulation:
                 {"_fine": fine_values, "_group": list(attribute.members.values())}
             )
         if isinstance(self.marginal.bound, ScaleEach):
-            totals = self.marginal.bound.totals
-            names = {"total": "_total"}
-            tables["cell_total"] = totals.rename_columns(
-                [names.get(name, name) for name in totals.column_names]
-            )
+            tables["cell_total"] = self.marginal.bound.totals
         return tables
 
     def _staffing(self) -> pa.Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import exp, inf, log, sqrt
+from math import inf, log, sqrt
 from typing import Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from eree.mechanisms.vector import (
 )
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
-from eree.noise.knorm import BentKNorm, near_norm_tail, tail_polynomial
+from eree.noise.knorm import BentKNorm, near_norm_density, near_norm_tail
 from eree.noise.rows import draw_rows
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
@@ -155,12 +155,16 @@ class KNormLinLog(VectorMechanism):
         depth = power * log((start + offset) / base)
 
         def integral(rate: float) -> float:
-            """Of e^(-rate u) times the polynomial of the tail, from the depth on."""
-            total, factor = 0.0, 1 / rate
-            for n, term in enumerate(tail_polynomial(self.cells).coeffs()):
-                factor *= max(n, 1) / (rate if n else 1)  # n! / rate^(n + 1)
-                total += float(term) * factor * float(gammaincc(n + 1, rate * depth))
-            return total
+            """Of e^(-rate u) times the polynomial of the tail, from the depth on.
+
+            A term u^n / n! gives rate^-(n + 1) times the chance of a Gamma(n + 1) number.
+            """
+            d = self.cells
+            n = np.arange(d)
+            weights = (d - n + 1) * (d - n) / (2 * d * (d + 1))
+            with np.errstate(over="ignore"):  # too much for a double is too much
+                terms = np.exp(-(n + 1) * log(rate)) * gammaincc(n + 1, rate * depth)
+                return float(np.where(gammaincc(n + 1, rate * depth) > 0, weights * terms, 0).sum())
 
         near = base / power * integral(1 - 1 / power)
         if power <= 2:
@@ -174,14 +178,13 @@ class KNormLinLog(VectorMechanism):
         Up to some depth by integration over the noise, beyond that by the power of the tail.
         """
         bend, spread, d = self.single.bend, float(self.spread), self.cells
-        centre, tail = float(self.single.lift(count)), tail_polynomial(d)
+        centre = float(self.single.lift(count))
         last = max(60.0 + 4 * d, (float(bend.heights[-1]) - centre) / spread)
-        density = [float(factor) for factor in reversed((tail - tail.derivative()).coeffs())]
 
         def moment(n: int) -> float:
             def integrand(z: float) -> float:
                 ends = bend.near_lower(centre + spread * np.array([z, -z]))[0]
-                chance = float(np.polyval(density, z)) * exp(-z)
+                chance = float(near_norm_density(np.array([z]), d)[0])
                 return float((np.abs(ends - count) ** n).sum()) * chance
 
             edges = [0.0, 0.1, 1.0, 5.0, 15.0 + d, last]

@@ -22,7 +22,7 @@ from eree.noise.laws import Scales
 from eree.noise.rows import RowLaw, draw_rows
 
 #: Groups of more cells have chances that take minutes to recheck.
-MOST_CELLS = 128
+MOST_CELLS = 64
 
 
 class VectorNoise(RowLaw, Protocol):

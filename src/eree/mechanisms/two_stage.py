@@ -35,8 +35,8 @@ from eree.workload import GREATEST_BOUND, ScaleTo
 
 #: No marginal crosses more combinations of worker values.
 _MOST_CELLS = 100_000
-#: Errors of both stages are means over so many bounds.
-_BOUNDS = 20_000
+#: Errors of both stages are means over so many bounds, up to so many scales of stage one away.
+_BOUNDS, _FARTHEST = 20_000, 50.0
 
 
 @dataclass(frozen=True)
@@ -172,33 +172,40 @@ class TwoStageClip(VectorMechanism):
     def whole_error(self, *, count: int, largest: int) -> float:
         """The mean size of the error of a count in a workplace of `largest` workers, both stages.
 
-        If scaling takes b away and the noise has the scale s, the mean is b + s e^(-b / s).
+        Scaling takes b away, the noise has the scale s, and all is rounded: the error is at least k
+        where s L - b is at least k - 1/2, or at most 1/2 - k.  Both are geometric sums over k; in
+        the second the first m terms, with k - 1/2 <= b, lie above the middle of the noise.
         """
-        taken, scale = self._likely(count, largest)
-        return float((taken + scale * np.exp(-taken / scale)).mean())
+        b, s, chance = self._likely(count, largest)
+        rest, m = -np.expm1(-1 / s), np.floor(b + 0.5)
+        above = np.exp(-(b + 0.5) / s) / rest / 2
+        near = m - np.exp(-(b - m + 0.5) / s) * -np.expm1(-m / s) / rest / 2
+        below = np.exp(-(m + 0.5 - b) / s) / rest / 2
+        return float(chance @ (above + near + below))
 
     def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
         """What the size of that error stays within with a chance of `level`."""
-        taken, scale = self._likely(count, largest)
+        taken, scale, chance = self._likely(count, largest)
 
         def enough(z: Array) -> NDArray[np.bool_]:
             # noise is below z + b, and above b - z
             above = np.exp(-(taken + z + 0.5) / scale) / 2
             depth = (z + 0.5 - taken) / scale
             below = np.where(depth > 0, np.exp(-np.abs(depth)) / 2, 1 - np.exp(-np.abs(depth)) / 2)
-            return np.asarray([(above + below).mean() <= 1 - level])
+            return np.asarray([chance @ (above + below) <= 1 - level])
 
         return ceil(least(enough) - 1e-9)
 
-    def _likely(self, count: int, largest: int) -> tuple[Array, Array]:
-        """For bounds evenly spaced by chance: what scaling takes, and the scale of the noise."""
-        chance: Array = (np.arange(_BOUNDS) + 0.5) / _BOUNDS
-        noise = np.sign(chance - 0.5) * -np.log(1 - np.abs(2 * chance - 1))
+    def _likely(self, count: int, largest: int) -> tuple[Array, Array, Array]:
+        """For many bounds: what scaling takes, the scale of the noise, and the bound's chance."""
+        edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
+        noise = (edges[1:] + edges[:-1]) / 2
+        within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
         bend = self.bounding.bend
         height = float(bend.near_lift(one_cell(largest))[0])
         totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
         taken = count * (1 - np.minimum(totals / max(largest, 1), 1))
-        return taken, self.near_scale(np.rint(totals).astype(np.int64))
+        return taken, self.near_scale(np.rint(totals).astype(np.int64)), np.diff(within)
 
     def certify(self) -> Certificate:
         """What stage one loses, and the greatest quotient of a distance and its scale.

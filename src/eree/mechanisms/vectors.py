@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import log1p
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import inf, isfinite
 from types import MappingProxyType
 
 from eree.errors import Refusal
@@ -14,14 +15,14 @@ from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_pareto import VectorPareto
 from eree.mechanisms.vector_radial import VectorRadial
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, Weak, plain
+from eree.policy.neighbours import Exact, Weak
 
 VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
     {kind.name: kind for kind in (VectorRadial, VectorPareto, KNormLinLog, TwoStageClip)}
 )
 
-#: Shares of epsilon that the first stage of `two-stage-clip` may take; the first that is enough.
-_SHARES: tuple[Exact, ...] = ("1/5", "1/3", "1/2")
+#: Shares of epsilon that the first stage of `two-stage-clip` may take.
+_SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 
 
 def automatic_vector(guarantee: Guarantee, cells: int) -> tuple[VectorMechanism, str]:
@@ -37,32 +38,29 @@ def automatic_vector(guarantee: Guarantee, cells: int) -> tuple[VectorMechanism,
     refusals: dict[str, Refusal] = {}
     for kind in kinds:
         try:
-            made = _calibrated(kind, guarantee, cells)
+            found += [(_error(made), made) for made in _calibrated(kind, guarantee, cells)]
         except Refusal as refusal:
             refusals[kind.name] = refusal
-        else:
-            found.append((_error(made), made))
     if not found:
         raise next(reversed(refusals.values()))
     chosen = min(found, key=lambda pair: pair[0])[1]
     why = f"hides all {cells} worker cells at once with the least error"
-    if len(found) == 1 and VectorRadial.name in refusals:
-        alpha = alpha_of(guarantee, chosen.name)
-        step = f"{cells} ln(1 + {plain(alpha)}) = {cells * log1p(alpha):.4g}"
-        why = f"because vector laws for {cells} worker cells need epsilon above {step}"
+    if isinstance(chosen, TwoStageClip) and VectorRadial.name in refusals:
+        why = f"because {str(refusals[VectorRadial.name]).partition(';')[0]}"
     return chosen, f"{chosen.name} {why}"
 
 
-def _calibrated(kind: type[VectorMechanism], guarantee: Guarantee, cells: int) -> VectorMechanism:
-    """A mechanism with the least share for a first stage."""
+def _calibrated(
+    kind: type[VectorMechanism], guarantee: Guarantee, cells: int
+) -> Iterator[VectorMechanism]:
+    """A mechanism, with every share for a first stage that is enough; refused where none is."""
     if not issubclass(kind, TwoStageClip):
-        return kind.calibrate(guarantee, cells=cells)
+        yield kind.calibrate(guarantee, cells=cells)
+        return
+    yield kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])  # the last is the greatest
     for share in _SHARES[:-1]:
-        try:
-            return kind.calibrate(guarantee, cells=cells, share=share)
-        except Refusal:
-            continue
-    return kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])
+        with suppress(Refusal):
+            yield kind.calibrate(guarantee, cells=cells, share=share)
 
 
 def _error(made: VectorMechanism) -> float:
@@ -73,4 +71,4 @@ def _error(made: VectorMechanism) -> float:
             error *= made.whole_error(count=count, largest=made.cells * count)
         else:
             error *= made.mean_error(count=count, largest=made.cells * count)[0]
-    return error
+    return error if isfinite(error) else inf

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import comb, factorial, prod
+from math import comb, factorial, lgamma, prod
 
 import numpy as np
 from flint import arb, arb_poly, fmpq, fmpq_poly
@@ -60,12 +60,21 @@ def norm_tail(x: arb, d: int) -> arb:
 
 
 def near_norm_tail(x: Array, d: int) -> Array:
-    """The same in doubles."""
-    total = np.zeros_like(x)
-    for n in reversed(range(d)):
-        total = total * x + comb(d - n + 1, 2) / (factorial(n) * d * (d + 1))
-    tail: Array = np.exp(-x) * total
-    return tail
+    """The same in doubles: chances x^n e^-x / n! of a Poisson law, weighted."""
+    return _poisson_sum([comb(d - n + 1, 2) / (d * (d + 1)) for n in range(d)], x)
+
+
+def near_norm_density(x: Array, d: int) -> Array:
+    """The density of the size of one number in doubles, half of it: the slope of the tail."""
+    return _poisson_sum([(d - n) / (d * (d + 1)) for n in range(d)], x)
+
+
+def _poisson_sum(weights: Sequence[float], x: Array) -> Array:
+    """The sum of weights times x^n e^-x / n!; logarithms keep it within doubles."""
+    height, total = np.log(np.maximum(x, 1e-300)), np.zeros_like(x)
+    for n, weight in enumerate(weights):
+        total += weight * np.exp(n * height - x - lgamma(n + 1)) if n else weight * np.exp(-x)
+    return total
 
 
 def box_chance(box: Sequence[Interval], times: Sequence[int]) -> arb:

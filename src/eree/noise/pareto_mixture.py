@@ -4,7 +4,7 @@ The weight (1 + c n / S)^-p is a mixture of e^(-u n), u = c s / S: the integral 
 s^(p - 1) e^-s e^(-u n) / Gamma(p).  Given s, the d numbers are independent and P(k) is proportional
 to e^(-u |k|), whose sum over all k is coth(u / 2).  So s has the density proportional to
 s^(p - 1) e^-s coth(u / 2)^d, and every chance is an integral over s of a chance of geometric
-numbers.  The integrals are sums over a grid of ln s; they differ by less than doubles can tell.
+numbers.  The integrals are sums over a grid of ln s, right to a millionth, which is added.
 
 Far out, S >= `FAR`: per S^d, the density of s before it is normalised falls as S grows, and its
 integral is at least what it falls to, that with 2 / u instead of coth(u / 2).  So if those of `FAR`
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv, gammaincinv
 
+from eree.errors import Refusal
 from eree.noise.rows import Array
 
 #: From this scale on reaches are multiples of the scale.
@@ -96,6 +97,8 @@ class ParetoMixture:
 
     def _reaches(self, beyond: Beyond, miss: float, scales: Array) -> Array:
         """The reach of each scale, from those of a grid."""
+        if miss < 100 * _LOST:
+            raise Refusal("the chance to miss is too small for vector noise; ask for a lower level")
         steps = int(log(FAR) / log(_APART)) + 2
         grid = np.append(np.geomspace(1, FAR, steps), FAR)
         chances = self._chances(grid, limit=False)
@@ -104,7 +107,7 @@ class ParetoMixture:
 
         def enough(q: Array) -> NDArray[np.bool_]:
             missed = (chances * beyond(u, q[:, None])).sum(1) + 10 * _LOST
-            return np.asarray(missed <= miss * (1 - 1e-9))
+            return np.asarray(missed <= miss * (1 - 1e-6))
 
         low, high = np.zeros_like(grid), grid / self.slope
         while not (done := enough(high)).all():

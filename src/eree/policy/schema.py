@@ -17,7 +17,10 @@ Owner = Literal["workplace", "worker"]
 
 #: Columns that eree adds to a table of cells or of released counts.
 RESERVED = frozenset(
-    ("count", "largest", "largest_total", "workplaces", "employment", "noisy", "low", "high")
+    (
+        *("count", "largest", "largest_total", "workplaces"),
+        *("employment", "noisy", "low", "high", "scaled_to"),
+    )
 )
 
 

@@ -13,12 +13,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from eree.errors import EngineFailure
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
 from eree.policy.schema import Owner, Schema
 from eree.release.intervals import UNBOUNDED
 from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment
-from eree.workload import Bound, Marginal, ScaleEach
+from eree.workload import TOTAL, Bound, Marginal, ScaleEach
 
 #: What a released table has besides its attributes.
 MEASURES = ("employment", "noisy", "low", "high", "workplaces")
@@ -63,14 +64,22 @@ class Hiding:
         bound: Bound | None = self.treatment.bound
         if self.treatment.first_stage is not None:
             bound = self._bounds(count, coins)
-            totals = bound.totals["total"].to_numpy()
+            totals = bound.totals[TOTAL].to_numpy()
         groups = 0
         for batch in regrouped(count(self.counted(bound)), size):
             own = None
-            if totals is not None:  # cells come in the order in which their groups were bounded
+            if isinstance(bound, ScaleEach) and totals is not None:
                 own = totals[groups : groups + batch.num_rows // size]
+                self._check_order(batch, bound.totals.slice(groups, len(own)))
                 groups += len(own)
             yield self._public(batch, own, coins)
+
+    def _check_order(self, cells: pa.RecordBatch, bounded: pa.Table) -> None:
+        """Cells must come in the order in which their groups were bounded: noise hangs on it."""
+        place = np.arange(0, cells.num_rows, self.treatment.worker_cells)
+        for name in self._by("workplace"):
+            if cells.column(name).take(place).to_pylist() != bounded[name].to_pylist():
+                raise EngineFailure("the cells came in another order than their bounds; try again")
 
     def _bounds(self, count: Count, coins: Coins) -> ScaleEach:
         """A noisy bound for every group, from its largest workplace, all workers counted."""
@@ -84,14 +93,14 @@ class Hiding:
         found = []
         for batch in count(Marginal(tuple(keys), where)):
             drawn = first.bounds(batch.column("largest").to_numpy(), coins=coins)
-            columns = {name: batch.column(name) for name in keys} | {"total": pa.array(drawn)}
+            columns = {name: batch.column(name) for name in keys} | {TOTAL: pa.array(drawn)}
             found.append(pa.table(columns))
         return ScaleEach(pa.concat_tables(found) if found else self._no_bounds)
 
     @property
     def _no_bounds(self) -> pa.Table:
         kinds = [self.columns.field(name) for name in self._by("workplace")]
-        return pa.schema([*kinds, pa.field("total", pa.int64())]).empty_table()
+        return pa.schema([*kinds, pa.field(TOTAL, pa.int64())]).empty_table()
 
     def _public(self, cells: pa.RecordBatch, totals: Whole | None, coins: Coins) -> pa.RecordBatch:
         noisy = self.treatment.draw(cells, coins, totals)

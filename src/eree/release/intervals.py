@@ -93,8 +93,9 @@ class WorkerIntervals:
         open_ = most == UNBOUNDED
         reach = self.reach((1 + self.level) / 2, np.where(open_, 0, most))[:, None]
         low = np.where(open_[:, None], 0, np.maximum(noisy - reach, 0))
-        high = np.where(open_[:, None], UNBOUNDED, np.maximum(noisy + reach, 0))
-        return low, high
+        top = np.minimum(np.maximum(noisy + reach, 0), most[:, None])  # no cell is above them all
+        high = np.where(open_[:, None], UNBOUNDED, top)
+        return np.where(open_[:, None], low, np.minimum(low, high)), high
 
 
 @dataclass(frozen=True)
@@ -143,12 +144,6 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
         return low, np.full_like(high, UNBOUNDED) if above else high
 
     return ends
-
-
-def finite(mechanism: Mechanism, level: float) -> bool:
-    """Whether every interval has a high end: known before a row is read."""
-    _, high = intervals(mechanism, level)(np.array([0], dtype=np.int64))
-    return bool(high[0] != UNBOUNDED)
 
 
 def _bent(bend: Bend, distance: float, noisy: Whole) -> tuple[Whole, Whole]:

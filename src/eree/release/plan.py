@@ -33,6 +33,8 @@ from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
 
 MOST_TABLES = 1_000
+#: The highest level of an interval: beyond it doubles tell too little of the chance to miss.
+MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,8 @@ class _Reading:
     def plan(self) -> Plan:
         settings = self.faults.read(PlanSettings, self.raw, "")
         level = self._exact(settings.level, "level")
-        if level is not None and not Fraction(1, 2) <= level < 1:
-            self.faults.add("level", "must be at least 0.5 and below 1, such as '0.9'")
+        if level is not None and not Fraction(1, 2) <= level <= MOST_LEVEL:
+            self.faults.add("level", "must be from 0.5 to 0.999999999, such as '0.9'")
         total = self._total(settings.privacy)
         schema = None
         if settings.data:
@@ -157,7 +159,7 @@ class _Reading:
                 table = self._table(given, place, schema, total)
                 tables += [table] if table is not None else []
         if self.faults.found or schema is None or total is None or level is None:
-            raise Faulty(self.faults.found)
+            raise Faulty(self.faults.found, lists="eree plan")
         plan = Plan(frame, total, level, tuple(tables))
         self._check_price(plan.price(), total)
         return plan
@@ -172,7 +174,7 @@ class _Reading:
                     " lower theirs or raise it",
                 )
         if self.faults.found:
-            raise Faulty(self.faults.found)
+            raise Faulty(self.faults.found, lists="eree plan")
 
     def _total(self, raw: Mapping[str, Any]) -> Guarantee | None:
         """The guarantee of the whole plan."""

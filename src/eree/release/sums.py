@@ -4,6 +4,8 @@ The noisy sum is the sum of the signed noisy counts.  Its interval is made of pu
 
 - where every cell has noise of its own, drawn apart and symmetric, `sum_bounds` says how far the
   sum may be off: far less than all the cells together, because noise cancels;
+- where a sum takes in all worker cells that were hidden together, the group is taken as one count,
+  whose noise is the sum of theirs;
 - elsewhere (noise on a bent scale, or drawn for several worker cells together, or of a scale that
   the cell itself does not bound) the chance to miss is shared out over the cells of the sum, and
   the ends of the cells' own intervals are added up.
@@ -24,14 +26,15 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.fixed import FixedMechanism
 from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
 from eree.policy.schema import Schema, Value
-from eree.release.intervals import UNBOUNDED
+from eree.release.intervals import UNBOUNDED, CountInterval
 from eree.release.listing import Listing, checked_level, names_of
 from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sum_bounds import Reach, check_chance, sum_intervals
-from eree.release.treatment import SCALED_TO, Numbers, Treatment, treat
+from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment, treat
 from eree.release.verify import schema_of
 from eree.workload import Marginal
 
@@ -75,7 +78,7 @@ class Areas:
 
     release: Release
     table: str
-    treatment: Treatment
+    treatment: Treatment | _GroupSums
     schema: Schema
     counted: Marginal
     wanted: Marginal
@@ -154,7 +157,11 @@ class Areas:
 
     def ends(self, miss: float) -> tuple[Whole, Whole]:
         """Low and high ends of the sums, each missing with a chance of at most `miss`."""
-        apart = _apart(self.treatment)
+        treatment = self.treatment
+        if self._of_whole_groups:
+            return self._groups()._added(miss, np.arange(len(self)))
+        assert isinstance(treatment, Treatment)
+        apart = _apart(treatment)
         if apart is None:
             low, high = self._added(miss, np.arange(len(self)))
         else:
@@ -163,12 +170,33 @@ class Areas:
             for chosen, ends in ((alone, self._added), (~alone, self._cancelled)):
                 if chosen.any():
                     low[chosen], high[chosen] = ends(miss, np.flatnonzero(chosen))
-        if self.treatment.bound is not None:  # what the bound leaves out of the counts is not known
+        if treatment.bound is not None:  # what the bound leaves out of the counts is not known
             high = np.full_like(high, UNBOUNDED)
         return low, high
 
+    @property
+    def _of_whole_groups(self) -> bool:
+        """Whether every sum has all worker cells that were hidden together, or none of them."""
+        asked = (*self.wanted.by, *self.wanted.where, *self.counted.where)
+        people = any(self.schema.attributes[name].owner == "worker" for name in asked)
+        return isinstance(self.treatment.mechanism, ScaledVector) and not people
+
+    def _groups(self) -> Areas:
+        """The same areas, made of the sums of whole groups."""
+        assert isinstance(self.treatment, Treatment)
+        assert isinstance(self.treatment.mechanism, ScaledVector)
+        size = self.treatment.worker_cells
+        return replace(
+            self,
+            treatment=_GroupSums(self.treatment.mechanism),
+            numbers={"noisy": self.noisy.reshape(-1, size).sum(1)},
+            place=self.place[::size] // size,  # the cells of a group lie side by side
+            starts=self.starts // size,
+        )
+
     def _cancelled(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
         """Ends for sums of cells whose noise cancels."""
+        assert isinstance(self.treatment, Treatment)
         some, apart = self.only(chosen), _apart(self.treatment)
         assert apart is not None
         return sum_intervals(apart[0], self.noisy[some.place], some.starts, miss, apart[1])
@@ -188,6 +216,18 @@ class Areas:
             open_ = np.logical_or.reduceat(top == UNBOUNDED, some.starts)
             high[alike] = np.where(open_, UNBOUNDED, np.add.reduceat(top, some.starts))
         return low, high
+
+
+@dataclass(frozen=True)
+class _GroupSums:
+    """Sums of all worker cells of a group, whose noise the group's own count bounds."""
+
+    mechanism: ScaledVector
+
+    def intervals(self, _schema: Schema, _marginal: Marginal, level: float) -> Ends:
+        """Ends for sums of groups."""
+        ends = CountInterval(lambda counts: self.mechanism.reach_of_sum(level, counts)).ends
+        return lambda rows: ends(rows["noisy"])
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eree.data.tabulation import check_combinations
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.fixed import TruncatedLaplace
@@ -164,6 +165,7 @@ def treat(
     parameters: Mapping[str, Any],
 ) -> Treatment:
     """Choose and calibrate the mechanism of a table; refuses what has no guarantee."""
+    check_combinations(schema, marginal)
     relation = price.neighbours
     touched = marginal.touches_workers(schema)
     if isinstance(relation, Weak):
@@ -177,6 +179,8 @@ def treat(
     if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
         return _together(price, cells, touched, name, parameters)
     note = ""
+    if name == AUTO and price.delta:
+        raise Refusal("auto chooses among mechanisms without a delta; leave delta out, or name one")
     if name == AUTO and isinstance(relation, (Edge, Node)):
         name = "edge-geometric" if isinstance(relation, Edge) else "truncated-laplace"
         note = f"auto: {name} is for {relation.name} neighbours"
@@ -200,6 +204,8 @@ def _together(
             f"{name} hides the worker cells of a workplace cell together, and this table has no"
             " worker attribute; use auto, or a mechanism for single cells"
         )
+    if price.delta:
+        raise Refusal(f"{name} hides worker cells without a delta; leave delta out")
     if "cells" in parameters:
         raise Refusal("the number of cells follows from the table; leave it out of parameters")
     if name == AUTO:
@@ -207,7 +213,7 @@ def _together(
         settings = {"share": str(chosen.share)} if isinstance(chosen, TwoStageClip) else {}
         return Treatment(price, chosen, cells, chosen.statistics(), settings, f"auto: {note}")
     made = calibrate(name, price, {**parameters, "cells": cells})
-    note = f"{cells} worker cells together, paid for once"
+    note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
     return Treatment(price, made, cells, made.statistics(), parameters, note)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,7 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
     if rows.num_rows % hiding.treatment.worker_cells:
         yield "has cells without some of their worker cells"
         return
+    yield from _strange_keys(rows, hiding)
     numbers = {name: rows[name].to_numpy() for name in ("noisy", "workplaces")}
     if hiding.treatment.first_stage is not None:
         numbers[SCALED_TO] = rows[SCALED_TO].to_numpy()
@@ -275,6 +277,27 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
         yield "low and high are not the ends that the noisy counts give"
     if not (rows["workplaces"].to_numpy() >= 1).all():
         yield "has cells without workplaces"
+
+
+def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
+    """Rows that are no cells of the table, or stand where no cell of their group is expected."""
+    size, known = hiding.treatment.worker_cells, hiding.schema.attributes
+    attributes = [known[name] for name in hiding.marginal.by]
+    workers = [a for a in attributes if a.owner == "worker"]
+    cells = list(product(*(a.values or () for a in workers)))
+    for i, attribute in enumerate(workers):
+        expected = [cell[i] for cell in cells] * (rows.num_rows // size)
+        if rows[attribute.name].to_pylist() != expected:
+            yield f"does not have every value of {attribute.name} in its place in every group"
+            return
+    for attribute in (a for a in attributes if a.owner == "workplace"):
+        column = rows[attribute.name].combine_chunks().dictionary_encode()
+        codes = column.indices.to_numpy().reshape(-1, size)
+        if not (codes == codes[:, :1]).all():
+            yield f"has groups of more than one {attribute.name}"
+        declared = hiding.marginal.where.get(attribute.name, attribute.values)
+        if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
+            yield f"has values of {attribute.name} that the record does not declare or keep"
 
 
 def schema_of(record: Mapping[str, Any]) -> Schema:
