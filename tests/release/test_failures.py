@@ -85,9 +85,9 @@ def test_whatever_room_is_left_a_release_is_whole_or_not_there(
 ) -> None:
     """Page by page more room, so that each file in turn is the one that does not fit."""
     done = []
-    for spare in range(8):
+    for spare in range(12):
         out = large_disk / f"out{spare}"
-        filling = Until(FIRST, partial(full, large_disk, 100 + 6_000 * spare, spare), "settling")
+        filling = Until(FIRST, partial(full, large_disk, 100 + 1_000 * spare, spare), "settling")
         before = ledger.spent().epsilon
         with filling.stack:
             try:
