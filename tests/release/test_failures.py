@@ -85,9 +85,9 @@ def test_whatever_room_is_left_a_release_is_whole_or_not_there(
 ) -> None:
     """Page by page more room, so that each file in turn is the one that does not fit."""
     done = []
-    for spare in range(8):
+    for spare in range(12):
         out = large_disk / f"out{spare}"
-        filling = Until(FIRST, partial(full, large_disk, 100 + 6_000 * spare, spare), "settling")
+        filling = Until(FIRST, partial(full, large_disk, 100 + 1_000 * spare, spare), "settling")
         before = ledger.spent().epsilon
         with filling.stack:
             try:
@@ -131,7 +131,7 @@ def test_a_ledger_without_room_pays_for_nothing(
     filling = Until("reserving the price", lambda: full(large_disk, 100))
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
         eree.publish(plan, population, ledger=ledger, out=tmp_path / "out", progress=filling)
-    assert str(why.value).endswith("make room, and see with 'eree ledger show' what was written")
+    assert "make room, and see with 'eree ledger show' what was written" in str(why.value)
     assert left(tmp_path) == set()
     assert ledger.spent().epsilon == 0
 
@@ -160,7 +160,7 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
 @pytest.mark.parametrize(
     ("moment", "words"),
     [
-        ("reserving the price", "check the address, the login and that the server runs"),
+        ("reserving the price", "the login and that the server runs; nothing was spent"),
         (
             "settling",
             "; the release in {out} is whole and may be used; its price stays reserved"

@@ -33,11 +33,13 @@ class Payment:
     release: str
     target: Path
     paid_from: str = ""
+    ledger_id: str = ""
     reserved: Reservation | None = None
     settled: bool = False
 
     def reserve(self, ledger: Ledger, what: Mapping[str, str]) -> Reservation:
-        """Take the price out of a ledger."""
+        """Take the price out of a ledger, which need not be read again before it settles."""
+        self.ledger_id = ledger.identity
         self.paid_from = ledger.name
         self.reserved = ledger.reserve(self.price, release=self.release, what=what)
         return self.reserved

@@ -79,9 +79,9 @@ def publish(
             tell(f"counting and hiding {table.name}", (i + 0.1) / (len(hidings) + 0.2))
             written.append(_write(folder, table, hiding, tables, chance))
         record = _record(plan, release, written, private=chance.secret)
-        if ledger is not None and reserved is not None:
+        if reserved is not None:
             record["ledger"] = {
-                "id": ledger.identity,
+                "id": payment.ledger_id,
                 "entry": reserved.number,
                 "hash": reserved.hash,
             }
