@@ -25,6 +25,8 @@ from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 #: More worker cells than this cannot be meant: every workplace cell is crossed with all of them.
 MOST_WORKER_CELLS = 100_000
+#: All that a workplace has, whatever the filter.
+_SIZED = "sized as (select _workplace, sum(_size) as _size from staffed group by _workplace),"
 
 
 def check_combinations(schema: Schema, marginal: Marginal) -> None:
@@ -158,6 +160,32 @@ class Tabulation:
         limit = "" if keys else " limit 1"
         return f"select count(*) as cells from ({chosen} from ({self._frame()}) as f{limit}) as d"
 
+    def workplace_sql(self) -> str:
+        """What every workplace adds to its cells: `_group` and `_cell` count from 0 in their order.
+
+        `_workplace` numbers the workplaces; `_size` is all that a workplace has.
+        """
+        keys = ", ".join(f"f.{quoted(a.name)}" for a in self._by("workplace"))
+        ranked = f"dense_rank() over (order by {keys}) - 1" if keys else "0"
+        cell, size = ("s._cell", "z._size") if self.touched else ("0", "s._size")
+        join = " join sized as z on z._workplace = s._workplace" if self.touched else ""
+        return f"""
+with frame as ({self._frame()}),
+staffed as ({self._staffed()}),
+{_SIZED if self.touched else ""}
+numbered as (
+  select f._workplace, {ranked} as _group,
+    row_number() over (order by f._workplace) - 1 as _number
+  from frame as f
+)
+select cast(n._group as bigint) as _group, cast({cell} as bigint) as _cell,
+  cast(n._number as bigint) as _number, cast(s._jobs as bigint) as _jobs,
+  cast({size} as bigint) as _size
+from staffed as s join numbered as n on n._workplace = s._workplace{join}
+where s._jobs > 0
+order by _group, _cell, _number
+"""
+
     def _workplaces_only(self) -> str:
         keys = [quoted(a.name) for a in self._by("workplace")]
         return f"""
@@ -184,7 +212,7 @@ having count(*) > 0
         return f"""
 with frame as ({self._frame()}),
 staffed as ({self._staffed()}),
-sized as (select _workplace, sum(_size) as _size from staffed group by _workplace),
+{_SIZED}
 {self._bounded()},
 outline as (
   select {_listed(f"f.{key}" for key in keys)}

@@ -139,3 +139,26 @@ def _quartic(cells: int, coins: Coins) -> Array:
         kept = chance * (1 + np.sqrt(2)) / 2 * (1 + z**4) < 1 + z**2
         pending = pending[~kept]
     return drawn
+
+
+def mean_report_errors(algorithm: int, largest: int, alpha: Exact, epsilon: Exact) -> float:
+    """The mean absolute error of Algorithm 2 or 3 in a cell with such a largest workplace.
+
+    With a L + b L' it is (a^2 + a b + b^2) / (a + b).  With a Z + b L' it is that of a Z, and b
+    times the mean of e^(-a |Z| / b): given a Z = z, the mean of |z + b L'| is |z| + b e^(-|z| / b).
+    """
+    times = 2 if algorithm == 2 else 16
+    a = float(times * exact(alpha, "alpha") * largest / exact(epsilon, "epsilon"))
+    b = float(1 / exact(epsilon, "epsilon"))
+    if algorithm == 2:
+        return (a * a + a * b + b * b) / (a + b)
+
+    def density(z: float) -> float:
+        return float(2 * np.sqrt(2) / np.pi / (1 + z**4))
+
+    def rest(z: float) -> float:
+        return density(z) * exp(-a * z / b)
+
+    edges = [0.0, min(1.0, b / a if a else 1.0), 5.0, np.inf]
+    decay = sum(quad(rest, low, high, limit=200)[0] for low, high in pairwise(edges))
+    return float(a / np.sqrt(2) + b * decay)

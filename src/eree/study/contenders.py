@@ -1,0 +1,249 @@
+"""Who is compared: the papers' mechanisms as published, ours, and what they really cost."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.registry import calibrate, mechanism
+from eree.mechanisms.smooth_laplace import SmoothLaplace
+from eree.mechanisms.two_stage import TwoStageClip
+from eree.mechanisms.vector import VectorMechanism
+from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
+from eree.noise.coins import Coins
+from eree.noise.thousandths import JOB
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong, Weak
+from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
+from eree.study.workloads import Counted, Workload
+
+Array = NDArray[np.float64]
+
+#: Single-cell mechanisms with an alpha, as published and ours.
+PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
+OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-staircase")
+#: The greatest delta at which the paper shows a point of Smooth Laplace.
+MOST_DELTA = 0.05
+THETAS = (2, 20, 50, 100, 200, 500)
+#: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
+#: between them.
+_SIZES = np.unique(np.concatenate([np.arange(6), np.geomspace(6, 2e7, 60).astype(np.int64)]))
+
+
+@dataclass(frozen=True)
+class Contender(ABC):
+    """A way to hide the cells of a workload; `delta` is what it really has, for all of them."""
+
+    name: str
+    delta: float
+
+    @abstractmethod
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Signed noisy counts."""
+
+    @abstractmethod
+    def expected(self, cells: Counted) -> Array | None:
+        """The mean size of the error of every cell; None where only draws tell it."""
+
+
+@dataclass(frozen=True)
+class Single(Contender):
+    """A mechanism for one count, each cell by itself."""
+
+    mechanism: Mechanism
+    strong: bool
+
+    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+        return cells.largest_total if self.strong else cells.largest
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """One draw for each cell."""
+        return self.mechanism.draw(cells.counts, self._sizes(cells), coins=coins).astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array:
+        """By the largest workplace, or by the count where that is all the noise looks at."""
+        if isinstance(self.mechanism, BentMechanism):
+            return by_size(cells.counts, lambda n: _mean_error(self.mechanism, n, n))
+        return by_size(self._sizes(cells), lambda x: _mean_error(self.mechanism, 0, x))
+
+
+@dataclass(frozen=True)
+class Truncated(Contender):
+    """Truncated Laplace: workplaces of theta or more are left out of every count."""
+
+    mechanism: TruncatedLaplace
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Noise on the counts of the small workplaces."""
+        counts = cells.below(self.mechanism.theta)
+        return self.mechanism.draw(counts, coins=coins).astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array:
+        """With a bias of b and Laplace noise of the scale s: b + s e^(-b / s)."""
+        scale = float(self.mechanism.theta / self.mechanism.guarantee.epsilon)
+        bias = (cells.counts - cells.below(self.mechanism.theta)).astype(np.float64)
+        error: Array = bias + scale * np.exp(-bias / scale)
+        return error
+
+
+@dataclass(frozen=True)
+class Together(Contender):
+    """A vector mechanism: all worker cells of a group at once."""
+
+    mechanism: VectorMechanism
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """One draw for each group."""
+        groups = cells.counts.reshape(-1, cells.workers)
+        largests = cells.largest_total[:: cells.workers]
+        chosen = self.mechanism
+        if isinstance(chosen, TwoStageClip):
+            bounds = chosen.bounds(largests, coins=coins)
+            rows = cells.rows
+            limit = bounds[rows.cell // cells.workers]
+            share = JOB * rows.jobs
+            scaled = np.where(rows.size > limit, share * limit // rows.size, share)
+            sums = np.bincount(rows.cell, weights=scaled.astype(np.float64), minlength=groups.size)
+            thousandths = sums.astype(np.int64).reshape(groups.shape)
+            return chosen.draw(thousandths, bounds, coins=coins).ravel().astype(np.float64)
+        given = (largests,) if len(chosen.statistics()) > 1 else ()
+        return chosen.draw(groups, *given, coins=coins).ravel().astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array | None:
+        """By the largest total, or by the count for the K-norm; two stages have to be drawn."""
+        chosen = self.mechanism
+        if isinstance(chosen, TwoStageClip):
+            return None
+        if isinstance(chosen, KNormLinLog):
+            return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
+        return by_size(cells.largest_total, lambda x: _mean_error(chosen, 0, x))
+
+
+@dataclass(frozen=True)
+class Reported(Contender):
+    """Algorithm 2 or 3 of the report, as printed: not private."""
+
+    alpha: Fraction
+    epsilon: Fraction
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """In doubles, with the scale of the cell's own largest workplace."""
+        drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
+        return drawing(
+            cells.counts, cells.largest, alpha=self.alpha, epsilon=self.epsilon, coins=coins
+        )
+
+    def expected(self, cells: Counted) -> Array:
+        """By the largest workplace."""
+        which = 2 if self.name == "report-laplace" else 3
+
+        def error(x: int) -> float:
+            return mean_report_errors(which, x, self.alpha, self.epsilon)
+
+        return by_size(cells.largest, error)
+
+
+def by_size(sizes: NDArray[np.int64], error: Callable[[int], float]) -> Array:
+    """An error that depends on a size alone: exact at many sizes, interpolated between them."""
+    at = _SIZES[: int(np.searchsorted(_SIZES, sizes.max(initial=0))) + 1]
+    errors: Array = np.interp(sizes, at, np.array([error(int(x)) for x in at]))
+    return errors
+
+
+@lru_cache(maxsize=1 << 16)
+def _mean_error(made: Mechanism, count: int, largest: int) -> float:
+    return made.mean_error(count=count, largest=largest)[0]
+
+
+def contenders(
+    workload: Workload, cells: int, alpha: Fraction | None, epsilon: Fraction
+) -> Iterator[Contender]:
+    """Everyone who may take part in a workload with so many worker cells, at one alpha and epsilon.
+
+    Without an alpha: those that have none.  A mechanism that does not exist there is left out, as
+    in the papers.
+    """
+    touched = cells > 1 or workload.worker_values is not None
+    if alpha is None:
+        for theta in THETAS:
+            yield Truncated(
+                f"truncated-laplace-{theta}",
+                0.0,
+                TruncatedLaplace.calibrate(_node(epsilon), theta=theta),
+            )
+        yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
+        return
+    shares = cells if workload.paying == "together" else 1
+    each, strong = epsilon / shares, workload.strong and touched
+    for name in (*PUBLISHED, *OURS):
+        made = _single(name, alpha, epsilon, each, workload.strong, touched)
+        if made is not None:
+            delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
+            yield Single(name, delta, made, strong)
+    if workload.study == "report":
+        yield Reported("report-laplace", _true_delta(alpha, each), alpha, each)
+        if float(each) >= 4 * float(np.log1p(float(alpha))):
+            yield Reported("report-gamma", 1.0, alpha, each)
+    if workload.paying == "together" and cells > 1:
+        yield from _vectors(workload, cells, alpha, epsilon)
+
+
+def _vectors(
+    workload: Workload, cells: int, alpha: Fraction, epsilon: Fraction
+) -> Iterator[Contender]:
+    relation = Strong(alpha) if workload.strong else Weak(alpha, ["type"])
+    guarantee = Guarantee(relation, epsilon)
+    for name in VECTOR_MECHANISMS:
+        try:
+            chosen = calibrate(name, guarantee, {"cells": cells})
+        except Refusal:
+            continue
+        assert isinstance(chosen, VectorMechanism)
+        yield Together(name, 0.0, chosen)
+    try:
+        yield Together("auto", 0.0, automatic_vector(guarantee, cells)[0])
+    except Refusal:
+        return
+
+
+def _node(epsilon: Fraction) -> Guarantee:
+    from eree.policy.neighbours import NODE
+
+    return Guarantee(NODE, epsilon)
+
+
+def _single(
+    name: str, alpha: Fraction, epsilon: Fraction, each: Fraction, strong: bool, touched: bool
+) -> Mechanism | None:
+    """A mechanism for one cell, or None where it may not take part."""
+    if name == "smooth-laplace" and float(SmoothLaplace.default_delta(alpha, epsilon)) > MOST_DELTA:
+        return None
+    try:
+        made = mechanism(name, alpha=alpha, epsilon=each)
+        if strong and touched and isinstance(made, BentMechanism):
+            return None
+        if not np.isfinite(made.mean_error(count=1, largest=1)[0]):
+            return None
+        return made
+    except Refusal:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _true_delta(alpha: Fraction, epsilon: Fraction) -> float:
+    """The delta that Smooth Laplace as published really has, from its chances."""
+    try:
+        return mechanism("smooth-laplace", alpha=alpha, epsilon=epsilon).certify().found_delta
+    except Refusal:
+        return 1.0

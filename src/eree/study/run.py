@@ -1,0 +1,194 @@
+"""Runs the study: makes a population, counts it, and compares everyone on both cores.
+
+A study is a folder.  Each workload at each alpha and epsilon is a part of its own, written whole,
+so that a study that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+
+from eree.data.synthetic import synthesize
+from eree.data.tables import load
+from eree.errors import Refusal
+from eree.study.compare import Comparison, cells_file
+from eree.study.contenders import contenders
+from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
+
+ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
+EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
+DEFAULT_JOBS = 250_000
+SETTINGS = "study.json"
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is compared, on what, and how often."""
+
+    folder: Path
+    jobs: int
+    trials: int
+    seed: int
+
+    def settings(self) -> dict[str, int]:
+        """What must stay the same if a study goes on."""
+        return {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
+
+    @classmethod
+    def read(cls, folder: Path) -> Study:
+        """The study of a folder."""
+        try:
+            kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+            return cls(folder, int(kept["jobs"]), int(kept["trials"]), int(kept["seed"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise Refusal(
+                f"{folder} holds no study; run one with 'eree study run --out {folder}'"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One workload at one alpha and epsilon; without an alpha, those that have none."""
+
+    workload: str
+    alpha: str | None
+    epsilon: str
+
+    def file(self, folder: Path) -> Path:
+        """Where its figures stand."""
+        return folder / "parts" / f"{self.workload}_{self.alpha or 'none'}_{self.epsilon}.json"
+
+    def words(self) -> str:
+        """For people to read."""
+        return f"{self.workload} at {f'alpha {self.alpha}, ' if self.alpha else ''}" + (
+            f"epsilon {self.epsilon}"
+        )
+
+
+def run_study(
+    out: str | os.PathLike[str],
+    *,
+    jobs: int = DEFAULT_JOBS,
+    trials: int = 20,
+    seed: int = 1,
+    only: Iterable[str] = (),
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Study:
+    """Run, or go on with, a study in a folder of its own; only some workloads if they are named."""
+    tell = progress or (lambda _step, _done: None)
+    study = Study(Path(out), jobs, trials, seed)
+    wanted = [workload_named(name) for name in only] or list(WORKLOADS.values())
+    if trials < 1:
+        raise Refusal("a study needs at least one trial")
+    _begin(study)
+    _count(study, wanted, lambda step, done: tell(step, 0.1 * done))
+    parts = [part for part in _parts(wanted) if not part.file(study.folder).exists()]
+    for done, part in enumerate(_each(study, parts, processes), start=1):
+        tell(part.words(), 0.1 + 0.9 * done / len(parts))
+    tell("done", 1.0)
+    return study
+
+
+def _begin(study: Study) -> None:
+    """Make the folder, or see that it holds the same study."""
+    if (study.folder / SETTINGS).exists():
+        if Study.read(study.folder) != study:
+            raise Refusal(
+                f"{study.folder} holds a study with other settings; name a new folder with --out"
+            )
+        return
+    if study.folder.exists() and any(study.folder.iterdir()):
+        raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
+    (study.folder / "parts").mkdir(parents=True, exist_ok=True)
+    _write(study.folder / SETTINGS, study.settings())
+
+
+def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
+    """Make the population and count what the workloads look at; both stay for the next time."""
+    missing = {
+        workload.cells: workload
+        for workload in wanted
+        if not cells_file(study.folder, workload).exists()
+    }
+    if not missing:
+        return
+    data = study.folder / "data"
+    if not data.exists():
+        tell("making a population", 0.0)
+        synthesize(data, jobs=study.jobs, seed=study.seed)
+    tell("checking it", 0.3)
+    tables = load(data)
+    (study.folder / "cells").mkdir(exist_ok=True)
+    for done, workload in enumerate(missing.values()):
+        tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
+        path = cells_file(study.folder, workload)
+        partial = path.with_name(f".{path.name}.partial.npz")
+        counted_for(tables, workload).save(partial)
+        partial.replace(path)
+
+
+def _parts(wanted: list[Workload]) -> Iterator[Part]:
+    for workload in wanted:
+        for alpha in (None, *ALPHAS):
+            for epsilon in EPSILONS:
+                yield Part(workload.name, alpha, epsilon)
+
+
+def _each(study: Study, parts: list[Part], processes: int | None) -> Iterator[Part]:
+    """Work on all parts, on every core, and say which is done."""
+    pool = ProcessPoolExecutor(
+        processes or os.cpu_count() or 1,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_interrupts_to_the_parent,
+    )
+    try:
+        waiting = {pool.submit(work, study, part): part for part in parts}
+        for done in as_completed(waiting):
+            done.result()
+            yield waiting[done]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def work(study: Study, part: Part) -> None:
+    """Compare everyone in one part, and write the figures down."""
+    comparison = _comparison(study, part.workload)
+    alpha = Fraction(part.alpha) if part.alpha is not None else None
+    epsilon, workers = Fraction(part.epsilon), comparison.cells.workers
+    rows = []
+    if alpha is None and part.epsilon == EPSILONS[0]:
+        rows += list(comparison.infusion())
+    for one in contenders(comparison.workload, workers, alpha, epsilon):
+        rows += list(comparison.rows(one, alpha, epsilon))
+    _write(part.file(study.folder), [row.as_json() for row in rows])
+
+
+@lru_cache(maxsize=1)
+def _comparison(study: Study, name: str) -> Comparison:
+    workload = workload_named(name)
+    cells = Counted.read(cells_file(study.folder, workload))
+    return Comparison(workload, cells, trials=study.trials, seed=study.seed)
+
+
+def _write(path: Path, data: object) -> None:
+    """A file that is there whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    Path(name).replace(path)
