@@ -24,7 +24,7 @@ from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
 from eree.noise.coins import Coins
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Strong, Weak
+from eree.policy.neighbours import NODE, Strong, Weak
 from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
 from eree.study.workloads import Counted, Workload
 
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
-OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-staircase")
+OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-staircase", "auto")
 #: The greatest delta at which the paper shows a point of Smooth Laplace.
 MOST_DELTA = 0.05
 THETAS = (2, 20, 50, 100, 200, 500)
@@ -186,7 +186,8 @@ def contenders(
         return
     shares = cells if workload.paying == "together" else 1
     each, strong = epsilon / shares, workload.strong and touched
-    for name in (*PUBLISHED, *OURS):
+    together = workload.paying == "together" and cells > 1
+    for name in (*PUBLISHED, *(OURS[:-1] if together else OURS)):
         made = _single(name, alpha, epsilon, each, workload.strong, touched)
         if made is not None:
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
@@ -195,7 +196,7 @@ def contenders(
         yield Reported("report-laplace", _true_delta(alpha, each), alpha, each)
         if float(each) >= 4 * float(np.log1p(float(alpha))):
             yield Reported("report-gamma", 1.0, alpha, each)
-    if workload.paying == "together" and cells > 1:
+    if together:
         yield from _vectors(workload, cells, alpha, epsilon)
 
 
@@ -218,8 +219,6 @@ def _vectors(
 
 
 def _node(epsilon: Fraction) -> Guarantee:
-    from eree.policy.neighbours import NODE
-
     return Guarantee(NODE, epsilon)
 
 

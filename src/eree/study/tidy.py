@@ -1,0 +1,105 @@
+"""The figures of a study as one tidy table, and single figures out of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+
+from eree.errors import Refusal
+from eree.study.compare import Row
+from eree.study.workloads import WHOLE
+
+NAMES = tuple(field.name for field in fields(Row))
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in NAMES[:5]),
+        ("delta", pa.float64()),
+        ("stratum", pa.string()),
+        ("measure", pa.string()),
+        ("value", pa.float64()),
+        ("standard_error", pa.float64()),
+        ("trials", pa.int64()),
+    ]
+)
+
+
+class Figures:
+    """All figures of a study, by what they are of."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = sorted(rows, key=_order)
+        self._by = {
+            (r.workload, r.mechanism, r.alpha, r.epsilon, r.stratum, r.measure): r
+            for r in self.rows
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> Figures:
+        """The parts of a study that are there."""
+        rows = []
+        for path in sorted((folder / "parts").glob("*.json")):
+            try:
+                rows += [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+            except (ValueError, TypeError):
+                raise Refusal(f"{path} was damaged; remove it and run the study again") from None
+        if not rows:
+            raise Refusal(f"the study in {folder} has no part yet; run it first")
+        return cls(rows)
+
+    def value(
+        self,
+        workload: str,
+        mechanism: str,
+        alpha: str | None,
+        epsilon: str,
+        measure: str = "l1_ratio",
+        stratum: str = WHOLE,
+    ) -> float | None:
+        """One figure, or None where there is none."""
+        row = self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
+        return None if row is None else row.value
+
+    def values(
+        self,
+        workload: str,
+        mechanism: str,
+        alphas: Iterable[str | None],
+        epsilons: Iterable[str],
+        measure: str = "l1_ratio",
+        stratum: str = WHOLE,
+    ) -> list[float]:
+        """All figures that there are at some alphas and epsilons."""
+        epsilons = list(epsilons)
+        found = (
+            self.value(workload, mechanism, alpha, epsilon, measure, stratum)
+            for alpha in alphas
+            for epsilon in epsilons
+        )
+        return [value for value in found if value is not None]
+
+    def write(self, folder: Path) -> list[Path]:
+        """`errors.parquet` and `errors.csv`."""
+        columns = {name: [getattr(row, name) for row in self.rows] for name in NAMES}
+        table = pa.table(columns, schema=SCHEMA)
+        paths = [folder / "errors.parquet", folder / "errors.csv"]
+        parquet.write_table(table, paths[0])
+        arrow_csv.write_csv(table, paths[1])
+        return paths
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    return (
+        row.study,
+        row.workload,
+        row.mechanism,
+        float(row.alpha or 0),
+        float(row.epsilon),
+        row.stratum,
+        row.measure,
+    )
