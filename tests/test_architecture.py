@@ -30,7 +30,7 @@ HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 #: Outside things and the files, or folders, where each may enter.
 DOORS = {
     ("duckdb", "_duckdb", "pyspark", "py4j"): ("data/engine.py",),
-    ("matplotlib", "mpl_toolkits"): ("figures.py",),
+    ("matplotlib", "mpl_toolkits"): ("figures/", "figures.py"),
     ("click", "rich"): ("cli/", "cli.py"),
     ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("noise/coins.py",),
     ("cryptography",): ("noise/coins.py", "release/signature.py"),

@@ -15,7 +15,7 @@ from eree.data.tabulate import tabulate
 from eree.demo.findings import STUDY, Findings
 from eree.demo.strata import ALL, Accuracy, Compared
 from eree.errors import Refusal
-from eree.figures import Released, exposure_figure, released_figure
+from eree.figures.population import Released, exposure_figure, released_figure
 from eree.policy.guarantee import Guarantee
 from eree.release.memo import memo
 from eree.release.outlook import outlook

@@ -16,17 +16,9 @@ from eree.study.compare import Row
 from eree.study.workloads import WHOLE
 
 NAMES = tuple(field.name for field in fields(Row))
-SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in NAMES[:5]),
-        ("delta", pa.float64()),
-        ("stratum", pa.string()),
-        ("measure", pa.string()),
-        ("value", pa.float64()),
-        ("standard_error", pa.float64()),
-        ("trials", pa.int64()),
-    ]
-)
+_NUMBERS = {"delta": pa.float64(), "value": pa.float64(), "standard_error": pa.float64()}
+_KINDS = {**_NUMBERS, "trials": pa.int64()}
+SCHEMA = pa.schema([pa.field(name, _KINDS.get(name, pa.string())) for name in NAMES])
 
 
 class Figures:

@@ -1,4 +1,4 @@
-"""The door to plotting: figures of plain arrays, as PNG or SVG by the name of the file."""
+"""Pictures of a made-up population: how exposed its cells are, and how well they were released."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from numpy.typing import NDArray
-
-matplotlib.use("Agg")
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
+from numpy.typing import NDArray
 
-#: Colours that stay apart in print and for colour-blind readers.
-STRONG, MIDDLE, PALE = "#9b2226", "#ee9b00", "#94d2bd"
-INK, CALM, FAINT = "#22333b", "#0a9396", "#dee2e6"
+from eree.figures.style import CALM, FAINT, INK, MIDDLE, PALE, STRONG
 
 
 def exposure_figure(

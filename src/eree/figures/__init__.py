@@ -1,0 +1,1 @@
+"""The door to plotting: figures of plain arrays, as PNG or SVG by the name of the file."""
