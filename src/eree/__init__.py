@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
     from eree.release.verify import Verification, verify
+    from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
+    from eree.study.run import Study, run_study
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
@@ -69,7 +71,9 @@ _HOMES = {
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
     "eree.release.verify": ("Verification", "verify"),
+    "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
+    "eree.study.run": ("Study", "run_study"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 
@@ -107,6 +111,8 @@ __all__ = [
     "SeededCoins",
     "Signer",
     "Strong",
+    "Study",
+    "StudyReport",
     "Tables",
     "Unreadable",
     "Verification",
@@ -127,7 +133,9 @@ __all__ = [
     "rank",
     "read_schema",
     "requirements_table",
+    "run_study",
     "stream",
+    "study_report",
     "synthesize",
     "tabulate",
     "threshold",

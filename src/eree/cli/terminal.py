@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import TimeElapsedColumn, TimeRemainingColumn
 
 from eree.cli.interrupts import Interrupts
 
@@ -28,6 +29,7 @@ def progress() -> Iterator[Callable[[str, float], None]]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
         console=Console(stderr=True),
         transient=True,
         disable=not on_terminal,

@@ -82,10 +82,15 @@ def grid_figure(
     figure.savefig(path, dpi=130, metadata=metadata)
 
 
+def _label(epsilon: float) -> str:
+    """An epsilon, but for one that has no room beside its neighbour."""
+    return "" if epsilon == 0.67 else f"{epsilon:g}"
+
+
 def _dress(axes: Axes, epsilons: Sequence[float], logarithmic: bool) -> None:
     """Log axes as in the papers, a line at 1, and nothing that is not needed."""
     axes.set_xscale("log")
-    axes.set_xticks(epsilons, labels=[f"{e:g}" for e in epsilons], fontsize=6.5)
+    axes.set_xticks(epsilons, labels=[_label(e) for e in epsilons], fontsize=6.5)
     axes.xaxis.set_minor_locator(NullLocator())
     if logarithmic:
         axes.set_yscale("log")

@@ -77,7 +77,7 @@ PICTURES = (
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyReport:
     """What a report consists of."""
 
     figures: Figures
@@ -86,7 +86,9 @@ class Report:
     files: tuple[Path, ...]
 
 
-def report(folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Report:
+def study_report(
+    folder: str | os.PathLike[str], *, progress: Progress | None = None
+) -> StudyReport:
     """Write `errors.parquet`, `errors.csv`, the figures and `findings.md` of a study."""
     tell = progress or (lambda _step, _done: None)
     study = Study.read(Path(folder))
@@ -114,7 +116,7 @@ def report(folder: str | os.PathLike[str], *, progress: Progress | None = None) 
     path = study.folder / "findings.md"
     path.write_text(text, encoding="utf-8")
     tell("done", 1.0)
-    return Report(figures, findings, wide, (*files, path))
+    return StudyReport(figures, findings, wide, (*files, path))
 
 
 def _draw(
