@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
+    from eree.legacy.attacks import AttackFindings, run_attacks
+    from eree.legacy.games import success_bound
     from eree.legacy.infusion import Infused, infuse, write_infused
     from eree.legacy.key import new_key, read_key
     from eree.legacy.ramp import RAMP, WIDE, Ramp
@@ -50,6 +52,8 @@ _HOMES = {
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
+    "eree.legacy.attacks": ("AttackFindings", "run_attacks"),
+    "eree.legacy.games": ("success_bound",),
     "eree.legacy.infusion": ("Infused", "infuse", "write_infused"),
     "eree.legacy.key": ("new_key", "read_key"),
     "eree.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
@@ -88,6 +92,7 @@ __all__ = [
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
+    "AttackFindings",
     "Attribute",
     "Cells",
     "Certificate",
@@ -140,7 +145,9 @@ __all__ = [
     "read_key",
     "read_schema",
     "requirements_table",
+    "run_attacks",
     "stream",
+    "success_bound",
     "synthesize",
     "tabulate",
     "threshold",

@@ -195,25 +195,25 @@ def agree(database: Database, wanted: list[dict[str, Any]], engine: object, styl
                 assert shown == round(came)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data(), st.sampled_from(["parquet", "csv"]), st.booleans())
 def test_duckdb_infuses_what_brute_force_infuses(
     data: st.DataObject, style: str, primary: bool
 ) -> None:
     database = data.draw(databases(primary=primary))
-    agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=3)), None, style)
+    agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=2)), None, style)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(data=st.data(), style=st.sampled_from(["parquet", "csv"]))
 def test_spark_infuses_what_brute_force_infuses(
     spark: SparkSession, data: st.DataObject, style: str
 ) -> None:
     database = data.draw(databases())
-    agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=2)), spark, style)
+    agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=1)), spark, style)
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(st.data())
 def test_a_cell_that_is_asked_for_again_gets_the_same_answer(data: st.DataObject) -> None:
     """As a cell of a table, as a filtered total, and in a later year with one more workplace."""

@@ -59,7 +59,7 @@ def stream(
 def stream_weighted(
     tables: Tables, marginal: Marginal, weigh: Weigh, *, engine: object = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same cells with the sum of their jobs' weights besides: the whole number `weighted`.
+    """The same cells with the sum of their jobs' weights besides: the whole number `_weighted`.
 
     `weigh` gives every workplace, named by its key, the weight of each of its jobs.
     """
@@ -158,7 +158,7 @@ def cell_schema(schema: Schema, marginal: Marginal, *, weighted: bool = False) -
     if marginal.touches_workers(schema):
         found.append(("largest_total", pa.int64()))
     if weighted:
-        found.append(("weighted", pa.int64()))
+        found.append(("_weighted", pa.int64()))
     found.append(("workplaces", pa.int64()))
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in (*keys, *found)])
 

@@ -32,7 +32,7 @@ class Tabulation:
     """A marginal over given files, as one SQL text.
 
     Where the jobs of every workplace have a weight, the table `workplace_weight` holds it, and the
-    cells have their weighted sum besides, `weighted`: in whole numbers, so that no engine rounds.
+    cells have their weighted sum besides, `_weighted`: in whole numbers, so that no engine rounds.
     """
 
     schema: Schema
@@ -166,7 +166,8 @@ class Tabulation:
         if not self.weighted:
             return "", "", ""
         join = " join workplace_weight as x on x._workplace = c._workplace"
-        return "sum(c._jobs * x._weight)", join, 'cast(coalesce({}, 0) as bigint) as "weighted",\n '
+        column = 'cast(coalesce({}, 0) as bigint) as "_weighted",\n '
+        return "sum(c._jobs * x._weight)", join, column
 
     def _workplaces_only(self) -> str:
         keys = [quoted(a.name) for a in self._by("workplace")]

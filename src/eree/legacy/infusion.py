@@ -144,7 +144,8 @@ def _stream(
         return _whole(factors(key, found, ramp) * _ONE)
 
     for cells in stream_weighted(tables, marginal, weigh, engine=engine):
-        true, infused = cells.column("count").to_numpy(), cells.column("weighted").to_numpy() / _ONE
+        true = cells.column("count").to_numpy()
+        infused = cells.column("_weighted").to_numpy() / _ONE
         chosen = np.flatnonzero((true > 0) & (true < SMALL))
         u = np.zeros(len(true))
         u[chosen] = _uniform(key, b"eree small", _names(marginal, cells, chosen))
