@@ -193,10 +193,18 @@ def attacks_figure(path: Path, *, attacks: Sequence[Attacked], note: str) -> Non
     axes.set_xlim(0, 1.06)
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel("targets about which the attacker is exactly right")
+    axes.set_xlabel("targets whose true answer the attacker picks from a list of possible ones")
     axes.set_title("What an attacker finds out about one workplace", loc="left", fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    handles, labels = axes.get_legend_handles_labels()
+    order = np.argsort([label.startswith("the most") for label in labels], kind="stable")
+    figure.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
     figure.suptitle(note, color=INK)
     metadata = {"Title": note} | ({"Date": None} if path.suffix == ".svg" else {})
     with matplotlib.rc_context({"svg.hashsalt": "eree"}):  # same findings, same file

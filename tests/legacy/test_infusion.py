@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 import tempfile
 from fractions import Fraction
 from pathlib import Path
@@ -278,12 +280,8 @@ def test_a_file_says_in_every_row_that_nothing_is_guaranteed(data: Path, tmp_pat
 
 
 def run(*words: str) -> tuple[int, str, str]:
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-m", "eree", *words], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "eree", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
