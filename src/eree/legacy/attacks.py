@@ -75,14 +75,15 @@ READ = {SHAPE: "sexes", SIZE: "sexes", REIDENTIFICATION: "degrees", DIFFERENCING
 class Tally:
     """How often an attack on a method succeeded.
 
-    `guessing` is the rate of an attacker who has public data alone, `promised` the most that the
-    guarantee allows on average, where there is one.
+    Where she is torn between some answers, one of them true, a success counts as its share: what a
+    lot would give on average.  `guessing` is the rate of an attacker who has public data alone,
+    `promised` the most that the guarantee allows on average, where there is one.
     """
 
     attack: str
     method: str
     trials: int
-    successes: int
+    successes: float
     guessing: float
     promised: float | None
 
@@ -95,8 +96,9 @@ class Tally:
     def kept(self) -> bool | None:
         """Whether the rate is within the promise, but for chance.
 
-        Trials are independent, and each succeeds with at most its bound, so by Hoeffding's
-        inequality the rate exceeds the mean bound by more than this with chance `FALSE_ALARM`.
+        Trials are independent, each from 0 to 1 and its mean at most its bound, so by Hoeffding's
+        inequality the rate exceeds the mean bound by more than this with a chance of at most
+        `FALSE_ALARM`.
         """
         if self.promised is None:
             return None
@@ -181,10 +183,10 @@ def noisy_scores(noisy: Array, candidates: Whole) -> Array:
     return found
 
 
-def guess(scores: Array, u: float) -> int:
-    """The best candidate; of several, one by lot."""
+def chance_of(truth: int, scores: Array) -> float:
+    """The chance that she is right: she takes the best candidate, and of several one by lot."""
     best = np.flatnonzero(scores == scores.max())
-    return int(best[min(int(u * len(best)), len(best) - 1)])
+    return float(truth in best) / len(best)
 
 
 def run_attacks(
@@ -216,7 +218,7 @@ def run_attacks(
         synthesize(people, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.1 * f))
         tables = load(people)
         games = find_games(tables, relation, targets)
-        right: dict[tuple[str, str], list[bool]] = {}
+        right: dict[tuple[str, str], list[float]] = {}
         for i in range(repeats):
             tell(f"attacking, round {i + 1} of {repeats}", 0.1 + 0.9 * i / repeats)
             uniform = chance.words(len(games)).astype(np.float64) * 2.0**-64
@@ -241,11 +243,10 @@ def _round(
     chance: SeededCoins,
     ramp: Ramp,
     out: Path,
-) -> Iterator[tuple[str, str, bool]]:
-    """One round of all games: publish in each way, guess, and see who was right."""
+) -> Iterator[tuple[str, str, float]]:
+    """One round of all games: publish in each way, guess, and see how often that is right."""
     key = chance.words(4).tobytes()
     out.mkdir()
-    lots = chance.words(len(METHODS) * len(games)).astype(np.float64) * 2.0**-64
     seeds = [int(word) for word in chance.words(len(TABLES))]
     shown: dict[str, tuple[list[_Shown], list[_Shown], list[_Shown]]] = {}
     for (group, wanted), own in zip(TABLES.items(), seeds, strict=True):
@@ -258,15 +259,15 @@ def _round(
         noisy = [_Shown.of(release.table("table-1"), "noisy")]
         noisy += [_Shown.of(tabulate(data, **table).confidential, "count") for table in wanted[1:]]
         shown[group] = infused, [table.rounded() for table in infused], noisy
-    for i, (game, truth) in enumerate(zip(games, truths, strict=True)):
+    for game, truth in zip(games, truths, strict=True):
         infused, whole, noisy = shown[READ[game.attack]]
         scores = {
             OURS: noisy_scores(_seen(noisy, game), game.candidates),
             INFUSED: infused_scores(_seen(whole, game), game.candidates, len(infused) * _HALF),
             UNROUNDED: infused_scores(_seen(infused, game), game.candidates, _EXACT),
         }
-        for k, (method, found) in enumerate(scores.items()):
-            yield method, game.attack, guess(found, lots[len(METHODS) * i + k]) == truth
+        for method, found in scores.items():
+            yield method, game.attack, chance_of(truth, found)
 
 
 def attack_plan(data: Tables, guarantee: Guarantee, wanted: Sequence[Mapping[str, Any]]) -> Plan:
@@ -315,7 +316,7 @@ def _seen(tables: Sequence[_Shown], game: Game) -> Array:
 
 
 def _tallies(
-    games: Sequence[Game], guarantee: Guarantee, right: Mapping[tuple[str, str], list[bool]]
+    games: Sequence[Game], guarantee: Guarantee, right: Mapping[tuple[str, str], list[float]]
 ) -> tuple[Tally, ...]:
     found = []
     for attack in ATTACKS:

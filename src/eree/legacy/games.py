@@ -145,7 +145,7 @@ def _game(
         candidates = np.eye(len(profiles(schema)), dtype=np.int64)
         steps = 2 * steps_between(relation, size, size + 1)  # she leaves, and somebody else comes
         return Game(attack, workplace, cell, candidates, steps)
-    most = relation.growth(size)
+    most = min(relation.growth(size), size // 2)
     if attack == SIZE:
         men = size // 2
         women = size - men + np.arange(most + 1)
