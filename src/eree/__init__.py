@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
+    from eree.legacy.attacks import AttackFindings, run_attacks
+    from eree.legacy.games import success_bound
+    from eree.legacy.infusion import Infused, infuse, write_infused
+    from eree.legacy.key import new_key, read_key
+    from eree.legacy.ramp import RAMP, WIDE, Ramp
     from eree.mechanisms.certificate import Certificate
     from eree.mechanisms.grid import certify_grid
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
@@ -49,6 +54,11 @@ _HOMES = {
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
+    "eree.legacy.attacks": ("AttackFindings", "run_attacks"),
+    "eree.legacy.games": ("success_bound",),
+    "eree.legacy.infusion": ("Infused", "infuse", "write_infused"),
+    "eree.legacy.key": ("new_key", "read_key"),
+    "eree.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
     "eree.mechanisms.certificate": ("Certificate",),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
@@ -82,8 +92,11 @@ __all__ = [
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
+    "RAMP",
     "VECTOR_MECHANISMS",
+    "WIDE",
     "AreaTotals",
+    "AttackFindings",
     "Attribute",
     "Cells",
     "Certificate",
@@ -95,12 +108,14 @@ __all__ = [
     "Fault",
     "Faulty",
     "Guarantee",
+    "Infused",
     "Ledger",
     "Listing",
     "LodesTable",
     "Marginal",
     "Mechanism",
     "Plan",
+    "Ramp",
     "Ranking",
     "Refusal",
     "Release",
@@ -120,27 +135,33 @@ __all__ = [
     "area_totals",
     "certify_grid",
     "check",
+    "infuse",
     "load",
     "lodes",
     "mechanism",
     "memo",
     "new_csv",
     "new_file",
+    "new_key",
     "outlook",
     "parameters_from_text",
     "public_key_of",
     "publish",
     "rank",
+    "read_key",
     "read_schema",
     "requirements_table",
+    "run_attacks",
     "run_study",
     "stream",
     "study_report",
+    "success_bound",
     "synthesize",
     "tabulate",
     "threshold",
     "verify",
     "write_cells",
+    "write_infused",
 ]
 
 

@@ -246,7 +246,7 @@ def test_claims_are_judged_by_the_numbers() -> None:
     assert Finding("x", "y", (Claim("a", None, ""),)).judgement == "not judged"
 
 
-# ------------------------------------------------------------------------------ running and going on
+# ---------------------------------------------------------------------- running and going on
 
 
 def test_a_study_is_the_same_for_a_seed_and_goes_on_where_it_was(tmp_path: Path) -> None:

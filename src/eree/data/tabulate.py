@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
 from eree.cells import Cells
+from eree.data.relations import key_kind
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.errors import Refusal
 from eree.policy.schema import Schema, Value
 from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
+
+#: Whole weights of the jobs of some workplaces, by the workplaces' keys.
+Weigh = Callable[["pa.Array[Any]"], NDArray[np.int64]]
 
 
 def tabulate(
@@ -46,16 +53,46 @@ def stream(
     tables: Tables, marginal: Marginal, *, engine: object = None
 ) -> Iterator[pa.RecordBatch]:
     """The same cells, batch by batch: nothing but the batch at hand need fit into memory."""
-    tabulation = Tabulation(tables.schema, tables.sources, marginal)
-    schema = cell_schema(tables.schema, marginal)
+    return _counted(tables, marginal, None, engine)
+
+
+def stream_weighted(
+    tables: Tables, marginal: Marginal, weigh: Weigh, *, engine: object = None
+) -> Iterator[pa.RecordBatch]:
+    """The same cells with the sum of their jobs' weights besides: the whole number `_weighted`.
+
+    `weigh` gives every workplace, named by its key, the weight of each of its jobs.
+    """
+    return _counted(tables, marginal, weigh, engine)
+
+
+def _counted(
+    tables: Tables, marginal: Marginal, weigh: Weigh | None, engine: object
+) -> Iterator[pa.RecordBatch]:
+    tabulation = Tabulation(tables.schema, tables.sources, marginal, weighted=weigh is not None)
+    schema = cell_schema(tables.schema, marginal, weighted=weigh is not None)
     with closing(tables.open(engine)) as opened:
         for table in tabulation.reads:
             opened.load(f"{table}_file", tables.sources[table])
         for name, values in tabulation.side_tables().items():
             opened.load(name, values)
+        if weigh is not None:
+            found = opened.query(tabulation.workplaces_sql())
+            opened.load("workplace_weight", _weights(tables, found, weigh))
         for batch in opened.query(tabulation.sql()):
             if batch.num_rows:
                 yield _settled(batch, schema)
+
+
+def _weights(tables: Tables, workplaces: Iterable[pa.RecordBatch], weigh: Weigh) -> pa.Table:
+    """The weight of every workplace that is counted."""
+    whole = key_kind(tables.schema, tables.sources, "workplace") == "integer"
+    kinds = {"_workplace": pa.int64() if whole else pa.string(), "_weight": pa.int64()}
+    batches = []
+    for found in workplaces:
+        ids = found.column("_workplace").cast(kinds["_workplace"])
+        batches.append(pa.record_batch({"_workplace": ids, "_weight": pa.array(weigh(ids))}))
+    return pa.Table.from_batches(batches, pa.schema(kinds))
 
 
 def new_file(out: str | os.PathLike[str]) -> Path:
@@ -81,8 +118,15 @@ def write_cells(
 
     The file appears whole or not at all.  Returns the number of cells.
     """
-    path = new_file(out)
-    schema, rows = cell_schema(tables.schema, marginal), 0
+    schema = cell_schema(tables.schema, marginal)
+    return write_batches(stream(tables, marginal, engine=engine), schema, out)
+
+
+def write_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: str | os.PathLike[str]
+) -> int:
+    """Stream rows into a new file, as `write_cells` does; returns their number."""
+    path, rows = new_file(out), 0
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
     os.close(handle)
     try:
@@ -92,7 +136,7 @@ def write_cells(
             else arrow_csv.CSVWriter(name, schema)
         )
         with opened as file:
-            for batch in stream(tables, marginal, engine=engine):
+            for batch in batches:
                 file.write_batch(batch)
                 rows += batch.num_rows
         try:
@@ -104,7 +148,7 @@ def write_cells(
     return rows
 
 
-def cell_schema(schema: Schema, marginal: Marginal) -> pa.Schema:
+def cell_schema(schema: Schema, marginal: Marginal, *, weighted: bool = False) -> pa.Schema:
     """The columns of the cells of a marginal, the same from every engine."""
     integer = {a.name for a in schema.attributes.values() if a.kind == "integer"}
     keys = [(name, pa.int64() if name in integer else pa.string()) for name in marginal.by]
@@ -113,6 +157,8 @@ def cell_schema(schema: Schema, marginal: Marginal) -> pa.Schema:
     found = [("count", counted), ("largest", counted)]
     if marginal.touches_workers(schema):
         found.append(("largest_total", pa.int64()))
+    if weighted:
+        found.append(("_weighted", pa.int64()))
     found.append(("workplaces", pa.int64()))
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in (*keys, *found)])
 

@@ -46,11 +46,16 @@ def check_combinations(schema: Schema, marginal: Marginal) -> None:
 
 @dataclass(frozen=True)
 class Tabulation:
-    """A marginal over given files, as one SQL text."""
+    """A marginal over given files, as one SQL text.
+
+    Where the jobs of every workplace have a weight, the table `workplace_weight` holds it, and the
+    cells have their weighted sum besides, `_weighted`: in whole numbers, so that no engine rounds.
+    """
 
     schema: Schema
     sources: Mapping[str, Source]
     marginal: Marginal
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         asked = self.marginal  # it may have been made for another schema, or past its checks
@@ -186,8 +191,21 @@ where s._jobs > 0
 order by _group, _cell, _number
 """
 
+    def workplaces_sql(self) -> str:
+        """The workplaces that the filter keeps, by their keys: the public ones alone are read."""
+        return f"select f._workplace from ({self._frame()}) as f"
+
+    def _weights(self) -> tuple[str, str, str]:
+        """What the texts need besides where jobs are weighted: a sum, its join and its column."""
+        if not self.weighted:
+            return "", "", ""
+        join = " join workplace_weight as x on x._workplace = c._workplace"
+        column = 'cast(coalesce({}, 0) as bigint) as "_weighted",\n '
+        return "sum(c._jobs * x._weight)", join, column
+
     def _workplaces_only(self) -> str:
         keys = [quoted(a.name) for a in self._by("workplace")]
+        total, join, column = self._weights()
         return f"""
 with frame as ({self._frame()}),
 staffed as ({self._staffed()}),
@@ -195,8 +213,8 @@ staffed as ({self._staffed()}),
 select {_listed(f"f.{key}" for key in keys)}
   cast(coalesce(sum(c._jobs), 0) as bigint) as "count",
   cast(coalesce(max(c._jobs), 0) as bigint) as "largest",
-  count(*) as "workplaces"
-from frame as f left join counted as c on c._workplace = f._workplace
+  {column.format(total)} count(*) as "workplaces"
+from frame as f left join counted as c on c._workplace = f._workplace{join and f" left{join}"}
 {_clause("group by", (f"f.{key}" for key in keys))}
 having count(*) > 0
 {_clause("order by", (f"f.{key}" for key in keys))}
@@ -209,6 +227,7 @@ having count(*) > 0
         shown = [worker.get(name, f"o.{quoted(name)}") for name in self.marginal.by]
         order = [ranks.get(name, f"o.{quoted(name)}") for name in self.marginal.by]
         match = " and ".join(["n._cell = k._cell", *(f"n.{key} = o.{key}" for key in keys)])
+        total, join, column = self._weights()
         return f"""
 with frame as ({self._frame()}),
 staffed as ({self._staffed()}),
@@ -223,15 +242,15 @@ outline as (
 ),
 numbers as (
   select {_listed(f"f.{key}" for key in keys)}
-    c._cell, sum(c._jobs) as _count, max(c._jobs) as _most
-  from frame as f join counted as c on c._workplace = f._workplace
+    c._cell, sum(c._jobs) as _count, max(c._jobs) as _most{total and f", {total} as _weighted"}
+  from frame as f join counted as c on c._workplace = f._workplace{join}
   {_clause("group by", (*(f"f.{key}" for key in keys), "c._cell"))}
 )
 select {_listed(shown)}
   cast(coalesce(n._count, 0) as bigint) as "count",
   cast(coalesce(n._most, 0) as bigint) as "largest",
   cast(o._largest_total as bigint) as "largest_total",
-  o._workplaces as "workplaces"
+  {column.format("n._weighted")} o._workplaces as "workplaces"
 from outline as o cross join worker_cell as k left join numbers as n on {match}
 {_clause("order by", order)}
 """

@@ -15,11 +15,11 @@ Value = str | int
 Kind = Literal["string", "integer"]
 Owner = Literal["workplace", "worker"]
 
-#: Columns that eree adds to a table of cells or of released counts.
+#: Columns that eree adds to a table of cells, of released or of infused counts.
 RESERVED = frozenset(
     (
         *("count", "largest", "largest_total", "workplaces"),
-        *("employment", "noisy", "low", "high", "scaled_to"),
+        *("employment", "noisy", "low", "high", "scaled_to", "guarantee"),
     )
 )
 
