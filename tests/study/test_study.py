@@ -156,7 +156,7 @@ def test_smooth_laplace_has_the_delta_that_it_really_has() -> None:
     single = {o.name: o for o in contenders(WORKLOADS["workload-1"], 1, TENTH, TWO)}
     shared = {o.name: o for o in contenders(WORKLOADS["workload-3"], 8, TENTH, TWO)}
     assert 0 < single["smooth-laplace"].delta < 1e-5
-    assert shared["smooth-laplace"].delta > 0.05
+    assert shared["smooth-laplace"].delta > 0.04
     assert all(o.delta == 0 for n, o in single.items() if n != "smooth-laplace")
 
 

@@ -37,8 +37,8 @@ OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-stairc
 MOST_DELTA = 0.05
 THETAS = (2, 20, 50, 100, 200, 500)
 #: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
-#: between them.
-_SIZES = np.unique(np.concatenate([np.arange(6), np.geomspace(6, 2e7, 60).astype(np.int64)]))
+#: between them.  Noise begins to grow at 1 / alpha.
+_SIZES = np.unique([*range(25), 100, *np.geomspace(25, 2e7, 70).astype(np.int64)])
 
 
 @dataclass(frozen=True)
