@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from eree.legacy.infusion import RAMP, WIDE, Ramp, protect_small
 from eree.noise.coins import SeededCoins
 from eree.policy.neighbours import plain
 from eree.study.contenders import Contender
-from eree.study.workloads import WHOLE, Counted, Workload
+from eree.study.workloads import Counted, Workload
 
 Array = NDArray[np.float64]
 
@@ -157,50 +158,55 @@ class Comparison:
 
     def _exact(self, errors: Array) -> dict[tuple[str, str], list[float]]:
         """From the expected error of every cell."""
-        found: dict[tuple[str, str], list[float]] = {}
-        for stratum, at in self.cells.strata.items():
-            found |= {(stratum, m): [v] for m, v in self._sizes(errors, stratum, at)}
-        return found
+        return {place: [value] for place, value in self._sizes(errors)}
 
-    def _sizes(
-        self, errors: Array, stratum: str, at: NDArray[np.intp]
-    ) -> Iterable[tuple[str, float]]:
-        """What follows from sizes of errors alone."""
-        mine, reference = float(errors[at].mean()), self.yardstick.errors
-        yield "l1", mine
-        for ramp, name in (("narrow", "l1_ratio"), ("wide", "l1_ratio_wide")):
-            yield name, mine / max(float(reference[ramp][at].mean()), 1e-12)
-        yield "dollars", PER_JOB * mine * len(at)
-        del stratum
+    def _sizes(self, errors: Array) -> Iterator[tuple[tuple[str, str], float]]:
+        """What follows from sizes of errors alone, by stratum and measure."""
+        for stratum, mine in self.cells.means(errors).items():
+            yield (stratum, "l1"), mine
+            for ramp, name in (("narrow", "l1_ratio"), ("wide", "l1_ratio_wide")):
+                yield (stratum, name), mine / self._infused[ramp][stratum]
+            yield (stratum, "dollars"), PER_JOB * mine * len(self.cells.strata[stratum])
+
+    @cached_property
+    def _infused(self) -> dict[str, dict[str, float]]:
+        """The mean errors of infusion, by ramp and stratum."""
+        return {
+            ramp: {s: max(mean, 1e-12) for s, mean in self.cells.means(errors).items()}
+            for ramp, errors in self.yardstick.errors.items()
+        }
 
     def _drawn(
         self, one: Contender, alpha: str | None, epsilon: str
     ) -> dict[tuple[str, str], list[float]]:
         """From draws, trial by trial."""
         found: dict[tuple[str, str], list[float]] = defaultdict(list)
-        counts, workload = self.cells.counts, self.workload
+        cells, workload = self.cells, self.workload
+        counts = cells.counts.astype(np.float64)
         trials = FEW if workload.study == "report" else self.trials
         added = np.zeros(len(counts))
         for trial in range(trials):
             coins = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
-            noisy = one.draw(self.cells, coins)
-            error, released = np.abs(noisy - counts), np.maximum(noisy, 0)
+            noisy = one.draw(cells, coins)
+            signed, released = noisy - counts, np.maximum(noisy, 0) - counts
+            error = np.abs(signed)
             added += error
-            for stratum, at in self.cells.strata.items():
-                for measure, value in self._sizes(error, stratum, at):
-                    found[stratum, measure].append(value)
-                clamped = np.abs(released[at] - counts[at]).mean()
-                reference = max(float(self.yardstick.errors["narrow"][at].mean()), 1e-12)
-                found[stratum, "l1_ratio_released"].append(float(clamped) / reference)
-                found[stratum, "bias"].append(float((noisy[at] - counts[at]).mean()))
-                found[stratum, "bias_released"].append(float((released[at] - counts[at]).mean()))
-                if workload.ranked:
+            for place, value in self._sizes(error):
+                found[place].append(value)
+            for stratum, mean in cells.means(np.abs(released)).items():
+                ratio = mean / self._infused["narrow"][stratum]
+                found[stratum, "l1_ratio_released"].append(ratio)
+            for name, values in (("bias", signed), ("bias_released", released)):
+                for stratum, mean in cells.means(values).items():
+                    found[stratum, name].append(mean)
+            if workload.ranked:
+                for stratum, at in cells.strata.items():
                     rank = rankdata(noisy[at])
                     infused = self.yardstick.ranks[stratum][trial]
                     true = self.yardstick.true_ranks[stratum]
                     found[stratum, "spearman"].append(correlation(rank, infused))
                     found[stratum, "spearman_truth"].append(correlation(rank, true))
-        for stratum, at in self.cells.strata.items():
+        for stratum, at in cells.strata.items():
             found[stratum, "within_10_points"] = [self._alike(added / trials, at)]
         return found
 
@@ -219,11 +225,6 @@ def correlation(first: Array, second: Array) -> float:
     a, b = first - first.mean(), second - second.mean()
     size = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / size if size > 0 else 1.0
-
-
-def stratum_order(strata: Iterable[str]) -> list[str]:
-    """Strata with the whole first."""
-    return sorted(strata, key=lambda name: (name != WHOLE, name))
 
 
 def cells_file(folder: Path, workload: Workload) -> Path:

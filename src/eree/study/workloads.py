@@ -181,6 +181,15 @@ class Counted:
                 found[name] = place
         return found
 
+    def means(self, values: Array) -> dict[str, float]:
+        """The mean over the cells of every stratum, and over all of them."""
+        sums = np.bincount(self.stratum + 1, weights=values, minlength=len(STRATA) + 1)
+        found = {WHOLE: float(sums.sum()) / max(len(values), 1)}
+        for number, name in enumerate(STRATA, start=1):
+            if name in self.strata:
+                found[name] = float(sums[number]) / len(self.strata[name])
+        return found
+
     def below(self, theta: int) -> Whole:
         """The counts without workplaces of theta or more workers."""
         small = self.rows.size < theta
