@@ -5,17 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Any, TypeVar
 
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong, Weak
 
+Result = TypeVar("Result")
 ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
 EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
 #: How many scales the large cell of an error has.
@@ -83,6 +85,17 @@ def certify_grid(
     """Certify mechanisms over a grid, on every core; points come in the order of the grid."""
     wanted = [(name, alpha, epsilon) for name in names for alpha in alphas for epsilon in epsilons]
     found: dict[int, Point] = {}
+    for number, point in on_every_core(grid_point, wanted, processes):
+        found[number] = point
+        name, alpha, epsilon = wanted[number]
+        progress(f"{name} at alpha {alpha}, epsilon {epsilon}", len(found) / len(wanted))
+    return [found[i] for i in range(len(wanted))]
+
+
+def on_every_core(
+    work: Callable[..., Result], arguments: Sequence[tuple[Any, ...]], processes: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """Do work for all arguments in processes of their own; yields what is done, with its place."""
     pool = ProcessPoolExecutor(
         processes or os.cpu_count() or 1,
         mp_context=multiprocessing.get_context("spawn"),
@@ -90,19 +103,16 @@ def certify_grid(
     )
     workers = set(multiprocessing.active_children())
     try:
-        waiting = {pool.submit(grid_point, *point): i for i, point in enumerate(wanted)}
+        waiting = {pool.submit(work, *given): i for i, given in enumerate(arguments)}
         workers = set(multiprocessing.active_children()) - workers
         for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            name, alpha, epsilon = wanted[waiting[done]]
-            progress(f"{name} at alpha {alpha}, epsilon {epsilon}", len(found) / len(wanted))
+            yield waiting[done], done.result()
     except BaseException:
-        for worker in workers:  # whoever interrupts does not want to wait for the last points
+        for worker in workers:  # whoever interrupts does not want to wait for the last ones
             worker.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-    return [found[i] for i in range(len(wanted))]
 
 
 def _leave_interrupts_to_the_parent() -> None:

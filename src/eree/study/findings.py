@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from eree.study.run import ALPHAS, EPSILONS
+from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree.study.tidy import Figures
 from eree.study.workloads import STRATA
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eree.figures.study import Band, grid_figure
+from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree.study.contenders import THETAS
 from eree.study.findings import Finding, Judge
-from eree.study.run import ALPHAS, EPSILONS, Study
+from eree.study.run import Study, parts_of
 from eree.study.tidy import Figures
-from eree.study.workloads import STRATA, WHOLE
+from eree.study.workloads import STRATA, WHOLE, WORKLOADS
 
 Progress = Callable[[str, float], None]
 #: Rows of the figures: a mechanism and what stands beside its panels.
@@ -203,6 +204,11 @@ def _page(
         " infusion with factors of 5 to 15%; as the range in use is not known, every finding is"
         " judged with 10 to 25% as well."
     )
+    all_parts = list(parts_of(WORKLOADS.values()))
+    there = sum(part.file(study.folder).exists() for part in all_parts)
+    if there < len(all_parts):
+        yield ""
+        yield f"The study is not complete: {there} of its {len(all_parts)} parts are there."
     yield ""
     yield "| finding | | judged | with the wide range |"
     yield "|---|---|---|---|"

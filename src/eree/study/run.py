@@ -7,12 +7,9 @@ so that a study that was stopped goes on where it was.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,12 +18,11 @@ from pathlib import Path
 from eree.data.synthetic import synthesize
 from eree.data.tables import load
 from eree.errors import Refusal
+from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.study.compare import Comparison, cells_file
 from eree.study.contenders import contenders
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 
-ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
-EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 Progress = Callable[[str, float], None]
@@ -94,24 +90,27 @@ def run_study(
         raise Refusal("a study needs at least one trial")
     _begin(study)
     _count(study, wanted, lambda step, done: tell(step, 0.1 * done))
-    parts = [part for part in _parts(wanted) if not part.file(study.folder).exists()]
-    for done, part in enumerate(_each(study, parts, processes), start=1):
-        tell(part.words(), 0.1 + 0.9 * done / len(parts))
+    parts = [part for part in parts_of(wanted) if not part.file(study.folder).exists()]
+    given = [(study, part) for part in parts]
+    for done, (number, _) in enumerate(on_every_core(work, given, processes), start=1):
+        tell(parts[number].words(), 0.1 + 0.9 * done / len(parts))
     tell("done", 1.0)
     return study
 
 
 def _begin(study: Study) -> None:
     """Make the folder, or see that it holds the same study."""
+    parts = study.folder / "parts"
     if (study.folder / SETTINGS).exists():
         if Study.read(study.folder) != study:
             raise Refusal(
                 f"{study.folder} holds a study with other settings; name a new folder with --out"
             )
+        parts.mkdir(exist_ok=True)
         return
     if study.folder.exists() and any(study.folder.iterdir()):
         raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
-    (study.folder / "parts").mkdir(parents=True, exist_ok=True)
+    parts.mkdir(parents=True, exist_ok=True)
     _write(study.folder / SETTINGS, study.settings())
 
 
@@ -139,31 +138,12 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
         partial.replace(path)
 
 
-def _parts(wanted: list[Workload]) -> Iterator[Part]:
+def parts_of(wanted: Iterable[Workload]) -> Iterator[Part]:
+    """Everything that has to be done for some workloads."""
     for workload in wanted:
         for alpha in (None, *ALPHAS):
             for epsilon in EPSILONS:
                 yield Part(workload.name, alpha, epsilon)
-
-
-def _each(study: Study, parts: list[Part], processes: int | None) -> Iterator[Part]:
-    """Work on all parts, on every core, and say which is done."""
-    pool = ProcessPoolExecutor(
-        processes or os.cpu_count() or 1,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_interrupts_to_the_parent,
-    )
-    try:
-        waiting = {pool.submit(work, study, part): part for part in parts}
-        for done in as_completed(waiting):
-            done.result()
-            yield waiting[done]
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def work(study: Study, part: Part) -> None:
