@@ -18,9 +18,10 @@ import pytest
 
 import eree
 from eree.legacy.infusion import RAMP
+from eree.study.claims import Claim, Finding, Judge
 from eree.study.compare import Comparison, Row, correlation, infusions, seeded
 from eree.study.contenders import Single, Together, by_size, contenders
-from eree.study.findings import Claim, Finding, Judge
+from eree.study.findings import judged
 from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
 from eree.study.run import Part, work
 from eree.study.tidy import Figures
@@ -235,13 +236,13 @@ def figures(**values: float) -> Figures:
 
 def test_claims_are_judged_by_the_numbers() -> None:
     judge = Judge(figures(log_laplace=2.5, smooth_gamma=2.9, smooth_laplace=1.1))
-    first = judge.all()[0]
+    first = judged(judge)[0]
     assert [claim.holds for claim in first.claims[:2]] == [True, False]
     assert first.claims[2].holds is None
     assert first.judgement == "partly"
-    good = Judge(figures(log_laplace=2.5, smooth_gamma=2.9, smooth_laplace=0.9)).all()[0]
+    good = judged(Judge(figures(log_laplace=2.5, smooth_gamma=2.9, smooth_laplace=0.9)))[0]
     assert good.judgement == "reproduced"
-    bad = Judge(figures(log_laplace=3.5, smooth_gamma=2.9, smooth_laplace=1.9)).all()[0]
+    bad = judged(Judge(figures(log_laplace=3.5, smooth_gamma=2.9, smooth_laplace=1.9)))[0]
     assert bad.judgement == "not"
     assert Finding("x", "y", (Claim("a", None, ""),)).judgement == "not judged"
 

@@ -1,115 +1,21 @@
-"""What the papers found, judged by the numbers of a study.
-
-Every finding is taken apart into claims about figures.  It is reproduced where all of them hold,
-partly where some do, and not where none does; a claim without figures is left out and said so.
-"""
+"""What the papers found, judged by the numbers of a study: the six findings of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
-from math import log
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree.study.tidy import Figures
+from eree.study.claims import ALPHA, EPSILON, Claim, Finding, Judge, Told, span
+from eree.study.report_findings import REPORT
 from eree.study.workloads import STRATA
 
-#: The paper's baseline.
-ALPHA, EPSILON = "0.1", "2"
 #: What counts as "close to 1" for a correlation, and as "nearly the same" for an error.
 CLOSE, SAME = 0.95, 1.5
 LARGE = "100k+"
 LOG, GAMMA, LAPLACE = "log-laplace", "smooth-gamma", "smooth-laplace"
 THREE = (LOG, GAMMA, LAPLACE)
 THETAS = (2, 20, 50, 100, 200, 500)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One statement about figures; `holds` is None where there are none."""
-
-    words: str
-    holds: bool | None
-    figures: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A finding of a paper, and how its claims fare."""
-
-    name: str
-    words: str
-    claims: tuple[Claim, ...]
-
-    @property
-    def judgement(self) -> str:
-        """Reproduced, partly, not, or not judged."""
-        known = [claim.holds for claim in self.claims if claim.holds is not None]
-        if not known:
-            return "not judged"
-        return "reproduced" if all(known) else "partly" if any(known) else "not"
-
-
-class Judge:
-    """Judges the findings with the ratios to one range of infusion."""
-
-    def __init__(self, figures: Figures, ratio: str = "l1_ratio") -> None:
-        self.figures, self.ratio = figures, ratio
-
-    def all(self) -> list[Finding]:
-        """The paper's six findings, and the report's five."""
-        return [
-            Finding(name, words, tuple(claims(self))) for name, words, claims in (*_PAPER, *_REPORT)
-        ]
-
-    def most(
-        self,
-        words: str,
-        limit: float,
-        workload: str,
-        names: tuple[str, ...],
-        alphas: tuple[str | None, ...] = (ALPHA,),
-        epsilons: tuple[str, ...] = (EPSILON,),
-    ) -> Claim:
-        """That ratios are at most a limit."""
-        found = {
-            name: self.figures.values(workload, name, alphas, epsilons, self.ratio)
-            for name in names
-        }
-        known = {name: values for name, values in found.items() if values}
-        if not known:
-            return Claim(words, None, "no figures")
-        text = ", ".join(f"{name} {_range(values)}" for name, values in known.items())
-        return Claim(words, max(max(v) for v in known.values()) <= limit, text)
-
-    def least(
-        self,
-        words: str,
-        limit: float,
-        workload: str,
-        names: tuple[str, ...],
-        epsilons: tuple[str, ...],
-        *,
-        measure: str = "spearman",
-        stratum: str = "all",
-        alphas: tuple[str | None, ...] = (ALPHA,),
-    ) -> Claim:
-        """That figures are at least a limit."""
-        found = {
-            name: self.figures.values(workload, name, alphas, epsilons, measure, stratum)
-            for name in names
-        }
-        known = {name: values for name, values in found.items() if values}
-        if not known:
-            return Claim(words, None, "no figures")
-        text = ", ".join(f"{name} {_range(values)}" for name, values in known.items())
-        return Claim(words, min(min(v) for v in known.values()) >= limit, text)
-
-
-def _range(values: list[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
 
 
 def _first(judge: Judge) -> Iterator[Claim]:
@@ -180,7 +86,7 @@ def _second(judge: Judge) -> Iterator[Claim]:
     yield Claim(
         "the others do not",
         max(others) < CLOSE if others else None,
-        _range(others) if others else "no figures",
+        span(others) if others else "no figures",
     )
     yield judge.least(
         "in large places Log-Laplace and Smooth Laplace do at every epsilon",
@@ -198,7 +104,7 @@ def _third(judge: Judge) -> Iterator[Claim]:
     yield Claim(
         "all are worse than infusion at alpha 0.1",
         min(worse) > 1 if worse else None,
-        _range(worse) if worse else "no figures",
+        span(worse) if worse else "no figures",
     )
     yield judge.most(
         "Log-Laplace is within a factor of 10 at epsilon 4 for alpha up to 0.05",
@@ -313,86 +219,11 @@ def _sixth(judge: Judge) -> Iterator[Claim]:
     yield Claim(
         "its rankings correlate by at most 0.7 with infusion's, for every theta and epsilon",
         max(found) <= 0.7 if found else None,
-        _range(found) if found else "no figures",
+        span(found) if found else "no figures",
     )
 
 
-_REPORTS = ("report-3", "report-4", "report-5", "report-6")
-_ALGORITHMS = (LOG, "report-gamma", "report-laplace")
-
-
-def _slopes(judge: Judge) -> Iterator[Claim]:
-    for name in _ALGORITHMS[1:]:
-        slopes = []
-        for workload in _REPORTS:
-            ends = [judge.figures.value(workload, name, ALPHA, e, judge.ratio) for e in ("1", "4")]
-            if ends[0] is not None and ends[1] is not None:
-                slopes.append(log(ends[1] / ends[0]) / log(4))
-        yield Claim(
-            f"the error of {name} falls as 1 / epsilon (slope -1 to within 0.1)",
-            all(abs(slope + 1) <= 0.1 for slope in slopes) if slopes else None,
-            _range(slopes) if slopes else "no figures",
-        )
-
-
-def _free(judge: Judge) -> Iterator[Claim]:
-    for workload in _REPORTS:
-        yield judge.most(
-            f"{workload}: at epsilon 4 and alpha 0.01 the report's Smooth Laplace beats infusion",
-            1,
-            workload,
-            ("report-laplace",),
-            ("0.01",),
-            ("4",),
-        )
-
-
-def _alphas(judge: Judge) -> Iterator[Claim]:
-    for name in _ALGORITHMS:
-        rising = []
-        for workload in _REPORTS:
-            values = judge.figures.values(workload, name, ALPHAS, ("4",), judge.ratio)
-            rising += [b > a for a, b in pairwise(values)]
-        yield Claim(
-            f"the error of {name} grows with alpha",
-            all(rising) if rising else None,
-            f"in {sum(rising)} of {len(rising)} steps",
-        )
-
-
-def _coarse(judge: Judge) -> Iterator[Claim]:
-    for workload, less, more in (
-        ("report-3", LOG, "report-gamma"),
-        ("report-6", "report-gamma", LOG),
-    ):
-        a, b = (judge.figures.value(workload, n, ALPHA, "2", judge.ratio) for n in (less, more))
-        known = a is not None and b is not None
-        yield Claim(
-            f"{workload}: {less} has less error than {more}",
-            a < b if a is not None and b is not None else None,
-            f"{a:.3g} against {b:.3g}" if known else "no figures",
-        )
-
-
-def _failing(judge: Judge) -> Iterator[Claim]:
-    for workload in _REPORTS:
-        points = [
-            (mine, rest)
-            for alpha in ALPHAS
-            for epsilon in EPSILONS
-            if (mine := judge.figures.value(workload, "report-laplace", alpha, epsilon)) is not None
-            and (rest := judge.figures.value(workload, "report-gamma", alpha, epsilon)) is not None
-        ]
-        won = sum(mine < rest for mine, rest in points)
-        yield Claim(
-            f"{workload}: the report's Smooth Laplace has less error than its Smooth Gamma",
-            won == len(points) if points else None,
-            f"at {won} of {len(points)} points",
-        )
-
-
-_Claims = Callable[[Judge], Iterator[Claim]]
-_PAPER: tuple[tuple[str, str, _Claims], ...] = (
+PAPER: tuple[Told, ...] = (
     ("Finding 1", "marginals over workplace attributes: comparable or better", _first),
     ("Finding 2", "single queries with worker attributes: comparable or better (weak)", _second),
     ("Finding 3", "whole marginals with worker attributes: worse, acceptable at times", _third),
@@ -400,10 +231,8 @@ _PAPER: tuple[tuple[str, str, _Claims], ...] = (
     ("Finding 5", "Smooth Laplace is the best of the three, the others alike", _fifth),
     ("Finding 6", "Truncated Laplace costs far more, and ranks poorly", _sixth),
 )
-_REPORT: tuple[tuple[str, str, _Claims], ...] = (
-    ("Report 1", "the logarithm of the error falls with that of epsilon", _slopes),
-    ("Report 2", "for large epsilon there is no cost of provable privacy", _free),
-    ("Report 3", "error grows with alpha", _alphas),
-    ("Report 4", "Log-Laplace is better for coarse tables, Smooth Gamma for fine ones", _coarse),
-    ("Report 5", "a small failure probability helps", _failing),
-)
+
+
+def judged(judge: Judge) -> list[Finding]:
+    """The paper's six findings, and the report's five."""
+    return [Finding(name, words, tuple(claims(judge))) for name, words, claims in (*PAPER, *REPORT)]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from eree.figures.study import Band, grid_figure
 from eree.mechanisms.grid import ALPHAS, EPSILONS
+from eree.study.claims import Finding, Judge
 from eree.study.contenders import THETAS
-from eree.study.findings import Finding, Judge
+from eree.study.findings import judged
 from eree.study.run import Study, parts_of
 from eree.study.tidy import Figures
 from eree.study.workloads import STRATA, WHOLE, WORKLOADS
@@ -111,8 +112,8 @@ def study_report(
         )
         columns = ["3-way", "with age", "with age, sex", "with age, sex, race"]
         files += _draw(home, one, note + "; at the claimed price", bands, columns)
-    findings = tuple(Judge(figures).all())
-    wide = tuple(Judge(figures, "l1_ratio_wide").all())
+    findings = tuple(judged(Judge(figures)))
+    wide = tuple(judged(Judge(figures, "l1_ratio_wide")))
     text = "\n".join(_page(study, figures, findings, wide))
     path = study.folder / "findings.md"
     path.write_text(text, encoding="utf-8")
