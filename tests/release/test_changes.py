@@ -238,3 +238,17 @@ def test_a_part_that_may_not_be_read_is_a_fault_of_the_command(copy: Path) -> No
         (copy / name).chmod(0o755)
         assert done.returncode == status
         assert re.fullmatch(words, done.stdout + done.stderr), done
+
+
+def test_no_file_outside_a_release_is_opened(copy: Path) -> None:
+    record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
+    record["tables"][0]["name"] = "../../secret"
+    record["tables"][0]["files"] = {"../../secret.parquet": "0" * 64}
+    record["digest"] = digest_of(record)
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    (copy / RECORD).write_text(text, encoding="utf-8")
+    release = eree.Release.open(copy)
+    with pytest.raises(eree.Unreadable, match="a table's name leads out of the release"):
+        release.table("../../secret")
+    rules = [fault.rule for fault in eree.verify(release).faults]
+    assert "lies outside the tables of the release" in rules

@@ -79,6 +79,8 @@ class Release:
     def table(self, name: str) -> pa.Table:
         """The public rows of a table."""
         self.about(name)
+        if Path(name).name != name:
+            raise Unreadable("a table's name leads out of the release; run 'eree verify'")
         try:
             return parquet.read_table(self.folder / "tables" / f"{name}.parquet")
         except (OSError, pa.ArrowException):

@@ -122,7 +122,9 @@ class _Verifying:
         }
         folder = self.release.folder
         for file, digest in listed.items():
-            if rule := file_fault(folder / file, digest):
+            if Path(file).parent != Path("tables"):
+                self.fault("", "lies outside the tables of the release", file)
+            elif rule := file_fault(folder / file, digest):
                 self.fault("", rule, file)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
