@@ -25,6 +25,8 @@ from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, work
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
+#: What the query engine may use while it counts.
+MEMORY = "2GB"
 Progress = Callable[[str, float], None]
 
 
@@ -128,7 +130,7 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
         tell("making a population", 0.0)
         synthesize(data, jobs=study.jobs, seed=study.seed)
     tell("checking it", 0.3)
-    tables = load(data)
+    tables = load(data, memory_limit=MEMORY)
     (study.folder / "cells").mkdir(exist_ok=True)
     for done, workload in enumerate(missing.values()):
         tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
