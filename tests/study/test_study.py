@@ -339,3 +339,24 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
     (tmp_path / "parts" / "a.json").write_text("[{]")
     with pytest.raises(eree.Refusal, match=r"a\.json was damaged; remove it and run the study"):
         eree.study_report(tmp_path)
+
+
+def test_the_reports_algorithms_have_the_delta_that_they_really_have() -> None:
+    """Far above the one that is claimed, and in every worker cell anew."""
+    claimed = {o.name: o for o in contenders(WORKLOADS["report-6"], 36, TENTH, TWO)}
+    assert claimed["report-laplace"].delta == pytest.approx(0.0206, abs=1e-4)
+    true = list(contenders(WORKLOADS["report-6-true"], 36, TENTH, TWO))
+    assert all(0 <= one.delta <= 1 for one in true)
+    assert {o.name: o for o in true}["report-laplace"].delta > 0.5
+
+
+def test_truncated_counts_have_the_error_that_is_expected(people: Counted) -> None:
+    for one in contenders(WORKLOADS["workload-3"], 8, None, Fraction(4)):
+        expected = one.expected(people)
+        assert expected is not None
+        found = [
+            np.abs(one.draw(people, seeded("truncated", one.name, t)) - people.counts).mean()
+            for t in range(40)
+        ]
+        spread = np.std(found) / np.sqrt(len(found))
+        assert abs(np.mean(found) - expected.mean()) < 6 * spread

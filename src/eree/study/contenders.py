@@ -25,7 +25,12 @@ from eree.noise.coins import Coins
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
-from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
+from eree.study.reported import (
+    draw_report_gamma,
+    draw_report_laplace,
+    mean_report_errors,
+    true_delta,
+)
 from eree.study.workloads import Counted, Workload
 
 Array = NDArray[np.float64]
@@ -90,10 +95,14 @@ class Truncated(Contender):
         return self.mechanism.draw(counts, coins=coins).astype(np.float64)
 
     def expected(self, cells: Counted) -> Array:
-        """With a bias of b and Laplace noise of the scale s: b + s e^(-b / s)."""
+        """With a bias of b, noise of the scale s, q = e^(-1 / s): b + q^(b + 1/2) / (1 - q).
+
+        The noise is at least k with a chance of e^-(k - 1/2)/s / 2; what it takes beyond b on its
+        side is what comes on top of b on average, twice.
+        """
         scale = float(self.mechanism.theta / self.mechanism.guarantee.epsilon)
         bias = (cells.counts - cells.below(self.mechanism.theta)).astype(np.float64)
-        error: Array = bias + scale * np.exp(-bias / scale)
+        error: Array = bias + np.exp(-(bias + 0.5) / scale) / -np.expm1(-1 / scale)
         return error
 
 
@@ -136,12 +145,16 @@ class Reported(Contender):
 
     alpha: Fraction
     epsilon: Fraction
+    strong: bool
+
+    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+        return cells.largest_total if self.strong else cells.largest
 
     def draw(self, cells: Counted, coins: Coins) -> Array:
-        """In doubles, with the scale of the cell's own largest workplace."""
+        """In doubles, with the scale of the largest workplace."""
         drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
         return drawing(
-            cells.counts, cells.largest, alpha=self.alpha, epsilon=self.epsilon, coins=coins
+            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, coins=coins
         )
 
     def expected(self, cells: Counted) -> Array:
@@ -151,7 +164,7 @@ class Reported(Contender):
         def error(x: int) -> float:
             return mean_report_errors(which, x, self.alpha, self.epsilon)
 
-        return by_size(cells.largest, error)
+        return by_size(self._sizes(cells), error)
 
 
 def by_size(sizes: NDArray[np.int64], error: Callable[[int], float]) -> Array:
@@ -191,11 +204,12 @@ def contenders(
         made = _single(name, alpha, epsilon, each, workload.strong, touched)
         if made is not None:
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
-            yield Single(name, delta, made, strong)
+            yield Single(name, min(delta, 1.0), made, strong)
     if workload.study == "report":
-        yield Reported("report-laplace", _true_delta(alpha, each), alpha, each)
+        delta = min(shares * _report_delta(alpha, each), 1.0)
+        yield Reported("report-laplace", delta, alpha, each, strong)
         if float(each) >= 4 * float(np.log1p(float(alpha))):
-            yield Reported("report-gamma", 1.0, alpha, each)
+            yield Reported("report-gamma", 1.0, alpha, each, strong)
     if together:
         yield from _vectors(workload, cells, alpha, epsilon)
 
@@ -237,6 +251,12 @@ def _single(
         return made
     except Refusal:
         return None
+
+
+@lru_cache(maxsize=256)
+def _report_delta(alpha: Fraction, epsilon: Fraction) -> float:
+    """The delta that the report's Algorithm 2 has where one worker joins a small workplace."""
+    return max(true_delta(alpha, epsilon, size, size + 1) for size in range(4))
 
 
 @lru_cache(maxsize=256)
