@@ -21,11 +21,11 @@ from matplotlib.text import Text
 
 import eree
 import pages
-from eree import figures
 from eree.demo import STRATA, Findings, run_demo
 from eree.demo.findings import STUDY, TOP
 from eree.demo.run import BUDGET, OWN, SHOWN
 from eree.errors import Fault, Refusal
+from eree.figures import population as figures
 from eree.release.hiding import MEASURES
 from eree.release.verify import Verification
 from test_readme import PICTURE, pixels

@@ -631,8 +631,8 @@ def test_outputs_are_whole_and_within_the_limit(name: str) -> None:
         ("knorm-linlog", {"epsilon": "0.09"}, r"knorm-linlog needs epsilon above ln"),
         ("knorm-linlog", {"cells": 0}, "knorm-linlog hides groups of 1 to 1,000 cells"),
         ("two-stage-clip", {"cells": 100_001}, "two-stage-clip hides groups of 1 to 100,000 cells"),
-        ("vector-pareto", {"cells": 129}, "vector-pareto hides groups of 1 to 128 cells"),
-        ("vector-radial", {"cells": True}, "vector-radial hides groups of 1 to 128 cells"),
+        ("vector-pareto", {"cells": 65}, "vector-pareto hides groups of 1 to 64 cells"),
+        ("vector-radial", {"cells": True}, "vector-radial hides groups of 1 to 64 cells"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, settings: dict[str, Any], words: str) -> None:
