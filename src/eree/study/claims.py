@@ -1,6 +1,6 @@
 """Claims about the figures of a study, and findings made of them.
 
-A claim holds where all of its figures say so by at least two standard errors, and fails where one
+A claim holds where all of its figures say so by more than two standard errors, and fails where one
 of them says the opposite by as much; between the two it is too close to tell.  A finding is
 reproduced where all of its claims hold, not where all fail, and partly otherwise; claims without
 figures do not count.
@@ -49,7 +49,7 @@ def verdict(margins: Iterable[Margin]) -> Verdict:
         return "–"
     if any(margin < -SURE * error for margin, error in given):
         return "no"
-    return "yes" if all(margin >= SURE * error for margin, error in given) else "too close to tell"
+    return "yes" if all(margin > SURE * error for margin, error in given) else "too close to tell"
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,16 @@ def counted(margins: Sequence[Margin]) -> str:
     return f"{text}, {close} too close to tell" if close else text
 
 
+def short(number: float, digits: int = 3) -> str:
+    """A number with few digits, never in powers of ten."""
+    rounded = float(f"{number:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
 def said(row: Row) -> str:
-    """A figure with its standard error."""
-    error = f" ± {row.standard_error:.1g}" if row.standard_error >= 5e-4 * abs(row.value) else ""
-    return f"{row.value:.3g}{error}"
+    """A figure with its standard error, where that can be seen."""
+    visible = row.standard_error >= 5e-4 * abs(row.value)
+    return short(row.value) + (f" ± {short(row.standard_error, 1)}" if visible else "")
 
 
 def told(rows: Sequence[Row]) -> str:
@@ -172,8 +178,8 @@ def told(rows: Sequence[Row]) -> str:
 
 def span(values: Sequence[float]) -> str:
     """Figures from the least to the greatest, for people to read."""
-    low, high = min(values), max(values)
-    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+    low, high = short(min(values)), short(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 #: A finding's name, what it says, and how its claims are made.

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import expm1, hypot, log, log1p
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree.study.claims import Claim, Finding, Judge, Margin, Told, between, counted
+from eree.study.claims import Claim, Finding, Judge, Margin, Told, between, counted, short
 from eree.study.compare import Row
 from eree.study.contenders import THETAS
 from eree.study.report_findings import REPORT
@@ -138,7 +138,7 @@ def _fourth(judge: Judge) -> Iterator[Claim]:
             yield Claim.of(
                 f"{workload} at epsilon {epsilon}: {name} gets better from stratum to stratum",
                 steps,
-                " → ".join(f"{row.value:.3g}" for row in rows),
+                " → ".join(short(row.value) for row in rows),
             )
             if len(steps) == len(STRATA) - 1:
                 (gain, error), rest = steps[0], steps[1:]

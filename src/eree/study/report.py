@@ -19,18 +19,13 @@ from eree.study.workloads import STRATA, WHOLE
 
 Progress = Callable[[str, float], None]
 #: Rows of the figures: a mechanism and what stands beside its panels.
-_ROWS = {
-    "log-laplace": "Log-Laplace",
-    "smooth-gamma": "Smooth Gamma",
-    "smooth-laplace": "Smooth Laplace",
-    "auto": "eree",
-}
-_REPORT_ROWS = {
-    "log-laplace": "Log-Laplace",
+_LOG = {"log-laplace": "Log-Laplace"}
+_SMOOTH = {"smooth-gamma": "Smooth Gamma", "smooth-laplace": "Smooth Laplace"}
+_PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
-    "auto": "eree",
 }
+_ROWS = {**_LOG, **_SMOOTH, "auto": "eree"}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
 _TRACTS = ("with age", "with age, sex", "with age, sex, race")
 
@@ -88,13 +83,13 @@ PICTURES = (
         "report-figure-1",
         "Marginals over tract × sector × ownership, at the price that the report claims",
         _tracts("report-3", "report-4", "report-5", "report-6"),
-        rows=_REPORT_ROWS | {"auto": "eree\n(claimed price)"},
+        rows={**_LOG, **_PRINTED, "auto": "eree"},
     ),
     Picture(
         "report-true-figure-1",
         "Marginals over tract × sector × ownership, at their true price (strong)",
         _tracts("report-4-true", "report-5-true", "report-6-true"),
-        rows=_ROWS | _REPORT_ROWS,
+        rows={**_PRINTED, **_SMOOTH, "auto": "eree"},
     ),
 )
 
