@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,36 +15,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.legacy.infusion import RAMP
-from eree.study.claims import Claim, Finding, Judge
-from eree.study.compare import Comparison, Row, correlation, infusions, seeded
-from eree.study.contenders import Single, Together, by_size, contenders
-from eree.study.findings import judged
+from eree.data.workplaces import WorkplaceCounts
+from eree.mechanisms.registry import calibrate
+from eree.mechanisms.vector import VectorMechanism
+from eree.study.compare import seeded
+from eree.study.contenders import Single, Together, contenders
 from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
 from eree.study.run import Part, work
-from eree.study.tidy import Figures
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from uses import eree_command
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)
-
-
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("study") / "data", jobs=20_000))
-
-
-@pytest.fixture(scope="module")
-def places(town: eree.Tables) -> Counted:
-    return counted_for(town, WORKLOADS["workload-1"])
-
-
-@pytest.fixture(scope="module")
-def people(town: eree.Tables) -> Counted:
-    return counted_for(town, WORKLOADS["workload-3"])
 
 
 # ----------------------------------------------------------------------------------- the cells
@@ -80,9 +66,21 @@ def test_kept_cells_are_the_same(tmp_path: Path, people: Counted) -> None:
 
 
 def test_strata_are_those_of_the_places(town: eree.Tables, places: Counted) -> None:
-    assert set(places.strata) <= {"all", *STRATA}
-    sizes = [len(at) for name, at in places.strata.items() if name != "all"]
-    assert sum(sizes) == len(places.strata["all"]) == len(places.counts)
+    """Place by place: the stratum of every cell follows from its population."""
+    cells = eree.tabulate(town, by=WORKLOADS["workload-1"].by).confidential
+    known = parquet.read_table(town.folder / "place.parquet")
+    people = dict(zip(known["place"].to_pylist(), known["population"].to_pylist(), strict=True))
+    names = np.full(len(cells), "", dtype=object)
+    for name, at in places.strata.items():
+        if name != "all":
+            assert (names[at] == "").all()
+            names[at] = name
+    for place, name in zip(cells["place"].to_pylist(), names, strict=True):
+        least = STRATA[name]
+        above = [start for start in STRATA.values() if start > least]
+        assert least <= people[place] < min(above, default=10**9)
+    assert set(places.strata) == {"all", *names}
+    assert len(set(names)) >= 3
 
 
 # ------------------------------------------------------------------------------ the contenders
@@ -103,12 +101,32 @@ def test_expected_errors_are_those_of_draws(people: Counted) -> None:
             assert abs(np.mean(found) - expected.mean()) < 6 * spread + 0.02 * expected.mean()
 
 
-def test_errors_between_known_sizes_are_close() -> None:
-    made = eree.mechanism("smooth-pareto", alpha="0.1", epsilon="2")
-    sizes = np.array([0, 1, 7, 9, 10, 11, 13, 40, 333, 4_321, 50_000])
+@pytest.mark.parametrize("alpha", ["0.01", "0.1"])
+@pytest.mark.parametrize("name", ["smooth-gamma", "smooth-pareto", "radial", "smooth-staircase"])
+def test_errors_between_known_sizes_are_close(name: str, alpha: str) -> None:
+    made = eree.mechanism(name, alpha=alpha, epsilon="4")
+    sizes = np.array([0, 1, 7, 9, 13, 40, 77, 101, 118, 141, 333, 419, 1_234, 4_321, 50_000])
     exact = [made.mean_error(count=0, largest=int(x))[0] for x in sizes]
-    found = by_size(sizes, lambda x: made.mean_error(count=0, largest=x)[0])
-    assert found == pytest.approx(exact, rel=0.02)
+    found = Single(name, 0.0, made, False).expected(_only_sizes(sizes))
+    assert found == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])
+def test_errors_of_vectors_between_known_sizes_are_close(name: str) -> None:
+    guarantee = eree.Guarantee(eree.Strong("0.01"), "4")
+    made = calibrate(name, guarantee, {"cells": 8})
+    assert isinstance(made, VectorMechanism)
+    sizes = np.array([0, 7, 77, 101, 118, 141, 333, 648, 1_234, 50_000])
+    exact = [made.mean_error(count=0, largest=int(x))[0] for x in sizes]
+    found = Together(name, 0.0, made).expected(_only_sizes(sizes))
+    assert found == pytest.approx(exact, rel=0.015)
+
+
+def _only_sizes(sizes: np.ndarray[Any, np.dtype[np.int64]]) -> Counted:
+    """Cells of nothing but a largest workplace."""
+    none = np.zeros(0, dtype=np.int64)
+    rows = WorkplaceCounts(none, none, none, none)
+    return Counted(sizes, sizes, sizes, np.full(len(sizes), -1, dtype=np.int8), 1, rows)
 
 
 def test_errors_of_the_reports_algorithms_agree_with_draws() -> None:
@@ -161,92 +179,6 @@ def test_smooth_laplace_has_the_delta_that_it_really_has() -> None:
     assert all(o.delta == 0 for n, o in single.items() if n != "smooth-laplace")
 
 
-# -------------------------------------------------------------------------------- the measures
-
-
-def test_infusion_of_one_workplace_is_off_by_its_factor(places: Counted) -> None:
-    """In cells of one workplace the mean error is E|f - 1| = s + (t - s) / 3 of the count."""
-    rows = places.rows
-    alone = np.bincount(rows.cell, minlength=len(places.counts)) == 1
-    alone &= places.counts >= 20
-    errors = np.mean(
-        [np.abs(p - places.counts) for p in infusions(places, RAMP, 400, 1, "test")], axis=0
-    )
-    ratio = (errors[alone] / places.counts[alone]).mean()
-    assert ratio == pytest.approx(0.05 + 0.1 / 3, rel=0.02)
-    zero = places.counts == 0
-    assert (errors[zero] == 0).all()
-
-
-def test_a_correlation_of_ranks_is_spearmans() -> None:
-    from scipy.stats import rankdata, spearmanr
-
-    rng = np.random.default_rng(3)
-    a, b = rng.integers(0, 20, 300), rng.integers(0, 20, 300)
-    assert correlation(rankdata(a), rankdata(b)) == pytest.approx(spearmanr(a, b).statistic)
-    assert correlation(np.ones(3), np.arange(3.0)) == 1.0
-
-
-def test_measures_are_what_their_names_say(places: Counted) -> None:
-    comparison = Comparison(WORKLOADS["ranking-1"], places, trials=3, seed=5)
-    [one] = [
-        o for o in contenders(WORKLOADS["ranking-1"], 1, TENTH, TWO) if o.name == "smooth-pareto"
-    ]
-    found = {(row.stratum, row.measure): row for row in comparison.rows(one, TENTH, TWO)}
-    noisy = [
-        one.draw(places, seeded(5, "ranking-1", "smooth-pareto", "0.1", "2", t)) for t in range(3)
-    ]
-    mean = np.mean([np.abs(n - places.counts).mean() for n in noisy])
-    assert found["all", "l1"].value == pytest.approx(mean)
-    assert found["all", "dollars"].value == pytest.approx(3.5 * mean * len(places.counts))
-    infused = comparison.yardstick.errors["narrow"].mean()
-    assert found["all", "l1_ratio"].value == pytest.approx(mean / infused)
-    assert found["all", "bias"].value == pytest.approx(
-        np.mean([(n - places.counts).mean() for n in noisy])
-    )
-    assert found["all", "bias_released"].value >= found["all", "bias"].value
-    assert 0 <= found["all", "within_10_points"].value <= 1
-    assert found["all", "spearman_truth"].value > 0.9
-    assert found["all", "l1"].trials == 3
-    assert found["all", "l1"].standard_error > 0
-
-
-# --------------------------------------------------------------------------------- the findings
-
-
-def figures(**values: float) -> Figures:
-    rows = [
-        Row(
-            "paper",
-            "workload-1",
-            name.replace("_", "-"),
-            "0.1",
-            "2",
-            0.0,
-            "all",
-            "l1_ratio",
-            v,
-            0,
-            1,
-        )
-        for name, v in values.items()
-    ]
-    return Figures(rows)
-
-
-def test_claims_are_judged_by_the_numbers() -> None:
-    judge = Judge(figures(log_laplace=2.5, smooth_gamma=2.9, smooth_laplace=1.1))
-    first = judged(judge)[0]
-    assert [claim.holds for claim in first.claims[:2]] == [True, False]
-    assert first.claims[2].holds is None
-    assert first.judgement == "partly"
-    good = judged(Judge(figures(log_laplace=2.5, smooth_gamma=2.9, smooth_laplace=0.9)))[0]
-    assert good.judgement == "reproduced"
-    bad = judged(Judge(figures(log_laplace=3.5, smooth_gamma=2.9, smooth_laplace=1.9)))[0]
-    assert bad.judgement == "not"
-    assert Finding("x", "y", (Claim("a", None, ""),)).judgement == "not judged"
-
-
 # ---------------------------------------------------------------------- running and going on
 
 
@@ -283,13 +215,17 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
         *(Path(sys.executable).with_name("eree"), "study", "run", "--out", out),
         *("--jobs", "5000", "--trials", "2", "--only", "workload-1"),
     ]
-    process = subprocess.Popen(command, start_new_session=True)
-    while len(list(out.glob("parts/*.json"))) < 3:
-        assert process.poll() is None
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    there = len(list(out.glob("parts/*.json")))
+    there = 36
+    for enough in (3, 2, 1):  # a kill may come too late on a machine that is busy elsewhere
+        process = subprocess.Popen(command, start_new_session=True)
+        while process.poll() is None and len(list(out.glob("parts/*.json"))) < enough:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        there = len(list(out.glob("parts/*.json")))
+        if there < 36:
+            break
+        shutil.rmtree(out)
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
     assert there < len(list(out.glob("parts/*.json"))) == 36
 
@@ -311,7 +247,7 @@ def test_every_part_can_be_done_alone(tmp_path: Path) -> None:
         (("run", "--out", "full"), "full is not a new or empty folder; name another with --out"),
         (
             ("run", "--out", "other", "--jobs", "7000"),
-            "other holds a study with other settings; name a new folder with --out",
+            "other holds a study with other settings, or of another version of eree; name a new",
         ),
         (("run", "--out", "x", "--only", "w"), "there is no workload named 'w'; there are workl"),
         (("run", "--out", "x", "--trials", "0"), "a study needs at least one trial"),
@@ -325,7 +261,7 @@ def test_what_is_no_study_is_refused(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     (tmp_path / "other" / "parts").mkdir(parents=True)
-    kept = {"jobs": 5000, "trials": 20, "seed": 1}
+    kept = {"jobs": 5000, "trials": 20, "seed": 1, "version": eree.__version__}
     (tmp_path / "other" / "study.json").write_text(json.dumps(kept))
     status, _, err = eree_command("study", *arguments, cwd=tmp_path)
     assert status == 2
@@ -335,7 +271,9 @@ def test_what_is_no_study_is_refused(
 
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
-    (tmp_path / "study.json").write_text(json.dumps({"jobs": 1, "trials": 1, "seed": 1}))
+    (tmp_path / "study.json").write_text(
+        json.dumps({"jobs": 1, "trials": 1, "seed": 1, "version": "1"})
+    )
     (tmp_path / "parts" / "a.json").write_text("[{]")
     with pytest.raises(eree.Refusal, match=r"a\.json was damaged; remove it and run the study"):
         eree.study_report(tmp_path)

@@ -28,6 +28,13 @@ from eree.cli.terminal import progress
 @click.option("--where", multiple=True, metavar="A=X,Y", help="Keep these values of an attribute.")
 @path("--key", "FILE", "The secret key; the same for all tables and years.", required=True)
 @click.option("--new-key", is_flag=True, help="Make the key first, in a new file.")
+@click.option(
+    "--ramp",
+    default="0.05,0.15",
+    show_default=True,
+    metavar="S,T",
+    help="Factors are off by S to T.",
+)
 @path("--out", "FILE", "A new file, .parquet or .csv.", required=True)
 @with_engine
 @as_json
@@ -37,6 +44,7 @@ def infuse(
     where: tuple[str, ...],
     key: Path,
     new_key: bool,
+    ramp: str,
     out: Path,
     engine: str,
     memory_limit: str | None,
@@ -49,6 +57,8 @@ def infuse(
     file says so in every row; 'eree attack' shows what it gives away.
     """
     names = [name.strip() for part in by for name in part.split(",") if name.strip()]
+    inner, _, outer = ramp.partition(",")
+    factors = eree.Ramp(inner, outer)
     eree.new_file(out)  # a wrong name is refused before the rows are read
     eree.Marginal.over(eree.read_schema(folder), names)
     if not new_key:
@@ -68,7 +78,7 @@ def infuse(
         if new_key:
             secret = eree.new_key(key)
         tell(f"infusing {marginal}", 0.7)
-        cells = eree.write_infused(tables, marginal, out, key=secret)
+        cells = eree.write_infused(tables, marginal, out, key=secret, ramp=factors)
     if as_json:
         found = {"file": str(out), "cells": cells, "guarantee": None, "key": str(key)}
         click.echo(json.dumps(found))

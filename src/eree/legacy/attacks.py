@@ -203,8 +203,9 @@ def run_attacks(
     """Attack infused tables and our releases of a made-up population, again and again.
 
     Every time each target's truth, the key of the infusion and the noise are new.  Each release
-    spends the whole epsilon on the tables that its attack reads.  Same seed, same findings: the
-    coins are seeded, which is right for made-up data alone.
+    spends the whole epsilon on the table that tells of the targets; whatever else an attack reads
+    she knows exactly.  Same seed, same findings: the coins are seeded, which is right for made-up
+    data alone.
     """
     tell = progress or (lambda _step, _done: None)
     if targets < 1 or repeats < 1:
@@ -254,7 +255,7 @@ def _round(
             _Shown.of(infuse(data, **table, key=key, ramp=ramp, rounded=False).rows, "employment")
             for table in wanted
         ]
-        plan = attack_plan(data, guarantee, wanted)
+        plan = attack_plan(data, guarantee, wanted[0])
         release = publish(plan, data, ledger=None, out=out / group, coins=SeededCoins(own))
         noisy = [_Shown.of(release.table("table-1"), "noisy")]
         noisy += [_Shown.of(tabulate(data, **table).confidential, "count") for table in wanted[1:]]
@@ -270,18 +271,21 @@ def _round(
             yield method, game.attack, chance_of(truth, found)
 
 
-def attack_plan(data: Tables, guarantee: Guarantee, wanted: Sequence[Mapping[str, Any]]) -> Plan:
-    """A plan that spends the whole guarantee on some tables, in equal shares."""
+def attack_plan(data: Tables, guarantee: Guarantee, wanted: Mapping[str, Any]) -> Plan:
+    """A plan that spends the whole guarantee on one table."""
     relation = guarantee.neighbours
     assert isinstance(relation, Strong)
-    tables = [
-        {"name": f"table-{i}", "share": f"1/{len(wanted)}", **table}
-        for i, table in enumerate(wanted, start=1)
-    ]
     privacy = {"neighbours": "strong", "alpha": str(relation.alpha)}
     privacy["epsilon"] = str(guarantee.epsilon)
-    settings = {"data": data.folder.name, "privacy": privacy, "table": tables}
-    return Plan.of(settings, folder=data.folder.parent)
+    table = {"name": "table-1", "share": "1", **wanted}
+    settings = {"data": data.folder.name, "privacy": privacy, "table": [table]}
+    try:
+        return Plan.of(settings, folder=data.folder.parent)
+    except Refusal:
+        raise Refusal(
+            f"no release with epsilon {plain(guarantee.epsilon)} and alpha {plain(relation.alpha)}"
+            " can be attacked; raise epsilon or lower alpha"
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from eree.noise.exact import Law, Whole, draw
 from eree.noise.laws import Scales
 from eree.policy.neighbours import Strong
 
+#: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
+_LARGE = 1e3
+
 
 class Noise(Law, Protocol):
     """A symmetric law of noise that knows its tail."""
@@ -145,7 +148,7 @@ class RoundedDensity(ScaledMechanism):
         """
         del count
         scale = float(max(self.alpha * largest, Fraction(1)) * self.scale())
-        last = int(3_000 + 30 * scale) if scale < 1e5 else 0
+        last = int(3_000 + 30 * scale) if scale < _LARGE else 0
         y: Array = np.arange(last, dtype=np.float64) + 0.5
         tail = self.tail(y / scale)
         mean, square = self.tail_moments(last / scale)

@@ -20,8 +20,8 @@ from eree.noise.exact import Whole
 from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
 from eree.policy.guarantee import Guarantee
 
-#: From this scale on rounding no longer changes an error.
-_LARGE = 5e4
+#: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
+_LARGE = 1e3
 #: A sum's share of the norm is rounded up to a multiple of 1 over this.
 _SHARES = 512
 
@@ -103,8 +103,8 @@ class VectorRadial(ScaledVector):
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""
         del count
         scale = float(max(self.alpha * largest, Fraction(1)))
-        if scale > _LARGE:
-            mean, square = self.real_error()
+        mean, square = self.real_error()
+        if scale * mean > _LARGE:
             return scale * mean, scale * square
         last = int(3_000 + 30 * scale * self.cells / float(self.rate))
         y: Array = np.arange(last, dtype=np.float64) + 0.5

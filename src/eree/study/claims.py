@@ -1,27 +1,55 @@
 """Claims about the figures of a study, and findings made of them.
 
-A finding is reproduced where all of its claims hold, partly where some do, and not where none does;
-a claim without figures is not judged.
+A claim holds where all of its figures say so by more than two standard errors, and fails where one
+of them says the opposite by as much; between the two it is too close to tell.  A finding is
+reproduced where all of its claims hold, not where all fail, and partly otherwise; claims without
+figures do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import hypot
+from typing import Literal
 
+from eree.mechanisms.grid import ALPHAS, EPSILONS
+from eree.study.compare import Row
+from eree.study.contenders import MOST_DELTA
 from eree.study.tidy import Figures
+from eree.study.workloads import WHOLE
 
 #: The paper's baseline.
 ALPHA, EPSILON = "0.1", "2"
+#: How many standard errors make a figure sure.
+SURE = 2.0
+Verdict = Literal["yes", "no", "too close to tell", "–"]
+#: By how much a figure supports a claim, and the standard error of that.
+Margin = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement about figures; `holds` is None where there are none."""
+    """One statement about figures; "–" where there are none."""
 
     words: str
-    holds: bool | None
+    holds: Verdict
     figures: str
+
+    @classmethod
+    def of(cls, words: str, margins: Sequence[Margin], figures: str) -> Claim:
+        """Judged by margins, all of which must be above 0."""
+        return cls(words, verdict(margins), figures if margins else "no figures")
+
+
+def verdict(margins: Iterable[Margin]) -> Verdict:
+    """What margins say together."""
+    given = list(margins)
+    if not given:
+        return "–"
+    if any(margin < -SURE * error for margin, error in given):
+        return "no"
+    return "yes" if all(margin > SURE * error for margin, error in given) else "too close to tell"
 
 
 @dataclass(frozen=True)
@@ -35,66 +63,123 @@ class Finding:
     @property
     def judgement(self) -> str:
         """Reproduced, partly, not, or not judged."""
-        known = [claim.holds for claim in self.claims if claim.holds is not None]
+        known = {claim.holds for claim in self.claims} - {"–"}
         if not known:
             return "not judged"
-        return "reproduced" if all(known) else "partly" if any(known) else "not"
+        return "reproduced" if known == {"yes"} else "not" if known == {"no"} else "partly"
 
 
 class Judge:
-    """Judges the findings with the ratios to one range of infusion."""
+    """Judges the findings against one range of infusion."""
 
-    def __init__(self, figures: Figures, ratio: str = "l1_ratio") -> None:
-        self.figures, self.ratio = figures, ratio
+    def __init__(self, figures: Figures, *, wide: bool = False) -> None:
+        self.figures, self._suffix = figures, "_wide" if wide else ""
 
-    def most(
+    def against(self, measure: str) -> str:
+        """The measure's name with this judge's range."""
+        held = measure in ("l1_ratio", "spearman", "within_10_points")
+        return measure + self._suffix if held else measure
+
+    def rows(
         self,
-        words: str,
-        limit: float,
         workload: str,
-        names: tuple[str, ...],
-        alphas: tuple[str | None, ...] = (ALPHA,),
-        epsilons: tuple[str, ...] = (EPSILON,),
-    ) -> Claim:
-        """That ratios are at most a limit."""
-        found = {
-            name: self.figures.values(workload, name, alphas, epsilons, self.ratio)
-            for name in names
-        }
-        known = {name: values for name, values in found.items() if values}
-        if not known:
-            return Claim(words, None, "no figures")
-        text = ", ".join(f"{name} {span(values)}" for name, values in known.items())
-        return Claim(words, max(max(v) for v in known.values()) <= limit, text)
-
-    def least(
-        self,
-        words: str,
-        limit: float,
-        workload: str,
-        names: tuple[str, ...],
-        epsilons: tuple[str, ...],
+        names: Iterable[str],
         *,
-        measure: str = "spearman",
-        stratum: str = "all",
-        alphas: tuple[str | None, ...] = (ALPHA,),
-    ) -> Claim:
-        """That figures are at least a limit."""
-        found = {
-            name: self.figures.values(workload, name, alphas, epsilons, measure, stratum)
+        alphas: Iterable[str | None] = (ALPHA,),
+        epsilons: Iterable[str] = (EPSILON,),
+        measure: str = "l1_ratio",
+        strata: Iterable[str] = (WHOLE,),
+    ) -> list[Row]:
+        """All figures that there are."""
+        alphas, epsilons, strata = list(alphas), list(epsilons), list(strata)
+        found = (
+            self.figures.row(workload, name, alpha, epsilon, self.against(measure), stratum)
             for name in names
-        }
-        known = {name: values for name, values in found.items() if values}
-        if not known:
-            return Claim(words, None, "no figures")
-        text = ", ".join(f"{name} {span(values)}" for name, values in known.items())
-        return Claim(words, min(min(v) for v in known.values()) >= limit, text)
+            for alpha in alphas
+            for epsilon in epsilons
+            for stratum in strata
+        )
+        return [row for row in found if row is not None]
+
+    def both(
+        self,
+        workload: str,
+        one: str,
+        other: str,
+        epsilons: Iterable[str] = EPSILONS,
+        measure: str = "l1",
+    ) -> list[tuple[Row, Row]]:
+        """Figures of two mechanisms wherever both exist."""
+        pairs = []
+        for epsilon in epsilons:
+            for alpha in ALPHAS:
+                given = (alpha, epsilon, self.against(measure))
+                first = self.figures.row(workload, one, *given)
+                second = self.figures.row(workload, other, *given)
+                if first is not None and second is not None:
+                    pairs.append((first, second))
+        return pairs
+
+    def most(self, words: str, limit: float, rows: Sequence[Row]) -> Claim:
+        """That figures are at most a limit."""
+        margins = [(limit - row.value, row.standard_error) for row in rows]
+        return Claim.of(words, margins, told(rows))
+
+    def least(self, words: str, limit: float, rows: Sequence[Row]) -> Claim:
+        """That figures are at least a limit."""
+        margins = [(row.value - limit, row.standard_error) for row in rows]
+        return Claim.of(words, margins, told(rows))
+
+    def fewer(self, words: str, pairs: Sequence[tuple[Row, Row]]) -> Claim:
+        """That the first of every pair is less than the second; both are drawn independently."""
+        margins = [between(*pair) for pair in pairs]
+        if len(pairs) == 1:
+            [(less, more)] = pairs
+            return Claim.of(words, margins, f"{said(less)} against {said(more)}")
+        return Claim.of(words, margins, counted(margins))
 
 
-def span(values: list[float]) -> str:
+def between(less: Row, more: Row) -> Margin:
+    """By how much one figure is less than another."""
+    return more.value - less.value, hypot(less.standard_error, more.standard_error)
+
+
+def counted(margins: Sequence[Margin]) -> str:
+    """At how many points something holds."""
+    each = [verdict([margin]) for margin in margins]
+    close = each.count("too close to tell")
+    text = f"at {each.count('yes')} of {len(each)} points"
+    return f"{text}, {close} too close to tell" if close else text
+
+
+def short(number: float, digits: int = 3) -> str:
+    """A number with few digits, never in powers of ten."""
+    rounded = float(f"{number:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+def said(row: Row) -> str:
+    """A figure with its standard error, where that can be seen."""
+    visible = row.standard_error >= 5e-4 * abs(row.value)
+    return short(row.value) + (f" ± {short(row.standard_error, 1)}" if visible else "")
+
+
+def told(rows: Sequence[Row]) -> str:
+    """Figures by mechanism, for people to read; with the delta of one that is hardly private."""
+    texts = []
+    for name in dict.fromkeys(row.mechanism for row in rows):
+        mine = [row for row in rows if row.mechanism == name]
+        text = said(mine[0]) if len(mine) == 1 else span([row.value for row in mine])
+        delta = max(row.delta for row in mine)
+        void = f" (delta up to {delta:.2g})" if delta > MOST_DELTA else ""
+        texts.append(f"{name} {text}{void}")
+    return ", ".join(texts)
+
+
+def span(values: Sequence[float]) -> str:
     """Figures from the least to the greatest, for people to read."""
-    low, high = min(values), max(values)
-    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+    low, high = short(min(values)), short(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 #: A finding's name, what it says, and how its claims are made.

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from eree.legacy.infusion import RAMP, WIDE, Ramp, protect_small
 from eree.noise.coins import SeededCoins
 from eree.policy.neighbours import plain
 from eree.study.contenders import Contender
+from eree.study.estimate import Estimate
 from eree.study.workloads import Counted, Workload
 
 Array = NDArray[np.float64]
@@ -28,8 +28,14 @@ PER_JOB = 3.50
 #: Relative errors this much apart still count as alike.
 POINTS = 0.10
 #: Where an error is known exactly, only contenders whose error is not are drawn, so often.
-FEW = 3
+FEW = 5
+#: Trials are left out by so many groups to see how much a share depends on them.
+GROUPS = 5
+#: The ranges of infusion, and what is put behind a measure that is held against each.
 RAMPS: Mapping[str, Ramp] = {"narrow": RAMP, "wide": WIDE}
+SUFFIXES: Mapping[str, str] = {"narrow": "", "wide": "_wide"}
+#: Figures by stratum and measure.
+Found = dict[tuple[str, str], Estimate]
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Row:
     workload: str
     mechanism: str
     alpha: str | None
-    epsilon: str
+    epsilon: str | None
     delta: float
     stratum: str
     measure: str
@@ -80,25 +86,63 @@ def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What contenders are held against: errors and ranks of noise infusion, and true ranks."""
+    """What contenders are held against: noise infusion of the same cells, and true ranks.
 
-    errors: Mapping[str, Array]
-    ranks: Mapping[str, list[Array]]
+    `means` are infusion's mean errors by range and stratum; `limits` the relative error of every
+    cell that is not empty plus 10 points, by range, over all trials and without each group of them.
+    """
+
+    means: Mapping[str, Mapping[str, Estimate]]
+    limits: Mapping[str, NDArray[np.float32]]
+    ranks: Mapping[str, Mapping[str, list[Array]]]
     true_ranks: Mapping[str, Array]
 
     @classmethod
     def of(cls, cells: Counted, trials: int, seed: int, *, ranked: bool) -> Yardstick:
         """Infuse the cells."""
         strata = cells.strata if ranked else {}
-        errors = {name: np.zeros(len(cells.counts)) for name in RAMPS}
-        ranks: dict[str, list[Array]] = {stratum: [] for stratum in strata}
+        means, limits, ranks = {}, {}, {}
         for name, ramp in RAMPS.items():
+            errors = Errors(cells, trials)
+            ranks[name] = {stratum: list[Array]() for stratum in strata}
             for published in infusions(cells, ramp, trials, seed, f"infusion {name}"):
-                errors[name] += np.abs(published - cells.counts) / trials
-                for stratum, at in strata.items() if name == "narrow" else ():
-                    ranks[stratum].append(rankdata(published[at]))
+                errors.add(np.abs(published - cells.counts))
+                for stratum, at in strata.items():
+                    ranks[name][stratum].append(rankdata(published[at]))
+            means[name], limits[name] = errors.means(), errors.relative() + np.float32(POINTS)
         true = {stratum: rankdata(cells.counts[at]) for stratum, at in strata.items()}
-        return cls(errors, ranks, true)
+        return cls(means, limits, ranks, true)
+
+
+class Errors:
+    """Errors of trials: their means by stratum, and relative ones for every cell not empty."""
+
+    def __init__(self, cells: Counted, trials: int) -> None:
+        self.cells, self.trials, self.done = cells, trials, 0
+        groups = min(GROUPS, trials)
+        self._means: dict[str, list[float]] = defaultdict(list)
+        self._sums = np.zeros((groups, len(cells.some)), dtype=np.float32)
+        self._sizes = np.array([len(range(g, trials, groups)) for g in range(groups)])
+
+    def add(self, errors: Array) -> None:
+        """The errors of one more trial."""
+        for stratum, mean in self.cells.means(errors).items():
+            self._means[stratum].append(mean)
+        self._sums[self.done % len(self._sums)] += errors[self.cells.some]
+        self.done += 1
+
+    def means(self) -> dict[str, Estimate]:
+        """The mean error by stratum."""
+        return {stratum: Estimate.of(values) for stratum, values in self._means.items()}
+
+    def relative(self) -> NDArray[np.float32]:
+        """Mean relative errors of the cells that are not empty, then without each group."""
+        total, trials = self._sums.sum(axis=0), self.trials
+        rows = [total / trials]
+        for mine, size in zip(self._sums, self._sizes, strict=True):
+            rows.append((total - mine) / (trials - size) if size < trials else rows[0])
+        counts = self.cells.counts[self.cells.some]
+        return (np.stack(rows) / counts).astype(np.float32)
 
 
 class Comparison:
@@ -110,14 +154,13 @@ class Comparison:
 
     def infusion(self) -> Iterator[Row]:
         """What infusion itself does: its error in jobs, and how well it ranks."""
-        for ramp, errors in self.yardstick.errors.items():
-            name = "infusion" if ramp == "narrow" else "infusion-wide"
-            for stratum, at in self.cells.strata.items():
-                yield self._row(name, None, "0", 1.0, stratum, "l1", [float(errors[at].mean())])
-        for stratum, ranks in self.yardstick.ranks.items():
-            true = self.yardstick.true_ranks[stratum]
-            found = [correlation(rank, true) for rank in ranks]
-            yield self._row("infusion", None, "0", 1.0, stratum, "spearman_truth", found)
+        for ramp, suffix in SUFFIXES.items():
+            found = {(s, "l1"): mean for s, mean in self.yardstick.means[ramp].items()}
+            for stratum, ranks in self.yardstick.ranks[ramp].items():
+                true = self.yardstick.true_ranks[stratum]
+                values = [correlation(rank, true) for rank in ranks]
+                found[stratum, "spearman_truth"] = Estimate.of(values)
+            yield from self._rows("infusion" + suffix.replace("_", "-"), None, None, 1.0, found)
 
     def rows(self, one: Contender, alpha: Fraction | None, epsilon: Fraction) -> Iterator[Row]:
         """All measures of one contender."""
@@ -127,97 +170,78 @@ class Comparison:
             found = self._exact(expected)
         else:
             found = self._drawn(one, said, plain(epsilon))
-        for (stratum, measure), values in found.items():
-            yield self._row(one.name, said, plain(epsilon), one.delta, stratum, measure, values)
+        yield from self._rows(one.name, said, plain(epsilon), one.delta, found)
 
-    def _row(
-        self,
-        mechanism: str,
-        alpha: str | None,
-        epsilon: str,
-        delta: float,
-        stratum: str,
-        measure: str,
-        values: list[float],
-    ) -> Row:
-        numbers = np.array(values)
-        error = float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
-        return Row(
-            self.workload.study,
-            self.workload.name,
-            mechanism,
-            alpha,
-            epsilon,
-            delta,
-            stratum,
-            measure,
-            float(numbers.mean()),
-            error,
-            len(numbers),
-        )
+    def _rows(
+        self, name: str, alpha: str | None, epsilon: str | None, delta: float, found: Found
+    ) -> Iterator[Row]:
+        of = (self.workload.study, self.workload.name, name, alpha, epsilon, delta)
+        for (stratum, measure), one in found.items():
+            yield Row(*of, stratum, measure, one.value, one.error, one.trials)
 
-    def _exact(self, errors: Array) -> dict[tuple[str, str], list[float]]:
+    def _exact(self, errors: Array) -> Found:
         """From the expected error of every cell."""
-        return {place: [value] for place, value in self._sizes(errors)}
+        some = self.cells.some
+        relative = (errors[some] / self.cells.counts[some]).astype(np.float32)
+        found = self._sizes({s: Estimate(mean) for s, mean in self.cells.means(errors).items()})
+        return found | self._alike(relative[None], 0)
 
-    def _sizes(self, errors: Array) -> Iterator[tuple[tuple[str, str], float]]:
-        """What follows from sizes of errors alone, by stratum and measure."""
-        for stratum, mine in self.cells.means(errors).items():
-            yield (stratum, "l1"), mine
-            for ramp, name in (("narrow", "l1_ratio"), ("wide", "l1_ratio_wide")):
-                yield (stratum, name), mine / self._infused[ramp][stratum]
-            yield (stratum, "dollars"), PER_JOB * mine * len(self.cells.strata[stratum])
+    def _sizes(self, means: Mapping[str, Estimate]) -> Found:
+        """What follows from mean sizes of errors, by stratum and measure."""
+        found: Found = {}
+        for stratum, mine in means.items():
+            found[stratum, "l1"] = mine
+            for ramp, suffix in SUFFIXES.items():
+                found[stratum, "l1_ratio" + suffix] = mine.over(self.yardstick.means[ramp][stratum])
+            found[stratum, "dollars"] = mine.times(PER_JOB * len(self.cells.strata[stratum]))
+        return found
 
-    @cached_property
-    def _infused(self) -> dict[str, dict[str, float]]:
-        """The mean errors of infusion, by ramp and stratum."""
-        return {
-            ramp: {s: max(mean, 1e-12) for s, mean in self.cells.means(errors).items()}
-            for ramp, errors in self.yardstick.errors.items()
-        }
+    def _alike(self, relative: NDArray[np.float32], trials: int) -> Found:
+        """The share of cells whose relative error is at most 10 points above infusion's."""
+        found: Found = {}
+        for ramp, suffix in SUFFIXES.items():
+            alike = [
+                self.cells.shares(mine <= limit)
+                for mine, limit in zip(
+                    *np.broadcast_arrays(relative, self.yardstick.limits[ramp]), strict=True
+                )
+            ]
+            for stratum in alike[0]:
+                values = np.array([shares[stratum] for shares in alike])
+                found[stratum, "within_10_points" + suffix] = Estimate.jackknifed(values, trials)
+        return found
 
-    def _drawn(
-        self, one: Contender, alpha: str | None, epsilon: str
-    ) -> dict[tuple[str, str], list[float]]:
+    def _drawn(self, one: Contender, alpha: str | None, epsilon: str) -> Found:
         """From draws, trial by trial."""
-        found: dict[tuple[str, str], list[float]] = defaultdict(list)
+        tried: dict[tuple[str, str], list[float]] = defaultdict(list)
         cells, workload = self.cells, self.workload
         counts = cells.counts.astype(np.float64)
-        trials = FEW if workload.study == "report" else self.trials
-        added = np.zeros(len(counts))
+        trials = min(FEW, self.trials) if workload.study == "report" else self.trials
+        errors = Errors(cells, trials)
         for trial in range(trials):
             coins = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
             noisy = one.draw(cells, coins)
             signed, released = noisy - counts, np.maximum(noisy, 0) - counts
-            error = np.abs(signed)
-            added += error
-            for place, value in self._sizes(error):
-                found[place].append(value)
-            for stratum, mean in cells.means(np.abs(released)).items():
-                ratio = mean / self._infused["narrow"][stratum]
-                found[stratum, "l1_ratio_released"].append(ratio)
-            for name, values in (("bias", signed), ("bias_released", released)):
-                for stratum, mean in cells.means(values).items():
-                    found[stratum, name].append(mean)
-            if workload.ranked:
-                for stratum, at in cells.strata.items():
-                    rank = rankdata(noisy[at])
-                    infused = self.yardstick.ranks[stratum][trial]
-                    true = self.yardstick.true_ranks[stratum]
-                    found[stratum, "spearman"].append(correlation(rank, infused))
-                    found[stratum, "spearman_truth"].append(correlation(rank, true))
-        for stratum, at in cells.strata.items():
-            found[stratum, "within_10_points"] = [self._alike(added / trials, at)]
+            errors.add(np.abs(signed))
+            sizes = {"released": np.abs(released), "bias": signed, "bias_released": released}
+            for name, each in sizes.items():
+                for stratum, mean in cells.means(each).items():
+                    tried[stratum, name].append(mean)
+            for stratum, at in cells.strata.items() if workload.ranked else ():
+                rank = rankdata(noisy[at])
+                for ramp, suffix in SUFFIXES.items():
+                    infused = self.yardstick.ranks[ramp][stratum][trial]
+                    tried[stratum, "spearman" + suffix].append(correlation(rank, infused))
+                true = self.yardstick.true_ranks[stratum]
+                tried[stratum, "spearman_truth"].append(correlation(rank, true))
+        narrow = self.yardstick.means["narrow"]
+        found = self._sizes(errors.means()) | self._alike(errors.relative(), trials)
+        for (stratum, name), values in tried.items():
+            estimate = Estimate.of(values)
+            if name == "released":
+                name, estimate = "l1_ratio_released", estimate.over(narrow[stratum])
+            found[stratum, name] = estimate
         return found
-
-    def _alike(self, errors: Array, at: NDArray[np.intp]) -> float:
-        """The share of cells whose relative error is at most 10 points above infusion's."""
-        some = at[self.cells.counts[at] > 0]
-        if not some.size:
-            return 1.0
-        counts = self.cells.counts[some]
-        more = (errors[some] - self.yardstick.errors["narrow"][some]) / counts
-        return float((more <= POINTS).mean())
 
 
 def correlation(first: Array, second: Array) -> float:

@@ -42,8 +42,13 @@ OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-stairc
 MOST_DELTA = 0.05
 THETAS = (2, 20, 50, 100, 200, 500)
 #: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
-#: between them.  Noise begins to grow at 1 / alpha.
-_SIZES = np.unique([*range(25), 100, *np.geomspace(25, 2e7, 70).astype(np.int64)])
+#: between them.  Noise begins to grow at 1 / alpha, and grows in proportion to large sizes; that of
+#: vectors, much wider than a job, does so earlier.
+_LARGE_SIZES = (10**4, 10**5, 10**6, 2 * 10**7)
+_SIZES = np.unique([*range(70), 100, *np.geomspace(70, 2000, 100).astype(np.int64), *_LARGE_SIZES])
+_FEW_SIZES = np.unique(
+    [*range(30), 100, *np.geomspace(30, 400, 40).astype(np.int64), 1000, *_LARGE_SIZES]
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Single(Contender):
         """By the largest workplace, or by the count where that is all the noise looks at."""
         if isinstance(self.mechanism, BentMechanism):
             return by_size(cells.counts, lambda n: _mean_error(self.mechanism, n, n))
-        return by_size(self._sizes(cells), lambda x: _mean_error(self.mechanism, 0, x))
+        return by_size(self._sizes(cells), lambda x: _scaled_error(self.mechanism, x))
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class Together(Contender):
             return None
         if isinstance(chosen, KNormLinLog):
             return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
-        return by_size(cells.largest_total, lambda x: _mean_error(chosen, 0, x))
+        return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
 
 
 @dataclass(frozen=True)
@@ -167,9 +172,13 @@ class Reported(Contender):
         return by_size(self._sizes(cells), error)
 
 
-def by_size(sizes: NDArray[np.int64], error: Callable[[int], float]) -> Array:
+def by_size(
+    sizes: NDArray[np.int64],
+    error: Callable[[int], float],
+    known: NDArray[np.int64] = _SIZES,
+) -> Array:
     """An error that depends on a size alone: exact at many sizes, interpolated between them."""
-    at = _SIZES[: int(np.searchsorted(_SIZES, sizes.max(initial=0))) + 1]
+    at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
     errors: Array = np.interp(sizes, at, np.array([error(int(x)) for x in at]))
     return errors
 
@@ -177,6 +186,14 @@ def by_size(sizes: NDArray[np.int64], error: Callable[[int], float]) -> Array:
 @lru_cache(maxsize=1 << 16)
 def _mean_error(made: Mechanism, count: int, largest: int) -> float:
     return made.mean_error(count=count, largest=largest)[0]
+
+
+def _scaled_error(made: Mechanism, largest: int) -> float:
+    """By the largest workplace, up to 1 / alpha of which noise does not grow."""
+    relation = made.guarantee.neighbours
+    if isinstance(relation, (Strong, Weak)):
+        largest = max(largest, int(1 / relation.alpha))
+    return _mean_error(made, 0, largest)
 
 
 def contenders(

@@ -1,225 +1,219 @@
-"""What the papers found, judged by the numbers of a study: the six findings of the paper."""
+"""What the papers found, judged by the numbers of a study: the six findings of the paper.
+
+Where the paper is vague, these numbers stand for its words: a correlation is close to 1 from 0.95
+on, errors are nearly the same up to a factor of 1.5, two mechanisms are alike within a factor of 2,
+larger places have 100,000 people or more, and more epsilon does not help where it takes less than
+5% off an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import expm1, hypot, log, log1p
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree.study.claims import ALPHA, EPSILON, Claim, Finding, Judge, Told, span
+from eree.study.claims import Claim, Finding, Judge, Margin, Told, between, counted, short
+from eree.study.compare import Row
+from eree.study.contenders import THETAS
 from eree.study.report_findings import REPORT
 from eree.study.workloads import STRATA
 
-#: What counts as "close to 1" for a correlation, and as "nearly the same" for an error.
-CLOSE, SAME = 0.95, 1.5
+CLOSE, SAME, ALIKE, HELP = 0.95, 1.5, 2.0, 0.05
 LARGE = "100k+"
 LOG, GAMMA, LAPLACE = "log-laplace", "smooth-gamma", "smooth-laplace"
 THREE = (LOG, GAMMA, LAPLACE)
-THETAS = (2, 20, 50, 100, 200, 500)
+TRUNCATED = tuple(f"truncated-laplace-{theta}" for theta in THETAS)
+WORKLOADS = ("workload-1", "workload-2", "workload-3")
+RANKINGS = ("ranking-1", "ranking-2")
+
+
+def _ranks(
+    judge: Judge, ranking: str, names: Sequence[str], epsilons: Sequence[str], stratum: str = "all"
+) -> list[Row]:
+    return judge.rows(ranking, names, epsilons=epsilons, measure="spearman", strata=(stratum,))
 
 
 def _first(judge: Judge) -> Iterator[Claim]:
     yield judge.most(
-        "Log-Laplace and Smooth Gamma are within a factor of 3", 3, "workload-1", (LOG, GAMMA)
+        "Log-Laplace and Smooth Gamma are within a factor of 3",
+        3,
+        judge.rows("workload-1", (LOG, GAMMA)),
     )
-    yield judge.most("Smooth Laplace is better than infusion", 1, "workload-1", (LAPLACE,))
+    yield judge.most(
+        "Smooth Laplace is better than infusion", 1, judge.rows("workload-1", (LAPLACE,))
+    )
     yield judge.least(
         "Smooth Laplace ranks close to infusion from epsilon 2 on",
         CLOSE,
-        "ranking-1",
-        (LAPLACE,),
-        ("2", "4"),
+        _ranks(judge, "ranking-1", (LAPLACE,), ("2", "4")),
     )
-    yield judge.least("so do the others at epsilon 4", CLOSE, "ranking-1", (LOG, GAMMA), ("4",))
     yield judge.least(
-        "in large places Smooth Laplace does at every epsilon",
+        "so do the others at epsilon 4", CLOSE, _ranks(judge, "ranking-1", (LOG, GAMMA), ("4",))
+    )
+    yield judge.least(
+        "in large places Smooth Laplace does at every epsilon that it has",
         CLOSE,
-        "ranking-1",
-        (LAPLACE,),
-        EPSILONS,
-        stratum=LARGE,
+        _ranks(judge, "ranking-1", (LAPLACE,), EPSILONS, LARGE),
     )
     yield judge.least(
         "and Log-Laplace from epsilon 1 on",
         CLOSE,
-        "ranking-1",
-        (LOG,),
-        ("1", "2", "4"),
-        stratum=LARGE,
+        _ranks(judge, "ranking-1", (LOG,), ("1", "2", "4"), LARGE),
     )
     for name, share in ((LOG, 0.65), (LAPLACE, 0.75), (GAMMA, 0.29)):
         yield judge.least(
-            f"{name} is within 10 points of infusion's relative error in {share:.0%} of cells",
+            f"{name} is at most 10 points above infusion's relative error in {share:.0%} of cells",
             share,
-            "workload-1",
-            (name,),
-            (EPSILON,),
-            measure="within_10_points",
+            judge.rows("workload-1", (name,), measure="within_10_points"),
         )
 
 
 def _second(judge: Judge) -> Iterator[Claim]:
-    yield judge.most("Log-Laplace is within a factor of 3", 3, "workload-2", (LOG,))
+    yield judge.most("Log-Laplace is within a factor of 3", 3, judge.rows("workload-2", (LOG,)))
     yield judge.most(
         f"Smooth Laplace has nearly the same error (at most {SAME} times)",
         SAME,
-        "workload-2",
-        (LAPLACE,),
+        judge.rows("workload-2", (LAPLACE,)),
     )
     yield judge.most(
         "at epsilon 4 Smooth Laplace is better than infusion for every alpha",
         1,
-        "workload-2",
-        (LAPLACE,),
-        ALPHAS,
-        ("4",),
+        judge.rows("workload-2", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
     )
     yield judge.least(
         "Smooth Laplace ranks close to infusion at epsilon 4",
         CLOSE,
-        "ranking-2",
-        (LAPLACE,),
-        ("4",),
+        _ranks(judge, "ranking-2", (LAPLACE,), ("4",)),
     )
-    others = judge.figures.values("ranking-2", LOG, (ALPHA,), ("4",), "spearman")
-    others += judge.figures.values("ranking-2", GAMMA, (ALPHA,), ("4",), "spearman")
-    yield Claim(
-        "the others do not",
-        max(others) < CLOSE if others else None,
-        span(others) if others else "no figures",
-    )
+    yield judge.most("the others do not", CLOSE, _ranks(judge, "ranking-2", (LOG, GAMMA), EPSILONS))
     yield judge.least(
-        "in large places Log-Laplace and Smooth Laplace do at every epsilon",
+        "in large places Log-Laplace and Smooth Laplace do at every epsilon that they have",
         CLOSE,
-        "ranking-2",
-        (LOG, LAPLACE),
-        EPSILONS,
-        stratum=LARGE,
+        _ranks(judge, "ranking-2", (LOG, LAPLACE), EPSILONS, LARGE),
     )
 
 
 def _third(judge: Judge) -> Iterator[Claim]:
-    worse = judge.figures.values("workload-3", LOG, (ALPHA,), EPSILONS, judge.ratio)
-    worse += judge.figures.values("workload-3", LAPLACE, (ALPHA,), EPSILONS, judge.ratio)
-    yield Claim(
-        "all are worse than infusion at alpha 0.1",
-        min(worse) > 1 if worse else None,
-        span(worse) if worse else "no figures",
+    yield judge.least(
+        "all three are worse than infusion at alpha 0.1, at every epsilon that they have",
+        1,
+        judge.rows("workload-3", THREE, epsilons=EPSILONS),
     )
     yield judge.most(
         "Log-Laplace is within a factor of 10 at epsilon 4 for alpha up to 0.05",
         10,
-        "workload-3",
-        (LOG,),
-        ("0.01", "0.05"),
-        ("4",),
+        judge.rows("workload-3", (LOG,), alphas=("0.01", "0.05"), epsilons=("4",)),
     )
     yield judge.most(
         "Smooth Laplace is within a factor of 10 at epsilon 4 for every alpha",
         10,
-        "workload-3",
-        (LAPLACE,),
-        ALPHAS,
-        ("4",),
+        judge.rows("workload-3", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
     )
     yield judge.most(
         "Smooth Laplace is within a factor of 3 at alpha 0.01 and epsilon 4",
         3,
-        "workload-3",
-        (LAPLACE,),
-        ("0.01",),
-        ("4",),
+        judge.rows("workload-3", (LAPLACE,), alphas=("0.01",), epsilons=("4",)),
     )
+
+
+def _step(measure: str, first: Row, second: Row) -> Margin:
+    """How much better a figure gets: by what factor an error falls, by how much a rank rises."""
+    if measure == "spearman":
+        return between(first, second)
+    errors = (row.standard_error / row.value for row in (first, second))
+    return log(first.value / second.value), hypot(*errors)
 
 
 def _fourth(judge: Judge) -> Iterator[Claim]:
-    for workload, measure in (
-        ("workload-1", judge.ratio),
-        ("workload-2", judge.ratio),
-        ("ranking-1", "spearman"),
-        ("ranking-2", "spearman"),
-    ):
+    for workload in (*WORKLOADS, *RANKINGS):
+        measure = "spearman" if workload in RANKINGS else "l1_ratio"
+        epsilon = "4" if workload == "workload-3" else "2"
+        first: list[Margin] = []
         for name in THREE:
-            values = [
-                judge.figures.value(workload, name, ALPHA, EPSILON, measure, stratum)
-                for stratum in STRATA
-            ]
-            known = [value for value in values if value is not None]
-            better = [b < a if measure != "spearman" else b > a for a, b in pairwise(known)]
-            yield Claim(
-                f"{workload}: {name} gets better from stratum to stratum",
-                all(better) if better else None,
-                " → ".join(f"{value:.3g}" for value in known) or "no figures",
+            rows = judge.rows(
+                workload, (name,), epsilons=(epsilon,), measure=measure, strata=STRATA
             )
+            steps = [_step(measure, *pair) for pair in pairwise(rows)]
+            yield Claim.of(
+                f"{workload} at epsilon {epsilon}: {name} gets better from stratum to stratum",
+                steps,
+                " → ".join(short(row.value) for row in rows),
+            )
+            if len(steps) == len(STRATA) - 1:
+                (gain, error), rest = steps[0], steps[1:]
+                first += [(gain - other, hypot(error, wrong)) for other, wrong in rest]
+        yield Claim.of(
+            f"{workload} at epsilon {epsilon}: the first step is the largest, for all three",
+            first,
+            counted(first),
+        )
 
 
 def _fifth(judge: Judge) -> Iterator[Claim]:
-    for workload in ("workload-1", "workload-2", "workload-3"):
-        points = [
-            (
-                judge.figures.value(workload, LAPLACE, alpha, epsilon, judge.ratio),
-                judge.figures.values(workload, LOG, (alpha,), (epsilon,), judge.ratio)
-                + judge.figures.values(workload, GAMMA, (alpha,), (epsilon,), judge.ratio),
-            )
-            for alpha in ALPHAS
-            for epsilon in EPSILONS
-        ]
-        both = [(mine, min(rest)) for mine, rest in points if mine is not None and rest]
-        won = sum(mine < rest for mine, rest in both)
-        yield Claim(
+    for workload in WORKLOADS:
+        yield judge.fewer(
             f"{workload}: Smooth Laplace has the least error of the three everywhere",
-            won == len(both) if both else None,
-            f"at {won} of {len(both)} points",
+            judge.both(workload, LAPLACE, LOG) + judge.both(workload, LAPLACE, GAMMA),
         )
-    pairs = {
-        epsilon: (
-            judge.figures.value("workload-1", LOG, ALPHA, epsilon, judge.ratio),
-            judge.figures.value("workload-1", GAMMA, ALPHA, epsilon, judge.ratio),
+    for ranking in RANKINGS:
+        yield judge.fewer(
+            f"{ranking}: Smooth Laplace ranks most like infusion of the three everywhere",
+            judge.both(ranking, LOG, LAPLACE, measure="spearman")
+            + judge.both(ranking, GAMMA, LAPLACE, measure="spearman"),
         )
-        for epsilon in ("0.5", "0.67", "1", "4")
-    }
-    low = [(a, b) for e, (a, b) in pairs.items() if e != "4" and a is not None and b is not None]
-    yield Claim(
-        "Log-Laplace has less error than Smooth Gamma up to epsilon 1",
-        all(a < b for a, b in low) if low else None,
-        ", ".join(f"{a:.3g} against {b:.3g}" for a, b in low) or "no figures",
+    for workload in ("workload-1", "workload-2"):
+        steps = [_step("l1", *pair) for pair in judge.both(workload, LOG, GAMMA)]
+        apart = [(log(ALIKE) - abs(gain), error) for gain, error in steps]
+        yield Claim.of(
+            f"{workload}: Log-Laplace and Smooth Gamma are within a factor of {ALIKE:g}",
+            apart,
+            counted(apart),
+        )
+        yield judge.fewer(
+            f"{workload}: Log-Laplace has less error than Smooth Gamma up to epsilon 1",
+            judge.both(workload, LOG, GAMMA, [e for e in EPSILONS if float(e) <= 1]),
+        )
+    wins = [between(*pair) for workload in WORKLOADS for pair in judge.both(workload, LOG, GAMMA)]
+    ends = [max(wins), max((-gain, error) for gain, error in wins)] if wins else []
+    yield Claim.of(
+        "which of the two has less error is not always the same",
+        ends,
+        f"Log-Laplace {counted(wins)}",
     )
-    last = pairs["4"]
-    if last[0] is not None and last[1] is not None:
-        yield Claim(
-            "and more at epsilon 4", last[0] > last[1], f"{last[0]:.3g} against {last[1]:.3g}"
-        )
 
 
 def _sixth(judge: Judge) -> Iterator[Claim]:
-    names = tuple(f"truncated-laplace-{theta}" for theta in THETAS)
-    yield judge.least(
-        "Truncated Laplace has at least 10 times infusion's error at epsilon 4, for every theta",
-        10,
-        "workload-1",
-        names,
-        ("4",),
-        measure=judge.ratio,
-        alphas=(None,),
-    )
-    before, after = (
-        judge.figures.value("workload-1", names[0], None, e, judge.ratio) for e in ("1", "4")
-    )
-    if before is not None and after is not None:
-        yield Claim(
-            "for theta 2 more epsilon hardly helps (less than 5% from 1 to 4)",
-            after > 0.95 * before,
-            f"{before:.3g} → {after:.3g}",
+    for workload in WORKLOADS:
+        pairs = []
+        for epsilon in EPSILONS:
+            truncated = judge.rows(
+                workload, TRUNCATED, alphas=(None,), epsilons=(epsilon,), measure="l1"
+            )
+            ours = judge.rows(workload, THREE, epsilons=(epsilon,), measure="l1")
+            pairs += [(mine, other) for mine in ours for other in truncated]
+        yield judge.fewer(
+            f"{workload}: Truncated Laplace has more error than all three, for every theta", pairs
         )
-    found = [
-        value
-        for name in names
-        for value in judge.figures.values("ranking-1", name, (None,), EPSILONS, "spearman")
-    ]
-    yield Claim(
+    yield judge.least(
+        "it has at least 10 times infusion's error in workload-1 at epsilon 4, for every theta",
+        10,
+        judge.rows("workload-1", TRUNCATED, alphas=(None,), epsilons=("4",)),
+    )
+    gains = []
+    for name in TRUNCATED:
+        ends = judge.rows("workload-1", (name,), alphas=(None,), epsilons=("1", "4"), measure="l1")
+        if len(ends) == 2:
+            gains.append(_step("l1", *ends))
+    text = " → ".join(f"{-expm1(-gain):.1%}" for gain, _ in gains)
+    few = [(-log1p(-HELP) - gain, error) for gain, error in gains[:1]]
+    yield Claim.of("more epsilon hardly helps theta 2 (less than 5% from 1 to 4)", few, text)
+    later = [(b - a, hypot(wrong, error)) for (a, wrong), (b, error) in pairwise(gains)]
+    yield Claim.of("and helps the more, the larger theta", later, text)
+    yield judge.most(
         "its rankings correlate by at most 0.7 with infusion's, for every theta and epsilon",
-        max(found) <= 0.7 if found else None,
-        span(found) if found else "no figures",
+        0.7,
+        judge.rows("ranking-1", TRUNCATED, alphas=(None,), epsilons=EPSILONS, measure="spearman"),
     )
 
 

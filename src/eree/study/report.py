@@ -3,77 +3,93 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from eree.figures.study import Band, grid_figure
-from eree.mechanisms.grid import ALPHAS, EPSILONS
+from eree.figures.study import Band, Grid, Point, draw_grid
+from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.study.claims import Finding, Judge
-from eree.study.contenders import THETAS
+from eree.study.contenders import MOST_DELTA, THETAS
 from eree.study.findings import judged
-from eree.study.run import Study, parts_of
+from eree.study.page import findings_page
+from eree.study.run import Study
 from eree.study.tidy import Figures
-from eree.study.workloads import STRATA, WHOLE, WORKLOADS
+from eree.study.workloads import STRATA, WHOLE
 
 Progress = Callable[[str, float], None]
 #: Rows of the figures: a mechanism and what stands beside its panels.
-_ROWS = {
-    "log-laplace": "Log-Laplace",
-    "smooth-gamma": "Smooth Gamma",
-    "smooth-laplace": "Smooth Laplace",
-    "auto": "eree",
-}
-_REPORT_ROWS = {
-    "log-laplace": "Log-Laplace",
+_LOG = {"log-laplace": "Log-Laplace"}
+_SMOOTH = {"smooth-gamma": "Smooth Gamma", "smooth-laplace": "Smooth Laplace"}
+_PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
-    "auto": "eree",
 }
-
-
+_ROWS = {**_LOG, **_SMOOTH, "auto": "eree"}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
+_TRACTS = ("with age", "with age, sex", "with age, sex, race")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure of a paper."""
+    """One figure: what it measures, and the rows and columns of its panels.
+
+    A column has a title, a workload and a stratum.
+    """
 
     name: str
-    workload: str
-    measure: str
     title: str
+    columns: Mapping[str, tuple[str, str]]
+    measure: str = "l1_ratio"
+    rows: Mapping[str, str] = field(default_factory=lambda: _ROWS)
+
+    @classmethod
+    def of(cls, name: str, workload: str, title: str, measure: str = "l1_ratio") -> Picture:
+        """One workload, and a column for each stratum."""
+        strata = zip(_COLUMNS, (WHOLE, *STRATA), strict=True)
+        return cls(name, title, {column: (workload, at) for column, at in strata}, measure)
+
+
+def _tracts(*workloads: str) -> dict[str, tuple[str, str]]:
+    titles = ("3-way", *_TRACTS)[-len(workloads) :]
+    return {title: (name, WHOLE) for title, name in zip(titles, workloads, strict=True)}
 
 
 PICTURES = (
-    Picture("paper-figure-1", "workload-1", "l1_ratio", "Jobs by place × sector × ownership"),
-    Picture("paper-figure-2", "ranking-1", "spearman", "Cells ranked by jobs"),
-    Picture(
-        "paper-figure-3", "workload-2", "l1_ratio", "Single queries with sex × education (weak)"
+    Picture.of("paper-figure-1", "workload-1", "Jobs by place × sector × ownership"),
+    Picture.of("paper-figure-2", "ranking-1", "Cells ranked by jobs", "spearman"),
+    Picture.of("paper-figure-3", "workload-2", "Single queries with sex × education (weak)"),
+    Picture.of("paper-figure-4", "workload-3", "The whole marginal with sex × education (weak)"),
+    Picture.of(
+        "paper-figure-5", "ranking-2", "Cells ranked by women with a degree (weak)", "spearman"
     ),
-    Picture(
-        "paper-figure-4", "workload-3", "l1_ratio", "The whole marginal with sex × education (weak)"
-    ),
-    Picture(
-        "paper-figure-5", "ranking-2", "spearman", "Cells ranked by women with a degree (weak)"
-    ),
-    Picture(
+    Picture.of(
         "strong-figure-3",
         "workload-2-strong",
-        "l1_ratio",
         "Single queries with sex × education, strong guarantee",
     ),
-    Picture(
+    Picture.of(
         "strong-figure-4",
         "workload-3-strong",
-        "l1_ratio",
         "The whole marginal with sex × education, strong guarantee",
     ),
-    Picture(
+    Picture.of(
         "strong-figure-5",
         "ranking-2-strong",
-        "spearman",
         "Cells ranked by women with a degree, strong guarantee",
+        "spearman",
+    ),
+    Picture(
+        "report-figure-1",
+        "Marginals over tract × sector × ownership, at the price that the report claims",
+        _tracts("report-3", "report-4", "report-5", "report-6"),
+        rows={**_LOG, **_PRINTED, "auto": "eree"},
+    ),
+    Picture(
+        "report-true-figure-1",
+        "Marginals over tract × sector × ownership, at their true price (strong)",
+        _tracts("report-4-true", "report-5-true", "report-6-true"),
+        rows={**_PRINTED, **_SMOOTH, "auto": "eree"},
     ),
 )
 
@@ -99,71 +115,51 @@ def study_report(
     files = figures.write(study.folder)
     home = study.folder / "figures"
     home.mkdir(exist_ok=True)
-    note = f"{study.jobs:,} made-up jobs; dashed: as today's noise infusion"
-    for number, picture in enumerate(PICTURES):
-        tell(f"drawing {picture.name}", (number + 1) / (len(PICTURES) + 2))
-        bands = list(_bands(figures, picture))
-        if any(any(band.columns) for band in bands):
-            files += _draw(home, picture, note, bands)
-    bands = list(_report_bands(figures))
-    if any(any(band.columns) for band in bands):
-        one = Picture(
-            "report-figure-1", "", "l1_ratio", "Marginals over tract × sector × ownership"
-        )
-        columns = ["3-way", "with age", "with age, sex", "with age, sex, race"]
-        files += _draw(home, one, note + "; at the claimed price", bands, columns)
+    grids = [(one, grid) for one in PICTURES if (grid := _grid(study, figures, one)).bands]
+    given = [(grid, [home / f"{one.name}{end}" for end in (".png", ".svg")]) for one, grid in grids]
+    for done, (number, _) in enumerate(on_every_core(draw_grid, given), start=1):
+        files += given[number][1]
+        tell(f"drawing {grids[number][0].name}", done / (len(given) + 1))
     findings = tuple(judged(Judge(figures)))
-    wide = tuple(judged(Judge(figures, "l1_ratio_wide")))
-    text = "\n".join(_page(study, figures, findings, wide))
+    wide = tuple(judged(Judge(figures, wide=True)))
     path = study.folder / "findings.md"
-    path.write_text(text, encoding="utf-8")
+    path.write_text("\n".join(findings_page(study, figures, findings, wide)), encoding="utf-8")
     tell("done", 1.0)
-    return StudyReport(figures, findings, wide, (*files, path))
+    return StudyReport(figures, findings, wide, (*sorted(files), path))
 
 
-def _draw(
-    home: Path,
-    picture: Picture,
-    note: str,
-    bands: Sequence[Band],
-    columns: Sequence[str] = _COLUMNS,
-) -> list[Path]:
-    words = {
-        "l1_ratio": "L1 error, as a ratio to noise infusion",
-        "spearman": "Spearman correlation",
-    }
-    paths = [home / f"{picture.name}{suffix}" for suffix in (".png", ".svg")]
-    for path in paths:
-        grid_figure(
-            path,
-            title=picture.title,
-            note=note,
-            columns=columns,
-            bands=bands,
-            measure=words[picture.measure],
-            logarithmic=picture.measure != "spearman",
-        )
-    return paths
+def _grid(study: Study, figures: Figures, picture: Picture) -> Grid:
+    """What a figure shows."""
+    ranked = picture.measure == "spearman"
+    bands = tuple(_bands(figures, picture))
+    note = f"{study.jobs:,} made-up jobs; dashed: as today's noise infusion"
+    return Grid(
+        picture.title,
+        f"{note}; hollow: delta above {MOST_DELTA}" if any(b.hollow for b in bands) else note,
+        tuple(picture.columns),
+        bands,
+        "Spearman correlation" if ranked else "L1 error, as a ratio to noise infusion",
+        logarithmic=not ranked,
+    )
 
 
 def _bands(figures: Figures, picture: Picture) -> Iterator[Band]:
-    """A row for each mechanism, a column for each stratum, a line for each alpha or theta."""
-    strata = (WHOLE, *STRATA)
+    """A row for each mechanism, a line for each alpha or theta."""
 
-    def line(mechanism: str, alpha: str | None, stratum: str) -> list[tuple[float, float]]:
+    def line(mechanism: str, alpha: str | None, workload: str, stratum: str) -> list[Point]:
         found = (
-            (
-                float(e),
-                figures.value(picture.workload, mechanism, alpha, e, picture.measure, stratum),
-            )
-            for e in EPSILONS
+            figures.row(workload, mechanism, alpha, e, picture.measure, stratum) for e in EPSILONS
         )
-        return [(x, y) for x, y in found if y is not None]
+        return [
+            Point(float(row.epsilon or 0), row.value, hollow=row.delta > MOST_DELTA)
+            for row in found
+            if row is not None
+        ]
 
-    for mechanism, title in _ROWS.items():
+    for mechanism, title in picture.rows.items():
         columns = [
-            {alpha: points for alpha in ALPHAS if (points := line(mechanism, alpha, stratum))}
-            for stratum in strata
+            {alpha: points for alpha in ALPHAS if (points := line(mechanism, alpha, *column))}
+            for column in picture.columns.values()
         ]
         if any(columns):
             yield Band(title, "alpha", columns)
@@ -171,87 +167,9 @@ def _bands(figures: Figures, picture: Picture) -> Iterator[Band]:
         {
             str(theta): points
             for theta in THETAS
-            if (points := line(f"truncated-laplace-{theta}", None, stratum))
+            if (points := line(f"truncated-laplace-{theta}", None, *column))
         }
-        for stratum in strata
+        for column in picture.columns.values()
     ]
-    if any(columns):
+    if any(columns) and picture.rows is _ROWS:
         yield Band("Truncated\nLaplace", "theta", columns)
-
-
-def _report_bands(figures: Figures) -> Iterator[Band]:
-    for mechanism, title in _REPORT_ROWS.items():
-        columns = []
-        for workload in ("report-3", "report-4", "report-5", "report-6"):
-            lines = {}
-            for alpha in ALPHAS:
-                found = ((float(e), figures.value(workload, mechanism, alpha, e)) for e in EPSILONS)
-                points = [(x, y) for x, y in found if y is not None]
-                if points:
-                    lines[alpha] = points
-            columns.append(lines)
-        yield Band(title, "alpha", columns)
-
-
-def _page(
-    study: Study, figures: Figures, findings: Sequence[Finding], wide: Sequence[Finding]
-) -> Iterator[str]:
-    """`findings.md`."""
-    yield "# What became of the papers' findings"
-    yield ""
-    yield (
-        f"A study of made-up data: {study.jobs:,} jobs, {study.trials} trials, seed {study.seed}."
-        " Written by `eree study report`. Ratios are of mean absolute errors to those of noise"
-        " infusion with factors of 5 to 15%; as the range in use is not known, claims about ratios"
-        " are judged with 10 to 25% as well. Rankings, and relative errors within 10 points, are"
-        " held against 5 to 15% alone. A correlation is close to 1 from 0.95 on."
-    )
-    all_parts = list(parts_of(WORKLOADS.values()))
-    there = sum(part.file(study.folder).exists() for part in all_parts)
-    if there < len(all_parts):
-        yield ""
-        yield f"The study is not complete: {there} of its {len(all_parts)} parts are there."
-    yield ""
-    yield "| finding | | judged | with the wide range |"
-    yield "|---|---|---|---|"
-    for one, other in zip(findings, wide, strict=True):
-        yield f"| {one.name} | {one.words} | **{one.judgement}** | {other.judgement} |"
-    yield ""
-    yield from _ratios(figures)
-    for one, other in zip(findings, wide, strict=True):
-        yield f"## {one.name}: {one.words}"
-        yield ""
-        yield f"**{one.judgement.capitalize()}**"
-        yield ""
-        yield "| claim | holds | figures | with the wide range |"
-        yield "|---|---|---|---|"
-        for claim, again in zip(one.claims, other.claims, strict=True):
-            marks = [_mark(c.holds) for c in (claim, again)]
-            yield f"| {claim.words} | {marks[0]} | {claim.figures} | {marks[1]}, {again.figures} |"
-        yield ""
-
-
-def _mark(holds: bool | None) -> str:
-    return "–" if holds is None else "yes" if holds else "no"
-
-
-def _ratios(figures: Figures) -> Iterator[str]:
-    """The main figures: ratios at alpha 0.1."""
-    yield "Ratios at alpha 0.1, epsilon 1 / 2 / 4 (below 1: better than infusion):"
-    yield ""
-    yield "| | " + " | ".join(_ROWS.values()) + " |"
-    yield "|---" * (len(_ROWS) + 1) + "|"
-    names = {
-        "workload-1": "Workload 1",
-        "workload-2": "Workload 2, weak",
-        "workload-2-strong": "Workload 2, strong",
-        "workload-3": "Workload 3, weak",
-        "workload-3-strong": "Workload 3, strong",
-    }
-    for workload, title in names.items():
-        cells = []
-        for mechanism in _ROWS:
-            values = (figures.value(workload, mechanism, "0.1", e) for e in ("1", "2", "4"))
-            cells.append(" / ".join("–" if v is None else f"{v:.3g}" for v in values))
-        yield f"| {title} | " + " | ".join(cells) + " |"
-    yield ""

@@ -10,9 +10,10 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 from eree.data.synthetic import synthesize
@@ -38,17 +39,20 @@ class Study:
     jobs: int
     trials: int
     seed: int
+    version: str = field(default_factory=lambda: version("eree"))
 
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, int | str]:
         """What must stay the same if a study goes on."""
-        return {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
+        kept = {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
+        return {**kept, "version": self.version}
 
     @classmethod
     def read(cls, folder: Path) -> Study:
         """The study of a folder."""
         try:
             kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-            return cls(folder, int(kept["jobs"]), int(kept["trials"]), int(kept["seed"]))
+            jobs, trials, seed = (int(kept[name]) for name in ("jobs", "trials", "seed"))
+            return cls(folder, jobs, trials, seed, str(kept["version"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise Refusal(
                 f"{folder} holds no study; run one with 'eree study run --out {folder}'"
@@ -102,18 +106,18 @@ def run_study(
 
 def _begin(study: Study) -> None:
     """Make the folder, or see that it holds the same study."""
-    parts = study.folder / "parts"
     if (study.folder / SETTINGS).exists():
         if Study.read(study.folder) != study:
             raise Refusal(
-                f"{study.folder} holds a study with other settings; name a new folder with --out"
+                f"{study.folder} holds a study with other settings, or of another version of eree;"
+                " name a new folder with --out"
             )
-        parts.mkdir(exist_ok=True)
-        return
-    if study.folder.exists() and any(study.folder.iterdir()):
+    elif study.folder.exists() and any(study.folder.iterdir()):
         raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
-    parts.mkdir(parents=True, exist_ok=True)
-    _write(study.folder / SETTINGS, study.settings())
+    else:
+        study.folder.mkdir(parents=True, exist_ok=True)
+        _write(study.folder / SETTINGS, study.settings())
+    (study.folder / "parts").mkdir(exist_ok=True)
 
 
 def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:

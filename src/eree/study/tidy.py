@@ -44,36 +44,30 @@ class Figures:
             raise Refusal(f"the study in {folder} has no part yet; run it first")
         return cls(rows)
 
+    def row(
+        self,
+        workload: str,
+        mechanism: str,
+        alpha: str | None,
+        epsilon: str | None,
+        measure: str = "l1_ratio",
+        stratum: str = WHOLE,
+    ) -> Row | None:
+        """One figure with its standard error, or None where there is none."""
+        return self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
+
     def value(
         self,
         workload: str,
         mechanism: str,
         alpha: str | None,
-        epsilon: str,
+        epsilon: str | None,
         measure: str = "l1_ratio",
         stratum: str = WHOLE,
     ) -> float | None:
-        """One figure, or None where there is none."""
-        row = self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
+        """One figure alone."""
+        row = self.row(workload, mechanism, alpha, epsilon, measure, stratum)
         return None if row is None else row.value
-
-    def values(
-        self,
-        workload: str,
-        mechanism: str,
-        alphas: Iterable[str | None],
-        epsilons: Iterable[str],
-        measure: str = "l1_ratio",
-        stratum: str = WHOLE,
-    ) -> list[float]:
-        """All figures that there are at some alphas and epsilons."""
-        epsilons = list(epsilons)
-        found = (
-            self.value(workload, mechanism, alpha, epsilon, measure, stratum)
-            for alpha in alphas
-            for epsilon in epsilons
-        )
-        return [value for value in found if value is not None]
 
     def write(self, folder: Path) -> list[Path]:
         """`errors.parquet` and `errors.csv`."""
@@ -91,7 +85,7 @@ def _order(row: Row) -> tuple[object, ...]:
         row.workload,
         row.mechanism,
         float(row.alpha or 0),
-        float(row.epsilon),
+        float(row.epsilon or 0),
         row.stratum,
         row.measure,
     )

@@ -190,6 +190,22 @@ class Counted:
                 found[name] = float(sums[number]) / len(self.strata[name])
         return found
 
+    @cached_property
+    def some(self) -> NDArray[np.intp]:
+        """The cells that are not empty."""
+        return np.flatnonzero(self.counts)
+
+    def shares(self, chosen: NDArray[np.bool_]) -> dict[str, float]:
+        """The share of the cells not empty that are chosen, by stratum; 1 where all are empty."""
+        stratum = self.stratum[self.some] + 1
+        found = np.bincount(stratum[chosen], minlength=len(STRATA) + 1)
+        there = np.bincount(stratum, minlength=len(STRATA) + 1)
+        shares = {WHOLE: float(found.sum() / there.sum()) if there.sum() else 1.0}
+        for number, name in enumerate(STRATA, start=1):
+            if name in self.strata:
+                shares[name] = float(found[number] / there[number]) if there[number] else 1.0
+        return shares
+
     def below(self, theta: int) -> Whole:
         """The counts without workplaces of theta or more workers."""
         small = self.rows.size < theta

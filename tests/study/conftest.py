@@ -1,0 +1,23 @@
+"""A made-up town, counted."""
+
+from __future__ import annotations
+
+import pytest
+
+import eree
+from eree.study.workloads import WORKLOADS, Counted, counted_for
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
+    return eree.load(eree.synthesize(tmp_path_factory.mktemp("study") / "data", jobs=20_000))
+
+
+@pytest.fixture(scope="session")
+def places(town: eree.Tables) -> Counted:
+    return counted_for(town, WORKLOADS["workload-1"])
+
+
+@pytest.fixture(scope="session")
+def people(town: eree.Tables) -> Counted:
+    return counted_for(town, WORKLOADS["workload-3"])

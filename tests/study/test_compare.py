@@ -1,0 +1,135 @@
+"""What the study measures: every figure again in the plainest way, and its standard error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata, spearmanr
+
+from eree.legacy.infusion import RAMP, WIDE
+from eree.study.compare import Comparison, correlation, infusions, seeded
+from eree.study.contenders import contenders
+from eree.study.workloads import WORKLOADS, Counted
+
+TENTH, TWO = Fraction(1, 10), Fraction(2)
+
+
+def test_infusion_of_one_workplace_is_off_by_its_factor(places: Counted) -> None:
+    """In cells of one workplace the mean error is E|f - 1| = s + (t - s) / 3 of the count."""
+    rows = places.rows
+    alone = np.bincount(rows.cell, minlength=len(places.counts)) == 1
+    alone &= places.counts >= 20
+    errors = np.mean(
+        [np.abs(p - places.counts) for p in infusions(places, RAMP, 400, 1, "test")], axis=0
+    )
+    ratio = (errors[alone] / places.counts[alone]).mean()
+    assert ratio == pytest.approx(0.05 + 0.1 / 3, rel=0.02)
+    zero = places.counts == 0
+    assert (errors[zero] == 0).all()
+
+
+def test_a_correlation_of_ranks_is_spearmans() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 20, 300), rng.integers(0, 20, 300)
+    assert correlation(rankdata(a), rankdata(b)) == pytest.approx(spearmanr(a, b).statistic)
+    assert correlation(np.ones(3), np.arange(3.0)) == 1.0
+
+
+def test_measures_are_what_their_names_say(places: Counted) -> None:
+    """All of them again, from the same draws, in the plainest way."""
+    workload, trials = WORKLOADS["ranking-1"], 7
+    comparison = Comparison(workload, places, trials=trials, seed=5)
+    [one] = [o for o in contenders(workload, 1, TENTH, TWO) if o.name == "smooth-pareto"]
+    found = {(row.stratum, row.measure): row for row in comparison.rows(one, TENTH, TWO)}
+    counts = places.counts
+    noisy = np.array(
+        [
+            one.draw(places, seeded(5, "ranking-1", "smooth-pareto", "0.1", "2", t))
+            for t in range(trials)
+        ]
+    )
+    infused = {
+        suffix: np.array(list(infusions(places, ramp, trials, 5, f"infusion {name}")))
+        for name, ramp, suffix in (("narrow", RAMP, ""), ("wide", WIDE, "_wide"))
+    }
+    for stratum, at in places.strata.items():
+        errors = np.abs(noisy - counts)[:, at]
+        expected = {"l1": errors.mean(axis=1), "bias": (noisy - counts)[:, at].mean(axis=1)}
+        expected["dollars"] = 3.5 * errors.sum(axis=1)
+        expected["bias_released"] = (np.maximum(noisy, 0) - counts)[:, at].mean(axis=1)
+        expected["spearman_truth"] = np.array(
+            [correlation(rankdata(n[at]), rankdata(counts[at])) for n in noisy]
+        )
+        for suffix, published in infused.items():
+            expected["spearman" + suffix] = np.array(
+                [
+                    correlation(rankdata(n[at]), rankdata(p[at]))
+                    for n, p in zip(noisy, published, strict=True)
+                ]
+            )
+        for measure, values in expected.items():
+            row = found[stratum, measure]
+            assert row.value == pytest.approx(values.mean())
+            assert row.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(trials))
+            assert row.trials == trials
+        released = np.abs(np.maximum(noisy, 0) - counts)[:, at]
+        for suffix, published in infused.items():
+            theirs = np.abs(published - counts)[:, at]
+            ratios = {"l1_ratio" + suffix: errors}
+            if not suffix:
+                ratios["l1_ratio_released"] = released
+            for measure, mine in ratios.items():
+                row, (a, b) = found[stratum, measure], (mine.mean(axis=1), theirs.mean(axis=1))
+                assert row.value == pytest.approx(a.mean() / b.mean())
+                relative = [v.std(ddof=1) / np.sqrt(trials) / v.mean() for v in (a, b)]
+                assert row.standard_error == pytest.approx(row.value * np.hypot(*relative))
+            some = counts[at] > 0
+            mine, theirs = (e.mean(axis=0)[some] / counts[at][some] for e in (errors, theirs))
+            share = (mine <= theirs + 0.1).mean()
+            assert found[stratum, "within_10_points" + suffix].value == pytest.approx(
+                share, abs=2e-3
+            )
+
+
+def test_a_share_has_the_standard_error_that_repetition_shows(places: Counted) -> None:
+    """Of 60 studies with other seeds: the errors they state, beside how much they differ."""
+    workload = WORKLOADS["workload-1"]
+    [one] = [o for o in contenders(workload, 1, TENTH, TWO) if o.name == "smooth-pareto"]
+    rows = []
+    for seed in range(60):
+        comparison = Comparison(workload, places, trials=10, seed=seed)
+        rows += [
+            row
+            for row in comparison.rows(one, TENTH, TWO)
+            if (row.stratum, row.measure) in (("all", "within_10_points"), ("all", "l1_ratio"))
+        ]
+    for measure in ("within_10_points", "l1_ratio"):
+        mine = [row for row in rows if row.measure == measure]
+        stated = np.sqrt(np.mean([row.standard_error**2 for row in mine]))
+        assert 0.6 < stated / np.std([row.value for row in mine], ddof=1) < 1.7
+
+
+def test_exact_errors_are_uncertain_only_by_what_they_are_held_against(places: Counted) -> None:
+    workload = replace(WORKLOADS["report-3"], by=WORKLOADS["workload-1"].by)
+    comparison = Comparison(workload, places, trials=4, seed=1)
+    [one] = [o for o in contenders(workload, 1, TENTH, TWO) if o.name == "smooth-gamma"]
+    found = {r.measure: r for r in comparison.rows(one, TENTH, TWO) if r.stratum == "all"}
+    expected = one.expected(places)
+    assert expected is not None
+    assert (found["l1"].value, found["l1"].standard_error, found["l1"].trials) == (
+        pytest.approx(expected.mean()),
+        0.0,
+        0,
+    )
+    infusion = {r.mechanism: r for r in comparison.infusion() if r.stratum == "all"}
+    assert {row.trials for row in infusion.values()} == {4}
+    assert all(row.epsilon is None and row.alpha is None for row in infusion.values())
+    for ratio, name in (("l1_ratio", "infusion"), ("l1_ratio_wide", "infusion-wide")):
+        below = infusion[name]
+        assert found[ratio].value == pytest.approx(expected.mean() / below.value)
+        part = below.standard_error / below.value
+        assert found[ratio].standard_error == pytest.approx(found[ratio].value * part)
+        assert part > 0
