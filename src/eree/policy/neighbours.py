@@ -4,6 +4,9 @@ Two databases are neighbours when one workplace's workforce E grows to E' (E is 
 everything else stays), and the relation allows that growth in one step.  A guarantee holds in both
 directions.  A workforce is seen as a histogram over worker types, so that a relation can speak of
 its make-up; where only the size matters the histogram has one entry.
+
+A survey has relations of its own: a record joins, or several records of one establishment do.  They
+and those of linked tables say nothing about each other.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from eree.errors import Refusal
 Exact = Fraction | int | str
 #: An exponent of four digits or more, or a text longer than any number that is meant.
 _UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{1000}")
+
+_MOST_RECORDS = 1_000_000
 
 
 def exact(value: Exact, name: str) -> Fraction:
@@ -146,13 +151,53 @@ class Node:
         return joined is not None and any(joined)
 
 
+@dataclass(frozen=True)
+class Record:
+    """Record neighbours of a survey: one record joins.  Says little of whole establishments."""
+
+    name: Literal["record"] = "record"
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether one record joined; a histogram counts the records of an establishment."""
+        joined = _joined(before, after)
+        return joined is not None and sum(joined) == 1
+
+
+@dataclass(frozen=True)
+class Establishment:
+    """Establishment neighbours of a survey: records of one establishment join, at most so many.
+
+    They may be all that it has, so that a whole establishment of up to that many records is hidden.
+    """
+
+    records: int
+    name: Literal["establishment"] = "establishment"
+
+    def __post_init__(self) -> None:
+        if type(self.records) is not int or not 1 <= self.records <= _MOST_RECORDS:
+            raise Refusal(
+                "establishment neighbours need the most records of an establishment, a whole"
+                f" number from 1 to {_MOST_RECORDS:,}"
+            )
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether some records joined, and not too many; a histogram counts those of one."""
+        joined = _joined(before, after)
+        return joined is not None and 0 < sum(joined) <= self.records
+
+
 EDGE = Edge()
 """The relation of edge neighbours: one worker joins one workplace."""
 
 NODE = Node()
 """The relation of node neighbours: any number of workers join one workplace."""
 
-Neighbours = Strong | Weak | Edge | Node
+RECORD = Record()
+"""The relation of record neighbours: one record of a survey joins."""
+
+#: Relations of linked tables, and of all data.
+Linked = Strong | Weak | Edge | Node
+Neighbours = Linked | Record | Establishment
 
 
 def implies(paid: Neighbours, wanted: Neighbours) -> bool:
@@ -164,9 +209,16 @@ def implies(paid: Neighbours, wanted: Neighbours) -> bool:
     - strong neighbours include those of a smaller alpha, strong or weak: the set of all types
       already bounds the size;
     - weak neighbours include those of a smaller alpha over types at least as fine, because finer
-      types have more sets that must not grow too much.
+      types have more sets that must not grow too much;
+    - of a survey, establishment neighbours include those of fewer records, down to one record.
     """
     match paid, wanted:
+        case (Record() | Establishment(), Record()) | (Record(), Establishment(records=1)):
+            return True
+        case Establishment(), Establishment():
+            return paid.records >= wanted.records
+        case (Record() | Establishment(), _) | (_, Record() | Establishment()):
+            return False
         case (Node(), _) | (_, Edge()):
             return True
         case Strong(), Strong() | Weak():
@@ -176,7 +228,7 @@ def implies(paid: Neighbours, wanted: Neighbours) -> bool:
     return False
 
 
-def steps_between(relation: Neighbours, smaller: int, larger: int) -> int:
+def steps_between(relation: Linked, smaller: int, larger: int) -> int:
     """How many growth steps lead from `smaller` to `larger` workers (of one type, if weak).
 
     Each step goes as far as it may: growth never shrinks with size, so that is the shortest way.

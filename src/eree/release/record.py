@@ -14,7 +14,7 @@ from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
+from eree.policy.neighbours import EDGE, NODE, Establishment, Neighbours, Record, Strong, Weak
 
 RECORD = "release.json"
 FORMAT = 1
@@ -47,6 +47,8 @@ def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
         found["alpha"] = str(relation.alpha)
     if isinstance(relation, Weak):
         found["types"] = list(relation.types)
+    if isinstance(relation, Establishment):
+        found["records"] = relation.records
     return found | {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)}
 
 
@@ -61,6 +63,10 @@ def guarantee_of(data: Any) -> Guarantee:
             relation = Weak(data["alpha"], data["types"])
         elif name == "strong":
             relation = Strong(data["alpha"])
+        elif name == "record":
+            relation = Record()
+        elif name == "establishment":
+            relation = Establishment(data["records"])
         else:
             raise Refusal("the release names neighbours that do not exist")
         return Guarantee(relation, data["epsilon"], data["delta"])
