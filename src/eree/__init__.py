@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from eree.release.plan import Plan
     from eree.release.publish import publish
     from eree.release.rank import Ranking, rank
+    from eree.release.recheck import Verification
     from eree.release.release import Release
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
-    from eree.release.verify import Verification, verify
+    from eree.release.verify import verify
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
@@ -76,11 +77,12 @@ _HOMES = {
     "eree.release.plan": ("Plan",),
     "eree.release.publish": ("publish",),
     "eree.release.rank": ("Ranking", "rank"),
+    "eree.release.recheck": ("Verification",),
     "eree.release.release": ("Release",),
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
-    "eree.release.verify": ("Verification", "verify"),
+    "eree.release.verify": ("verify",),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),

@@ -231,7 +231,7 @@ def test_a_survey_has_ledgers_of_its_own(tmp_path: Path) -> None:
     ledger = eree.Ledger.open(tmp_path / "s.db")
     assert ledger.total == eree.Guarantee(eree.Establishment(20), 4)
     ledger.reserve(eree.Guarantee(eree.Establishment(30), 1), release="a", what={})
-    for price in (eree.Strong("0.1"), eree.NODE, eree.RECORD, eree.Establishment(19)):
+    for other in (eree.Strong("0.1"), eree.NODE, eree.RECORD, eree.Establishment(19)):
         with pytest.raises(eree.Refusal, match="promises nothing under the ledger's"):
-            ledger.reserve(eree.Guarantee(price, 1), release="b", what={})
+            ledger.reserve(eree.Guarantee(other, 1), release="b", what={})
     assert ledger.spent().epsilon == 1
