@@ -40,10 +40,15 @@ if TYPE_CHECKING:
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
-    from eree.release.verify import verify
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.bounds import Shares
+    from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
+    from eree.survey.protect import protect_cube
+    from eree.survey.protected import ProtectedCube
+    from eree.survey.shape import Impossible, Shape, Variable
+    from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
@@ -82,7 +87,12 @@ _HOMES = {
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
-    "eree.release.verify": ("verify",),
+    "eree.survey.bounds": ("Shares",),
+    "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
+    "eree.survey.protect": ("protect_cube",),
+    "eree.survey.protected": ("ProtectedCube",),
+    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
+    "eree.survey.verify": ("verify",),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
@@ -101,6 +111,7 @@ __all__ = [
     "AreaTotals",
     "AttackFindings",
     "Attribute",
+    "Calibrated",
     "Cells",
     "Certificate",
     "Coins",
@@ -112,13 +123,18 @@ __all__ = [
     "Fault",
     "Faulty",
     "Guarantee",
+    "Impossible",
     "Infused",
     "Ledger",
     "Listing",
     "LodesTable",
     "Marginal",
     "Mechanism",
+    "NoisyCube",
+    "NoisyTable",
+    "NoisyTotal",
     "Plan",
+    "ProtectedCube",
     "Ramp",
     "Ranking",
     "Refusal",
@@ -128,12 +144,15 @@ __all__ = [
     "ScaleTo",
     "Schema",
     "SeededCoins",
+    "Shape",
+    "Shares",
     "Signer",
     "Strong",
     "Study",
     "StudyReport",
     "Tables",
     "Unreadable",
+    "Variable",
     "Verification",
     "Weak",
     "area_totals",
@@ -149,6 +168,7 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "protect_cube",
     "public_key_of",
     "publish",
     "rank",
