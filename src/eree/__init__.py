@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
-    from eree.policy.neighbours import EDGE, NODE, RECORD, Establishment, Strong, Weak
+    from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.schema import Attribute, Schema
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
@@ -73,7 +73,7 @@ _HOMES = {
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
-    "eree.policy.neighbours": ("EDGE", "NODE", "RECORD", "Establishment", "Strong", "Weak"),
+    "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
     "eree.release.listing": ("Listing", "new_csv"),
     "eree.release.lodes": ("LODES_COLUMNS", "LodesTable", "lodes"),
@@ -101,6 +101,7 @@ _HOMES = {
 
 __all__ = [
     "EDGE",
+    "ESTABLISHMENT",
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
@@ -118,7 +119,6 @@ __all__ = [
     "Decisions",
     "DropFrom",
     "EngineFailure",
-    "Establishment",
     "ExpectedError",
     "Fault",
     "Faulty",

@@ -151,14 +151,6 @@ def test_a_damaged_file_is_a_fault(tmp_path: Path) -> None:
             "edge neighbours take no --alpha and no --types; leave them out",
         ),
         (
-            ("create", "l.db", "--neighbours", "establishment", "--epsilon", "1"),
-            "establishment neighbours need --records, the most records of an establishment",
-        ),
-        (
-            ("create", "l.db", "--neighbours", "record", "--records", "3", "--epsilon", "1"),
-            "record neighbours take no --records; leave it out",
-        ),
-        (
             ("create", "l.db", "--neighbours", "record", "--alpha", "1", "--epsilon", "1"),
             "record neighbours take no --alpha and no --types; leave them out",
         ),
@@ -209,11 +201,10 @@ def test_a_server_is_named_without_its_login(postgres: PostgresServer) -> None:
 
 
 def test_a_survey_has_ledgers_of_its_own(tmp_path: Path) -> None:
-    words = ("--neighbours", "establishment", "--records", "20", "--epsilon", "4")
+    words = ("--neighbours", "establishment", "--epsilon", "4")
     assert run("ledger", "create", "s.db", *words, cwd=tmp_path) == Done(
         0,
-        "Made s.db for data: epsilon 4 and delta 0 to spend,\n"
-        "under establishment neighbours of up to 20 records.\n",
+        "Made s.db for data: epsilon 4 and delta 0 to spend,\nunder establishment neighbours.\n",
         "",
     )
     done = run(
@@ -229,9 +220,9 @@ def test_a_survey_has_ledgers_of_its_own(tmp_path: Path) -> None:
     )
     assert json.loads(done.out)["total"]["neighbours"] == {"name": "record"}
     ledger = eree.Ledger.open(tmp_path / "s.db")
-    assert ledger.total == eree.Guarantee(eree.Establishment(20), 4)
-    ledger.reserve(eree.Guarantee(eree.Establishment(30), 1), release="a", what={})
-    for other in (eree.Strong("0.1"), eree.NODE, eree.RECORD, eree.Establishment(19)):
+    assert ledger.total == eree.Guarantee(eree.ESTABLISHMENT, 4)
+    ledger.reserve(eree.Guarantee(eree.ESTABLISHMENT, 1), release="a", what={})
+    for other in (eree.Strong("0.1"), eree.NODE, eree.RECORD):
         with pytest.raises(eree.Refusal, match="promises nothing under the ledger's"):
             ledger.reserve(eree.Guarantee(other, 1), release="b", what={})
     assert ledger.spent().epsilon == 1

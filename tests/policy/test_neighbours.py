@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 from eree.errors import Refusal
 from eree.policy.neighbours import (
     EDGE,
+    ESTABLISHMENT,
     NODE,
     RECORD,
-    Establishment,
     Neighbours,
     Strong,
     Weak,
@@ -123,7 +122,7 @@ def test_every_relation_implies_itself_and_the_edge_and_node_implies_all() -> No
         assert implies(NODE, relation)
 
 
-SURVEYED: list[Neighbours] = [RECORD, Establishment(1), Establishment(3), Establishment(20)]
+SURVEYED: list[Neighbours] = [RECORD, ESTABLISHMENT]
 
 
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=4), growths)
@@ -134,10 +133,12 @@ def test_survey_neighbours_imply_those_whose_steps_they_allow(
     for paid, wanted in product(SURVEYED, SURVEYED):
         if implies(paid, wanted):
             assert paid.allows(before, after) or not wanted.allows(before, after)
-        else:  # the most records that may join at once are too many
-            most = wanted.records
-            assert wanted.allows([0], [most])
-            assert not paid.allows([0], [most])
+    assert not implies(RECORD, ESTABLISHMENT)
+    assert ESTABLISHMENT.allows([0] * 4, joined) == any(joined)
+    assert RECORD.allows([0] * 4, joined) == (sum(joined) == 1)
+    assert ESTABLISHMENT.allows(before, after) == (
+        any(joined) if not any(before) else sum(joined) == 1
+    )
     assert RECORD.allows(before, after) == (sum(joined) == 1)
     assert not any(relation.allows(after, before) for relation in SURVEYED if any(joined))
 
@@ -146,12 +147,6 @@ def test_a_survey_and_linked_tables_promise_nothing_to_each_other() -> None:
     for surveyed, linked in product(SURVEYED, relations):
         assert not implies(surveyed, linked)
         assert not implies(linked, surveyed)
-
-
-@pytest.mark.parametrize("records", [0, -1, True, 2.0, "3", None, 10**7])
-def test_an_establishment_has_a_whole_number_of_records(records: Any) -> None:
-    with pytest.raises(Refusal, match="need the most records of an establishment"):
-        Establishment(records)
 
 
 def shortest(relation: Strong, common: int, leave: int, join: int, others: int) -> int:

@@ -23,7 +23,7 @@ from eree.budget.entries import (
 )
 from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Establishment, Neighbours, Strong, Weak, implies, plain
+from eree.policy.neighbours import Neighbours, Strong, Weak, implies, plain
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,6 @@ def relation_words(relation: Neighbours) -> str:
         words += f" of alpha {plain(relation.alpha)}"
     if isinstance(relation, Weak):
         words += f" over the types {', '.join(relation.types)}"
-    if isinstance(relation, Establishment):
-        words += f" of up to {relation.records:,} record{'s' * (relation.records > 1)}"
     return words
 
 

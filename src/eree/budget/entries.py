@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, RECORD, Establishment, Neighbours, Strong, Weak
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, Strong, Weak
 
 ORIGIN = "0" * 64
 """What stands for the hash of an entry before the first."""
@@ -215,8 +215,6 @@ def guarantee_body(guarantee: Guarantee) -> dict[str, Any]:
         neighbours["alpha"] = str(relation.alpha)
     if isinstance(relation, Weak):
         neighbours["types"] = list(relation.types)
-    if isinstance(relation, Establishment):
-        neighbours["records"] = relation.records
     return {
         "neighbours": neighbours,
         "epsilon": str(guarantee.epsilon),
@@ -267,7 +265,7 @@ def _relation(body: Mapping[str, Any]) -> Neighbours:
         case "record":
             return RECORD
         case "establishment":
-            return Establishment(body["records"])
+            return ESTABLISHMENT
     raise ValueError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,12 @@ from eree.budget.account import Account, relation_words
 from eree.budget.entries import Created, Entry, Reserved, guarantee_body
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
-from eree.policy.neighbours import Neighbours, plain
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, plain
 
+#: Relations that have nothing but their name.
+PLAIN: Mapping[str, Neighbours] = {
+    relation.name: relation for relation in (EDGE, NODE, RECORD, ESTABLISHMENT)
+}
 where_argument = click.argument("where", metavar="FILE_OR_URL")
 
 
@@ -53,20 +57,19 @@ def ledger(context: click.Context) -> None:
         "    --epsilon 8 --delta 1e-9 --data-set 'jobs of the three states'",
         "eree ledger create postgresql://office@server/jobs --neighbours node \\",
         "    --epsilon 4",
-        "eree ledger create survey.db --neighbours establishment --records 20 \\",
-        "    --epsilon 4 --data-set 'survey of 2026'",
+        "eree ledger create survey.db --neighbours establishment --epsilon 4 \\",
+        "    --data-set 'survey of 2026'",
     ],
 )
 @where_argument
 @click.option(
     "--neighbours",
-    type=click.Choice(["strong", "weak", "edge", "node", "record", "establishment"]),
+    type=click.Choice(["strong", "weak", *PLAIN]),
     required=True,
     help="What one step of the data is; the last two are of a survey.",
 )
 @click.option("--alpha", metavar="A", help="The share by which a workplace may grow, such as 0.1.")
 @click.option("--types", metavar="A,B,…", help="Worker attributes that are the types, if weak.")
-@click.option("--records", type=int, metavar="N", help="Most records of an establishment.")
 @click.option("--epsilon", metavar="E", required=True, help="All that may ever be spent.")
 @click.option("--delta", metavar="D", default="0", show_default=True, help="The same for delta.")
 @click.option(
@@ -82,7 +85,6 @@ def create(
     neighbours: str,
     alpha: str | None,
     types: str | None,
-    records: int | None,
     epsilon: str,
     delta: str,
     data_set: str,
@@ -93,7 +95,7 @@ def create(
     One data set has one ledger, whatever is released from it and whenever: what
     is spent here is what all releases together give away.
     """
-    relation = relation_from_text(neighbours, alpha, types, records)
+    relation = relation_from_text(neighbours, alpha, types)
     total = eree.Guarantee(relation, epsilon, delta)
     made = eree.Ledger.create(where, total, data_set=data_set)
     account = made.account()
@@ -181,24 +183,12 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def relation_from_text(
-    name: str, alpha: str | None, types: str | None, records: int | None = None
-) -> Neighbours:
+def relation_from_text(name: str, alpha: str | None, types: str | None) -> Neighbours:
     """The neighbours that the options name, with all that belongs to them and nothing else."""
-    if records is not None and name != "establishment":
-        raise eree.Refusal(f"{name} neighbours take no --records; leave it out")
-    if name in ("edge", "node", "record", "establishment"):
+    if name in PLAIN:
         if alpha is not None or types is not None:
             raise eree.Refusal(f"{name} neighbours take no --alpha and no --types; leave them out")
-        if name == "establishment" and records is None:
-            raise eree.Refusal(
-                "establishment neighbours need --records, the most records of an establishment,"
-                " such as 20"
-            )
-        if records is not None:
-            return eree.Establishment(records)
-        without: dict[str, Neighbours] = {"edge": eree.EDGE, "node": eree.NODE}
-        return without.get(name, eree.RECORD)
+        return PLAIN[name]
     if alpha is None:
         raise eree.Refusal(f"{name} neighbours need an --alpha, such as 0.1")
     if name == "strong":

@@ -57,7 +57,7 @@ class Guarantee:
         if not isinstance(neighbours, Neighbours):
             raise Refusal(
                 "neighbours must be Strong(alpha), Weak(alpha, types), EDGE or NODE, or those of a"
-                " survey: RECORD or Establishment(records)"
+                " survey: RECORD or ESTABLISHMENT"
             )
         object.__setattr__(self, "neighbours", neighbours)
         object.__setattr__(self, "epsilon", exact(epsilon, "epsilon"))
@@ -144,12 +144,9 @@ class Guarantee:
             self.statement("answer", 2, "What a record answers, or its weight"),
         ]
         if isinstance(relation, Establishment):
-            many = f"of up to {relation.records:,} record{'s' * (relation.records > 1)}"
             found += [
-                self.statement(
-                    "establishment", 1, f"Whether an establishment {many} is in the survey"
-                ),
-                self.statement("answers", 2, f"All that an establishment {many} answers"),
+                self.statement("establishment", 1, "Whether an establishment is in the survey"),
+                self.statement("answers", 2, "All that an establishment answers"),
             ]
         return tuple(found)
 

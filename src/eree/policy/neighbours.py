@@ -5,7 +5,7 @@ everything else stays), and the relation allows that growth in one step.  A guar
 directions.  A workforce is seen as a histogram over worker types, so that a relation can speak of
 its make-up; where only the size matters the histogram has one entry.
 
-A survey has relations of its own: a record joins, or several records of one establishment do.  They
+A survey has relations of its own: a record joins, or an establishment with all its records.  They
 and those of linked tables say nothing about each other.
 """
 
@@ -23,8 +23,6 @@ from eree.errors import Refusal
 Exact = Fraction | int | str
 #: An exponent of four digits or more, or a text longer than any number that is meant.
 _UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{1000}")
-
-_MOST_RECORDS = 1_000_000
 
 
 def exact(value: Exact, name: str) -> Fraction:
@@ -165,25 +163,17 @@ class Record:
 
 @dataclass(frozen=True)
 class Establishment:
-    """Establishment neighbours of a survey: records of one establishment join, at most so many.
+    """Establishment neighbours of a survey: one establishment joins with all its records.
 
-    They may be all that it has, so that a whole establishment of up to that many records is hidden.
+    How many they are does not matter.  That one record joins an establishment is a step as well.
     """
 
-    records: int
     name: Literal["establishment"] = "establishment"
 
-    def __post_init__(self) -> None:
-        if type(self.records) is not int or not 1 <= self.records <= _MOST_RECORDS:
-            raise Refusal(
-                "establishment neighbours need the most records of an establishment, a whole"
-                f" number from 1 to {_MOST_RECORDS:,}"
-            )
-
     def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
-        """Whether some records joined, and not too many; a histogram counts those of one."""
+        """Whether an establishment joined, or one record; a histogram counts those of one."""
         joined = _joined(before, after)
-        return joined is not None and 0 < sum(joined) <= self.records
+        return joined is not None and (sum(joined) == 1 or (any(joined) and not any(before)))
 
 
 EDGE = Edge()
@@ -194,6 +184,9 @@ NODE = Node()
 
 RECORD = Record()
 """The relation of record neighbours: one record of a survey joins."""
+
+ESTABLISHMENT = Establishment()
+"""The relation of establishment neighbours: one establishment joins with all its records."""
 
 #: Relations of linked tables, and of all data.
 Linked = Strong | Weak | Edge | Node
@@ -210,13 +203,11 @@ def implies(paid: Neighbours, wanted: Neighbours) -> bool:
       already bounds the size;
     - weak neighbours include those of a smaller alpha over types at least as fine, because finer
       types have more sets that must not grow too much;
-    - of a survey, establishment neighbours include those of fewer records, down to one record.
+    - of a survey, establishment neighbours include record neighbours.
     """
     match paid, wanted:
-        case (Record() | Establishment(), Record()) | (Record(), Establishment(records=1)):
+        case (Establishment(), Record() | Establishment()) | (Record(), Record()):
             return True
-        case Establishment(), Establishment():
-            return paid.records >= wanted.records
         case (Record() | Establishment(), _) | (_, Record() | Establishment()):
             return False
         case (Node(), _) | (_, Edge()):

@@ -67,8 +67,6 @@ def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
         found["alpha"] = str(relation.alpha)
     if isinstance(relation, Weak):
         found["types"] = list(relation.types)
-    if isinstance(relation, Establishment):
-        found["records"] = relation.records
     return found | {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)}
 
 
@@ -83,10 +81,8 @@ def guarantee_of(data: Any) -> Guarantee:
             relation = Weak(data["alpha"], data["types"])
         elif name == "strong":
             relation = Strong(data["alpha"])
-        elif name == "record":
-            relation = Record()
-        elif name == "establishment":
-            relation = Establishment(data["records"])
+        elif name in ("record", "establishment"):
+            relation = Record() if name == "record" else Establishment()
         else:
             raise Refusal("the release names neighbours that do not exist")
         return Guarantee(relation, data["epsilon"], data["delta"])

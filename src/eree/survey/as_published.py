@@ -100,7 +100,8 @@ class AsPublished:
     def draw(self, cube: SurveyCube, coins: Coins) -> NoisyCube:
         """The cube with noise, and its control tables."""
         shape = cube.shape
-        average = Fraction(cube.sum_weights, cube.records) if cube.records else Fraction(0)
+        sums = cube.sums
+        average = Fraction(sums.weight, sums.records) if sums.records else Fraction(0)
         steps = np.array(
             [round(k * average) for k in range(-self.cap, self.cap + 1)], dtype=np.int64
         )

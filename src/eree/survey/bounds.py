@@ -1,9 +1,8 @@
 """The public bounds of a cube, what one step of the data can move, and how a price is divided.
 
 One step of the data moves the cells of a cube, and the cells of every table of it, by whole
-thousandths of a job in one direction, together by at most the public bound of a weight for every
-record that joins.  So cells, control tables and the sum of squares are hidden by the same law, each
-scaled to what a step can move.
+thousandths of a job, together by no more than the public bounds allow.  So cells, control tables
+and the sum of squares are hidden by the same law, each scaled to what a step can move.
 """
 
 from __future__ import annotations
@@ -16,82 +15,106 @@ from typing import Any, Literal, get_args
 
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
-from eree.policy.neighbours import RECORD, Establishment, Exact, Record, exact, plain
+from eree.policy.neighbours import (
+    ESTABLISHMENT,
+    RECORD,
+    Establishment,
+    Exact,
+    Record,
+    exact,
+    plain,
+)
 
 Unit = Literal["record", "establishment"]
 #: Which squares are added up for the model of sampling variances.
 Squares = Literal["establishments", "records"]
 By = tuple[str, ...]
 
-#: A weight beyond this, in thousandths of a job, is a mistake.
-_MOST_WEIGHT = 10**10
+#: Weights, in thousandths of a job, and numbers of records beyond these are a mistake.
+_MOST_WEIGHT, _MOST_RECORDS = 10**10, 10**6
 #: What the sum of squares and the cells get where nobody says.
 _FOR_VARIANCE, _FOR_CELLS = Fraction(1, 20), Fraction(1, 2)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The public bounds of a cube: of weights, in thousandths of a job, and perhaps of records.
+    """The public bounds of a cube: of weights, in thousandths of a job, and of records.
 
-    `records` is the most that one establishment has.  Weights above the bound are trimmed to it.
-    The bound of records is a fact of the survey's design: data that break it are refused, and no
-    record is left out for it.
+    Weights above `weight` are trimmed to it.  Of an establishment with more than `records` records
+    so many are kept, by a rule that looks at no other establishment.
     """
 
-    weight: int
+    weight: int | None = None
     records: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.weight) is not int or not 1 <= self.weight <= _MOST_WEIGHT:
-            raise Refusal("the bound of weights must be from 0.001 to 10,000,000 jobs")
-        if self.records is not None:
-            Establishment(self.records)
+        for bound, most in ((self.weight, _MOST_WEIGHT), (self.records, _MOST_RECORDS)):
+            if bound is not None and (type(bound) is not int or not 1 <= bound <= most):
+                raise Refusal(
+                    "the bounds of a cube are from 0.001 to 10,000,000 jobs for a weight, and from"
+                    f" 1 to {_MOST_RECORDS:,} for the records of an establishment"
+                )
 
     def relation(self, unit: Unit) -> Record | Establishment:
-        """The neighbours of a unit of protection."""
-        if unit == "record":
-            return RECORD
+        """The neighbours of a unit of protection; refused where the bounds give no guarantee."""
         if unit not in get_args(Unit):
             raise Refusal("the unit of protection is 'record' or 'establishment'")
-        if self.records is None:
+        if self.weight is None:
             raise Refusal(
-                "to protect establishments the cube needs a public bound of the records of one;"
-                " build it with that bound, or protect records"
+                "weighted employment can be protected only if weights have a public bound; build"
+                " the cube with one"
             )
-        return Establishment(self.records)
+        if unit == "establishment" and self.records is None:
+            raise Refusal(
+                "establishments can be protected only if the records of one have a public bound;"
+                " build the cube with one, or protect records"
+            )
+        return RECORD if unit == "record" else ESTABLISHMENT
 
     def shift(self, unit: Unit) -> int:
-        """The most that one step moves all cells of a table together."""
-        relation = self.relation(unit)
-        return self.weight * (relation.records if isinstance(relation, Establishment) else 1)
+        """The most that one step moves the cells of the cube together, and those of any table.
+
+        A record moves one cell by its weight, at most W; where records are bounded it may take the
+        place of another that is then left out, and both move at most 2 W.  An establishment that
+        joins has m records at most in the cube, of m W.
+        """
+        self.relation(unit)
+        weight, records = self.weight or 0, self.records
+        one = 1 if records is None else 2
+        return weight * (one if unit == "record" else max(records or 0, one))
 
     def squared_shift(self, unit: Unit, squares: Squares) -> int:
         """The most that one step moves a sum of squares.
 
-        Of records, with weights of at most W: W^2 for each that joins.  Of the totals of
-        establishments, which are at most m W: (m W)^2 where a whole one may join, and where one
-        record joins (t + w)^2 - t^2 = 2 t w + w^2 <= (2 m - 1) W^2, because t <= (m - 1) W.
+        Of records, with weights of at most W: W^2 for one, whether or not it takes the place of
+        another, and m W^2 for an establishment.  Of the totals of establishments, which are at most
+        m W: (m W)^2 if one joins.  If a record does, the total goes from c + v to c + w, with
+        c <= (m - 1) W and v, w <= W (v = 0 if it takes no other's place), and its square by
+        |w - v| (2 c + v + w) <= (2 m - 1) W^2, which is no more than (m W)^2.
         """
+        self.relation(unit)
+        weight, records = self.weight or 0, self.records
         if squares not in get_args(Squares):
             raise Refusal("squares are added up over 'establishments' or 'records'")
         if squares == "records":
-            return self.weight * self.shift(unit)
-        if self.records is None:
+            return weight**2 * (1 if unit == "record" else records or 0)
+        if records is None:
             raise Refusal(
                 "the squared totals of establishments need a public bound of the records of one;"
                 " build the cube with that bound, or add up the squares of records"
             )
-        if unit == "establishment":
-            return self.shift(unit) ** 2
-        return (2 * self.records - 1) * self.weight**2
+        return weight**2 * (2 * records - 1 if unit == "record" else records**2)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"weight": plain(Fraction(self.weight, JOB)), "records": self.records}
+        weight = None if self.weight is None else plain(Fraction(self.weight, JOB))
+        return {"weight": weight, "records": self.records}
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Bounds:
         """The bounds behind plain data."""
+        if said["weight"] is None:
+            return cls(None, said["records"])
         weight = exact(said["weight"], "the bound of weights") * JOB
         if weight.denominator > 1:
             raise Refusal("the bound of weights must be a whole number of thousandths of a job")

@@ -38,9 +38,9 @@ def shape_as_json(shape: Shape) -> dict[str, Any]:
             {
                 "name": variable.name,
                 "label": variable.label,
-                "hierarchy": variable.hierarchy,
                 "codes": list(variable.codes),
                 "labels": list(variable.labels),
+                "hierarchy": variable.hierarchy,
             }
             for variable in shape.variables
         ],

@@ -36,9 +36,9 @@ class Guaranteed:
     """How a cube is protected: what a unit of protection is, its bounds, and how the price is used.
 
     Theorem.  Under the neighbours of the unit the release is (epsilon, delta)-private: one step
-    moves all cells of the cube, and those of any table of it, in one direction and together by at
-    most `bounds.shift(unit)`, and the sum of squares by at most `bounds.squared_shift`; each part
-    is private at its share of the price (see `ShiftNoise`), and prices add up.
+    moves all cells of the cube, and those of any table of it, together by at most
+    `bounds.shift(unit)`, and the sum of squares by at most `bounds.squared_shift`; each part is
+    private at its share of the price (see `ShiftNoise`), and prices add up.
     """
 
     bounds: Bounds
@@ -107,7 +107,8 @@ class Guaranteed:
             controls.append(NoisyTable(by, noisy, noise.variance))
         totals: tuple[NoisyTotal, ...] = ()
         if self.variance is not None and self.squares is not None:
-            squares = cube.sum_squares if self.squares == "records" else cube.sum_squared_totals
+            sums = cube.sums
+            squares = sums.squares if self.squares == "records" else sums.establishment_squares
             noisy_sum = squares + self.variance.draw_one(coins)
             totals = (NoisyTotal(self.squares, noisy_sum, self.variance.variance),)
         return NoisyCube(shape, cells, self.cells.variance, tuple(controls), totals)
@@ -136,7 +137,7 @@ class Guaranteed:
     @property
     def assumptions(self) -> list[str]:
         """What the guarantee takes for granted, for people to read."""
-        weight = plain(Fraction(self.bounds.weight, JOB))
+        weight = plain(Fraction(self.bounds.weight or 0, JOB))
         found = [
             "The weight of a record is an attribute of that record: if it were not in the survey,"
             " all other weights would be the same. Changes of other weights are not hidden.",
@@ -147,8 +148,9 @@ class Guaranteed:
         ]
         if self.bounds.records is not None:
             found.append(
-                f"No establishment has more than {self.bounds.records:,} records, by the design of"
-                " the survey: that is taken as known, and no record was left out for it."
+                f"Of an establishment with more than {self.bounds.records:,} records so many are"
+                " counted, by a rule that looks at no other. That bound, too, was set without"
+                " looking at the data."
             )
         if self.unit == "record":
             found.append(

@@ -26,9 +26,9 @@ _MOST_CAP = 1_000_000
 class ShiftNoise:
     """K with P(K = k) proportional to e^(-epsilon |k| / shift), for |k| <= cap if there is a cap.
 
-    Theorem.  Let one step move whole numbers, one or many, all in one direction and together by at
-    most `shift`.  Then the numbers with independent noise K each are (epsilon, delta)-private, with
-    delta = 0 without a cap and else delta = P(K > cap - shift), if cap >= shift.
+    Theorem.  Let one step move whole numbers, one or many, up or down, together by at most `shift`.
+    Then the numbers with independent noise K each are (epsilon, delta)-private, with delta = 0
+    without a cap and else delta = P(K > cap - shift), if cap >= shift.
 
     Proof.  Where both neighbours can give an output its chances differ by a factor of at most
     e^(epsilon / shift) for every unit of the move, so by e^epsilon at most.  A number that moves by
@@ -138,7 +138,7 @@ class ShiftCertificate:
     """What was claimed of the noise of a cube, and the delta that its chances show.
 
     `found` bounds, from above, the greatest difference of the chances of an event, one of them
-    times e^epsilon, over all moves in one direction that add up to `shift` at most.
+    times e^epsilon, over all moves that add up to `shift` at most.
     """
 
     mechanism: str

@@ -90,12 +90,31 @@ class Calibrated:
 Calibration = Callable[[NoisyCube], Calibrated]
 
 
+class SurveySums(Protocol):
+    """Confidential sums over the records of a cube, of weights in thousandths of a job."""
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+
+    @property
+    def weight(self) -> int:
+        """The sum of their weights."""
+
+    @property
+    def squares(self) -> int:
+        """The sum of the squares of their weights."""
+
+    @property
+    def establishment_squares(self) -> int:
+        """The sum of the squares of the total weights of establishments."""
+
+
 class SurveyCube(Protocol):
     """A confidential cube, as far as protecting it asks for one.
 
-    Weighted employment is in thousandths of a job, of weights trimmed to `most_weight`; sums are
-    over those weights.  `most_records` is a bound of the records of an establishment that holds by
-    the design of the survey, or None.
+    Weighted employment is in thousandths of a job.  Weights are trimmed to `most_weight`, each for
+    itself; of an establishment at most `most_records` are in the cube, whatever others there are.
     """
 
     @property
@@ -111,7 +130,7 @@ class SurveyCube(Protocol):
         """The sum of their weights."""
 
     @property
-    def most_weight(self) -> int:
+    def most_weight(self) -> int | None:
         """The public bound of weights."""
 
     @property
@@ -119,20 +138,8 @@ class SurveyCube(Protocol):
         """The public bound of the records of an establishment."""
 
     @property
-    def records(self) -> int:
-        """How many records there are."""
-
-    @property
-    def sum_weights(self) -> int:
-        """The sum of all weights."""
-
-    @property
-    def sum_squares(self) -> int:
-        """The sum of the squares of all weights."""
-
-    @property
-    def sum_squared_totals(self) -> int:
-        """The sum of the squares of the total weights of establishments."""
+    def sums(self) -> SurveySums:
+        """Sums over its records."""
 
 
 def table_of(cells: Whole, shape: Shape, by: By) -> Whole:
