@@ -54,6 +54,7 @@ class Guaranteed:
             raise Refusal("the price of a cube is one under the neighbours of its unit")
         if (self.squares is None) != (self.shares.variance == 0):
             raise Refusal("the sum of squares needs a share of the price, and nothing else does")
+        _ = self.variance  # refused now, if at all
         for part in (self.cells, *self.tables.values()):
             if part.shift > part.guarantee.epsilon * _MOST_SCALE:
                 raise Refusal(
