@@ -65,7 +65,10 @@ def write_table(
     dictionaries = [pa.array(variable.codes, pa.string()) for variable in variables]
     small = rows_of(levels, present) <= MOST_CSV_ROWS
     paths = [home / f"{name}.{suffix}" for suffix in ("parquet", "csv")[: 2 if small else 1]]
-    with parquet.ParquetWriter(paths[0], schema, compression="zstd") as columns:
+    few: Any = [*(variable.name for variable in variables), VARIANCE]  # columns of few values
+    with parquet.ParquetWriter(
+        paths[0], schema, compression="zstd", use_dictionary=few, write_statistics=False
+    ) as columns:
         for cells, places in _batches(levels, present):
             codes: list[Any] = [
                 pa.DictionaryArray.from_arrays(place.astype(np.int32), dictionary)

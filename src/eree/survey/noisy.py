@@ -156,7 +156,11 @@ def possible_of(shape: Shape, by: By) -> NDArray[np.bool_] | None:
     """Which cells of a table have a cell of the cube that can be; None where all have."""
     if shape.possible is None:
         return None
-    found = np.asarray(table_of(shape.possible.astype(np.int64), shape, by) > 0)
+    axes = shape.axes(by)
+    others = tuple(axis for axis in range(len(shape.variables)) if axis not in axes)
+    kept = sorted(axes)
+    found = np.asarray(shape.possible.any(axis=others))
+    found = found.transpose([kept.index(axis) for axis in axes]).copy()
     return None if found.all() else found
 
 

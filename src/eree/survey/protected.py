@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from eree.survey.noisy import NoisyTable, NoisyTotal, Variances, check_controls,
 from eree.survey.shape import Shape
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProtectedCube:
     """The cells of a protected cube in memory, with what is known of their noise.
 
@@ -33,12 +33,12 @@ class ProtectedCube:
 
     release: Release
     shape: Shape
-    noisy: Whole = field(repr=False)
-    noise_variance: Variances = field(repr=False)
+    noisy: Whole
+    noise_variance: Variances
     controls: tuple[NoisyTable, ...]
     totals: tuple[NoisyTotal, ...]
-    columns: Mapping[str, Whole] = field(repr=False)
-    present: Mask | None = field(repr=False)
+    columns: Mapping[str, Whole]
+    present: Mask | None
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> ProtectedCube:
@@ -69,6 +69,10 @@ class ProtectedCube:
         for array in (noisy, variances, *columns.values()):
             array.flags.writeable = False
         return cls(release, shape, noisy, variances, controls, totals, columns, present)
+
+    def __repr__(self) -> str:
+        names = ", ".join(variable.name for variable in self.shape.variables)
+        return f"<ProtectedCube of {names}: {self.shape.size:,} cells, {self.mode}>"
 
     @property
     def mode(self) -> str:
