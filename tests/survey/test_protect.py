@@ -430,6 +430,9 @@ def test_large_cubes_have_no_csv_twin_and_are_read_in_parts(
     made = seeded(cube, tmp_path / "out", controls=[("a",)])
     names = sorted(path.name for path in (tmp_path / "out" / "tables").iterdir())
     assert names == ["cells.parquet", "control-1.csv", "control-1.parquet"]
+    assert parquet.ParquetFile(tmp_path / "out" / "tables" / "cells.parquet").num_row_groups == 4
+    monkeypatch.undo()
+    assert (eree.ProtectedCube.open(tmp_path / "out").noisy == made.noisy).all()
     again = seeded(cube, tmp_path / "again", controls=[("a",)])
     assert (made.noisy == again.noisy).all()
 

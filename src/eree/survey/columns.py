@@ -7,7 +7,7 @@ thousandths of a job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ JOBS = pa.decimal128(18, 3)
 CODES = pa.dictionary(pa.int32(), pa.string())
 #: A cube with more rows has no CSV twin.
 MOST_CSV_ROWS = 100_000
-#: Rows that are written or read together.
+#: Rows that are written together.
 _AT_ONCE = 1 << 18
 
 Mask = NDArray[np.bool_]
@@ -63,13 +63,15 @@ def write_table(
     variances = np.broadcast_to(np.asarray(variance, dtype=np.float64) / JOB**2, levels)
     flat = [np.ascontiguousarray(array).ravel() for array in (noisy, *extra.values())]
     dictionaries = [pa.array(variable.codes, pa.string()) for variable in variables]
-    small = rows_of(levels, present) <= MOST_CSV_ROWS
+    rows = rows_of(levels, present)
+    sizes = [min(_AT_ONCE, rows - start) for start in range(0, rows, _AT_ONCE)]
+    small = rows <= MOST_CSV_ROWS
     paths = [home / f"{name}.{suffix}" for suffix in ("parquet", "csv")[: 2 if small else 1]]
     few: Any = [*(variable.name for variable in variables), VARIANCE]  # columns of few values
     with parquet.ParquetWriter(
         paths[0], schema, compression="zstd", use_dictionary=few, write_statistics=False
     ) as columns:
-        for cells, places in _batches(levels, present):
+        for cells, places in _batches(levels, present, sizes):
             codes: list[Any] = [
                 pa.DictionaryArray.from_arrays(place.astype(np.int32), dictionary)
                 for place, dictionary in zip(places, dictionaries, strict=True)
@@ -100,10 +102,9 @@ def read_table(
                 raise Unreadable(f"{path.name} has another number of rows than its cube has cells")
             values = {name: np.zeros(prod(levels), dtype=np.int64) for name in names}
             variances = np.zeros(prod(levels), dtype=np.float64)
-            for i, (cells, places) in enumerate(_batches(levels, present)):
-                batch = file.read_row_group(i).combine_chunks()
-                if batch.num_rows != len(cells):
-                    raise Unreadable(f"{path.name} is not written as a cube's rows are")
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            for i, (cells, places) in enumerate(_batches(levels, present, sizes)):
+                batch = file.read_row_group(i)
                 for variable, place in zip(variables, places, strict=True):
                     if not _agree(batch[variable.name], variable, place):
                         raise Unreadable(f"{path.name} has rows that are missing or out of order")
@@ -146,13 +147,13 @@ def as_text(rows: pa.Table) -> pa.Table:
 
 
 def _batches(
-    levels: Sequence[int], present: Mask | None
+    levels: Sequence[int], present: Mask | None, sizes: Iterable[int]
 ) -> Iterator[tuple[Whole, tuple[NDArray[np.intp], ...]]]:
-    """The cells that have a row, some at a time, and their places on the axes."""
+    """The cells that have a row, so many at a time, and their places on the axes."""
     with_row = None if present is None else np.flatnonzero(present)
-    rows = rows_of(levels, present)
-    for start in range(0, rows, _AT_ONCE):
-        end = min(start + _AT_ONCE, rows)
+    end = 0
+    for size in sizes:
+        start, end = end, end + size
         cells = np.arange(start, end) if with_row is None else with_row[start:end]
         yield cells, np.unravel_index(cells, tuple(levels)) if levels else ()
 
