@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
-    from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+    from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.schema import Attribute, Schema
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
@@ -35,14 +35,20 @@ if TYPE_CHECKING:
     from eree.release.plan import Plan
     from eree.release.publish import publish
     from eree.release.rank import Ranking, rank
+    from eree.release.recheck import Verification
     from eree.release.release import Release
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
-    from eree.release.verify import Verification, verify
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.bounds import Shares
+    from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
+    from eree.survey.protect import protect_cube
+    from eree.survey.protected import ProtectedCube
+    from eree.survey.shape import Impossible, Shape, Variable
+    from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
@@ -67,7 +73,7 @@ _HOMES = {
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
-    "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
+    "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
     "eree.release.listing": ("Listing", "new_csv"),
     "eree.release.lodes": ("LODES_COLUMNS", "LodesTable", "lodes"),
@@ -76,11 +82,17 @@ _HOMES = {
     "eree.release.plan": ("Plan",),
     "eree.release.publish": ("publish",),
     "eree.release.rank": ("Ranking", "rank"),
+    "eree.release.recheck": ("Verification",),
     "eree.release.release": ("Release",),
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
-    "eree.release.verify": ("Verification", "verify"),
+    "eree.survey.bounds": ("Shares",),
+    "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
+    "eree.survey.protect": ("protect_cube",),
+    "eree.survey.protected": ("ProtectedCube",),
+    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
+    "eree.survey.verify": ("verify",),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
@@ -89,15 +101,18 @@ _HOMES = {
 
 __all__ = [
     "EDGE",
+    "ESTABLISHMENT",
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
     "RAMP",
+    "RECORD",
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
     "AttackFindings",
     "Attribute",
+    "Calibrated",
     "Cells",
     "Certificate",
     "Coins",
@@ -108,13 +123,18 @@ __all__ = [
     "Fault",
     "Faulty",
     "Guarantee",
+    "Impossible",
     "Infused",
     "Ledger",
     "Listing",
     "LodesTable",
     "Marginal",
     "Mechanism",
+    "NoisyCube",
+    "NoisyTable",
+    "NoisyTotal",
     "Plan",
+    "ProtectedCube",
     "Ramp",
     "Ranking",
     "Refusal",
@@ -124,12 +144,15 @@ __all__ = [
     "ScaleTo",
     "Schema",
     "SeededCoins",
+    "Shape",
+    "Shares",
     "Signer",
     "Strong",
     "Study",
     "StudyReport",
     "Tables",
     "Unreadable",
+    "Variable",
     "Verification",
     "Weak",
     "area_totals",
@@ -145,6 +168,7 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "protect_cube",
     "public_key_of",
     "publish",
     "rank",

@@ -1,0 +1,143 @@
+"""What `release.json` says of a protected cube: its shape, its tables and its totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from eree.errors import Refusal, Unreadable
+from eree.noise.thousandths import JOB
+from eree.policy.neighbours import exact, plain
+from eree.release.record import guarantee_as_json
+from eree.survey.bounds import By
+from eree.survey.columns import Mask, rows_of
+from eree.survey.laplace import ShiftNoise
+from eree.survey.noisy import NoisyTotal
+from eree.survey.shape import Impossible, Shape, Variable
+
+KIND = "cube"
+CELLS = "cells"
+#: A dense array of more cells does not fit into a usual memory.
+MOST_CELLS = 200_000_000
+#: What a record of another form than ours raises where it is believed.
+MISWRITTEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+def control_name(number: int) -> str:
+    """The name of the file of a control table, counted from 1."""
+    return f"control-{number}"
+
+
+def shape_as_json(shape: Shape) -> dict[str, Any]:
+    """The variables, with labels and hierarchies, and the structural zeros of a cube."""
+    return {
+        "variables": [
+            {
+                "name": variable.name,
+                "label": variable.label,
+                "codes": list(variable.codes),
+                "labels": list(variable.labels),
+                "hierarchy": variable.hierarchy,
+            }
+            for variable in shape.variables
+        ],
+        "impossible": [
+            {name: list(codes) for name, codes in rule.codes.items()} for rule in shape.impossible
+        ],
+    }
+
+
+def shape_of(record: Mapping[str, Any]) -> Shape:
+    """The shape of the cube that a record speaks of."""
+    if record.get("kind") != KIND:
+        raise Unreadable("the release holds tables of linked data and no cube")
+    try:
+        variables = [
+            Variable(
+                _text(said["name"]),
+                _text(said["label"]),
+                tuple(map(_text, said["codes"])),
+                tuple(map(_text, said["labels"])),
+                said["hierarchy"],
+            )
+            for said in record["variables"]
+        ]
+        shape = Shape(tuple(variables), tuple(map(Impossible, record["impossible"])))
+    except MISWRITTEN:
+        raise Unreadable("the record of the cube has variables that cannot be read") from None
+    check_size(shape)
+    return shape
+
+
+def check_size(shape: Shape) -> None:
+    """Refuse a cube that is too large for a dense array."""
+    if shape.size > MOST_CELLS:
+        raise Refusal(
+            f"a cube has at most {MOST_CELLS:,} cells; leave out a variable, or make codes coarser"
+        )
+
+
+def table_entry(
+    name: str,
+    by: By,
+    levels: Sequence[int],
+    present: Mask | None,
+    noise: ShiftNoise | None,
+    variance: float,
+    others: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a record says of a table, but its files.
+
+    `variance` is that of the noise as it was drawn, in squared thousandths of a job.
+    """
+    return {
+        "name": name,
+        "by": list(by),
+        "rows": rows_of(levels, present),
+        "columns": list(others),
+        **_law(noise),
+        "noise_variance": variance / JOB**2,
+    }
+
+
+def total_entry(total: NoisyTotal, noise: ShiftNoise) -> dict[str, Any]:
+    """What a record says of a sum of squares, in squared jobs."""
+    return {
+        "name": total.name,
+        "noisy": plain(Fraction(total.noisy, JOB**2)),
+        **_law(noise),
+        "noise_variance": total.noise_variance / JOB**4,
+    }
+
+
+def total_of(said: Mapping[str, Any]) -> NoisyTotal:
+    """The sum of squares that a record speaks of."""
+    noisy = exact(said["noisy"], "a sum of squares") * JOB**2
+    if noisy.denominator > 1:
+        raise Unreadable("the record of the cube has a sum of squares that cannot be read")
+    return NoisyTotal(_text(said["name"]), int(noisy), float(said["noise_variance"]) * JOB**4)
+
+
+def levels_of(shape: Shape, by: By) -> tuple[int, ...]:
+    """The numbers of codes of some variables."""
+    return tuple(np.take(shape.levels, shape.axes(by)).tolist()) if by else ()
+
+
+def _law(noise: ShiftNoise | None) -> dict[str, Any]:
+    """The price and the mechanism of a part; without noise there is none."""
+    if noise is None:
+        return {"price": None, "mechanism": "none", "parameters": {}}
+    return {
+        "price": guarantee_as_json(noise.guarantee),
+        "mechanism": noise.name,
+        "parameters": noise.parameters,
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
