@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.microdata import Survey, check_survey, read_survey
+    from eree.survey.shape import Impossible, Shape, Variable
+    from eree.survey.synthetic import synthesize_survey
+    from eree.survey.tables import Query, Tabulator
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
@@ -84,6 +89,11 @@ _HOMES = {
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
+    "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
+    "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
+    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
+    "eree.survey.synthetic": ("synthesize_survey",),
+    "eree.survey.tables": ("Query", "Tabulator"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 
@@ -101,6 +111,7 @@ __all__ = [
     "Cells",
     "Certificate",
     "Coins",
+    "Cube",
     "Decisions",
     "DropFrom",
     "EngineFailure",
@@ -108,6 +119,7 @@ __all__ = [
     "Fault",
     "Faulty",
     "Guarantee",
+    "Impossible",
     "Infused",
     "Ledger",
     "Listing",
@@ -115,6 +127,7 @@ __all__ = [
     "Marginal",
     "Mechanism",
     "Plan",
+    "Query",
     "Ramp",
     "Ranking",
     "Refusal",
@@ -124,17 +137,24 @@ __all__ = [
     "ScaleTo",
     "Schema",
     "SeededCoins",
+    "Shape",
     "Signer",
     "Strong",
     "Study",
     "StudyReport",
+    "Survey",
     "Tables",
+    "Tabulator",
     "Unreadable",
+    "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "build_cube",
+    "build_cube_file",
     "certify_grid",
     "check",
+    "check_survey",
     "infuse",
     "load",
     "lodes",
@@ -150,6 +170,7 @@ __all__ = [
     "rank",
     "read_key",
     "read_schema",
+    "read_survey",
     "requirements_table",
     "run_attacks",
     "run_study",
@@ -157,6 +178,7 @@ __all__ = [
     "study_report",
     "success_bound",
     "synthesize",
+    "synthesize_survey",
     "tabulate",
     "threshold",
     "verify",

@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.data.whole_file import new_path
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import exact, plain
 from eree.survey.cube_file import CubeFile, read_cube_file, write_cube_file
-from eree.survey.microdata import Survey
+from eree.survey.declaration import read_declaration
+from eree.survey.microdata import Survey, read_survey
 from eree.survey.records import MOST_WEIGHT
 from eree.survey.shape import Shape
 
@@ -124,9 +126,7 @@ def build_cube(
     """
     tell = progress or (lambda _step, _done: None)
     shape = survey.shape if variables is None else survey.shape.of(variables)
-    bound = _bound(most_weight)
-    if most_records is not None and (isinstance(most_records, bool) or most_records < 1):
-        raise Refusal("the most records of an establishment must be a whole number, 1 or more")
+    bound = _checked_bounds(most_weight, most_records)
     checked_size(shape)
     weights = survey.weights if bound is None else np.minimum(survey.weights, bound)
     positions, establishments = survey.positions(shape), survey.establishments
@@ -148,6 +148,37 @@ def build_cube(
     )
 
 
+def build_cube_file(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    variables: Sequence[str] | None = None,
+    most_weight: Fraction | str | int | None = None,
+    most_records: int | None = None,
+    progress: Progress | None = None,
+) -> Cube:
+    """Build the cube of the survey in a folder and save it; see `build_cube` and `Cube.save`.
+
+    What can be refused is refused before a record is read.
+    """
+    tell = progress or (lambda _step, _done: None)
+    path = new_path(out)
+    said = read_declaration(folder).shape
+    checked_size(said if variables is None else said.of(variables))
+    _checked_bounds(most_weight, most_records)
+    survey = read_survey(folder, replicates=False, progress=lambda s, d: tell(s, 0.6 * d))
+    cube = build_cube(
+        survey,
+        variables=variables,
+        most_weight=most_weight,
+        most_records=most_records,
+        progress=lambda step, done: tell(step, 0.6 + 0.35 * done),
+    )
+    tell("writing", 0.95)
+    cube.save(path)
+    return cube
+
+
 def checked_size(shape: Shape) -> Shape:
     """A shape whose cube can be held, and has a cell; asked before any memory is taken."""
     if shape.size > MOST_CELLS:
@@ -160,8 +191,14 @@ def checked_size(shape: Shape) -> Shape:
     return shape
 
 
-def _bound(most_weight: Fraction | str | int | None) -> int | None:
-    """A public bound of weights in thousandths."""
+def _checked_bounds(
+    most_weight: Fraction | str | int | None, most_records: int | None
+) -> int | None:
+    """Public bounds that can be kept; returns that of the weights in thousandths."""
+    if most_records is not None and (
+        isinstance(most_records, bool) or not isinstance(most_records, int) or most_records < 1
+    ):
+        raise Refusal("the most records of an establishment must be a whole number, 1 or more")
     if most_weight is None:
         return None
     thousandths = exact(most_weight, "the most weight") * JOB

@@ -52,10 +52,17 @@ class Variable:
         """The groups of occupations at a level, in the order of the axis, and what each holds."""
         if self.hierarchy != "soc":
             raise Refusal(f"the variable {self.name!r} has no levels; only occupations have")
-        found: dict[str, list[int]] = {}
-        for place, code in enumerate(self.codes):
-            found.setdefault(group_of(code, level), []).append(place)
-        return {group: tuple(places) for group, places in found.items()}
+        if level not in self._grouped:
+            found: dict[str, list[int]] = {}
+            for place, code in enumerate(self.codes):
+                found.setdefault(group_of(code, level), []).append(place)
+            groups = {group: tuple(places) for group, places in found.items()}
+            self._grouped[level] = MappingProxyType(groups)
+        return self._grouped[level]
+
+    @cached_property
+    def _grouped(self) -> dict[Level, Mapping[str, tuple[int, ...]]]:
+        return {}
 
     def held(self, codes: Iterable[str]) -> tuple[str, ...]:
         """Codes in the order of the axis, each group of occupations replaced by what it holds."""

@@ -228,8 +228,8 @@ def _pick(shares: Reals, rng: np.random.Generator) -> Whole:
     """For every row of shares, the number of a column drawn in proportion to them."""
     ends = np.cumsum(shares, axis=1)
     points = rng.random(len(shares)) * ends[:, -1]
-    found = np.minimum((ends <= points[:, None]).sum(axis=1), shares.shape[1] - 1)
-    return found.astype(np.int64)
+    passed = (ends <= points[:, None]).sum(axis=1, dtype=np.int64)
+    return np.asarray(np.minimum(passed, shares.shape[1] - 1))
 
 
 def _draw_requirements(
