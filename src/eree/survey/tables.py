@@ -100,7 +100,7 @@ class Tabulator:
             raise Refusal("the cells are too large for their sums to be exact in 64 bits")
         self.shape = shape
         self._order = sorted(range(len(shape.levels)), key=lambda axis: -shape.levels[axis])
-        self._cells = np.ascontiguousarray(cells.transpose(self._order))
+        self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
         self._cells.flags.writeable = False
 
     def __repr__(self) -> str:
