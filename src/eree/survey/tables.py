@@ -23,6 +23,8 @@ Whole = NDArray[np.int64]
 
 #: From here on a stretch of memory is long, and numpy adds it up at its best speed.
 LONG = 32
+#: The most cells of coarser cubes that are kept beside one: 128 MB.
+MOST_KEPT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,9 @@ def table(shape: Shape, cells: Whole, query: Query) -> Table:
 class Tabulator:
     """Answers queries about the cells of a cube, which it holds in an order that makes it fast.
 
-    The longest axes come first, so that most sums run over long stretches of memory.  The absolute
-    values of all cells must add up to less than 2^63: then no sum of cells can overflow.
+    The longest axes come first, so that most sums run over long stretches of memory, and sums over
+    one axis are kept once they were needed.  The absolute values of all cells must add up to less
+    than 2^63: then no sum of cells can overflow.
     """
 
     def __init__(self, shape: Shape, cells: Whole) -> None:
@@ -102,6 +105,7 @@ class Tabulator:
         self._order = sorted(range(len(shape.levels)), key=lambda axis: -shape.levels[axis])
         self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
         self._cells.flags.writeable = False
+        self._sums: dict[int, Whole] = {}
 
     def __repr__(self) -> str:
         return f"<Tabulator of {self.shape.size:,} cells>"
@@ -111,30 +115,29 @@ class Tabulator:
         wanted = self.shape.axes(query.by)
         self.shape.axes(tuple(query.where))  # refuses what is no variable
         sides = [_side(variable, query) for variable in self.shape.variables]
-        values = self._summed([sides[axis] for axis in self._order])
+        unused = [place for place, axis in enumerate(self._order) if sides[axis].whole]
+        left = [sides[axis] for axis in self._order]
+        if unused:  # they are in the order of their lengths: without the first, least is left
+            del left[unused[0]]
+        values = _summed(self._without(unused[0]) if unused else self._cells, left)
         kept = [axis for axis in self._order if sides[axis].shown is not None]
         values = values.transpose([kept.index(axis) for axis in wanted])
         values.flags.writeable = False
         shown = (sides[axis].shown for axis in wanted)
         return Table(tuple(axis for axis in shown if axis is not None), values)
 
-    def _summed(self, sides: Sequence[_Side]) -> Whole:
-        """The cells after what is done on each axis; axes that are summed away are gone.
-
-        The step that leaves least comes first, so that the others have less to read; of two that
-        leave as much, the one that reads longer stretches of memory, or none but single cells.
-        """
-        axes = list(_merged(sides, self._cells.shape))
-        cells = self._cells
-        while waiting := [place for place, axis in enumerate(axes) if axis.groups is not None]:
-            inner = {p: prod(after.length for after in axes[p + 1 :]) for p in waiting}
-            place = min(waiting, key=lambda p: (axes[p].share, 1 < inner[p] < LONG, p))
-            axis = axes[place]
-            assert axis.groups is not None
-            outer = prod(before.length for before in axes[:place])
-            cells = _step(cells.reshape(outer, axis.length, inner[place]), axis.groups)
-            axes[place] = _Pending((len(axis.groups),), None, axis.gone)
-        return cells.reshape([n for axis in axes if not axis.gone for n in axis.lengths])
+    def _without(self, place: int) -> Whole:
+        """The cells summed over one axis: most questions leave one out, so the sums are kept."""
+        if place in self._sums:
+            return self._sums[place]
+        lengths = self._cells.shape
+        outer, inner = prod(lengths[:place]), prod(lengths[place + 1 :])
+        total = _sum_run(self._cells.reshape(outer, lengths[place], inner))
+        total = total.reshape(lengths[:place] + lengths[place + 1 :])
+        total.flags.writeable = False
+        if total.size + sum(held.size for held in self._sums.values()) <= MOST_KEPT:
+            self._sums[place] = total
+        return total
 
 
 #: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.
@@ -147,6 +150,7 @@ class _Side:
 
     groups: _Groups | None
     shown: Axis | None
+    whole: bool = False  # the table is not about it
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ def _side(variable: Variable, query: Query) -> _Side:
             raise Refusal(f"no code of {variable.name!r} is kept; keep one or more")
         kept = tuple(variable.places[code] for code in held)
     if variable.name not in query.by:
-        return _Side((_runs(kept),), None)
+        return _Side((_runs(kept),), None, len(kept) == len(codes))
     level = query.levels.get(variable.name)
     if level is None:
         shown = codes if len(kept) == len(codes) else tuple(codes[place] for place in kept)
@@ -206,15 +210,31 @@ def _runs(places: Sequence[int]) -> tuple[slice, ...]:
     return tuple(found)
 
 
+def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
+    """Cells after what is done on each of their axes; axes that are summed away are gone.
+
+    The step that leaves least comes first, so that the others have less to read; of two that leave
+    as much, the one that reads longer stretches of memory, or none but single cells.
+    """
+    axes = list(_merged(sides, cells.shape))
+    while waiting := [place for place, axis in enumerate(axes) if axis.groups is not None]:
+        inner = {p: prod(after.length for after in axes[p + 1 :]) for p in waiting}
+        place = min(waiting, key=lambda p: (axes[p].share, 1 < inner[p] < LONG, p))
+        axis = axes[place]
+        assert axis.groups is not None
+        outer = prod(before.length for before in axes[:place])
+        cells = _step(cells.reshape(outer, axis.length, inner[place]), axis.groups)
+        axes[place] = _Pending((len(axis.groups),), None, axis.gone)
+    return cells.reshape([n for axis in axes if not axis.gone for n in axis.lengths])
+
+
 def _merged(sides: Sequence[_Side], lengths: Sequence[int]) -> Iterator[_Pending]:
     """The axes, with neighbours that are all kept, or all summed away whole, taken together."""
 
     def fate(place: int) -> int:
-        groups = sides[place].groups
-        if groups is None:
+        if sides[place].groups is None:
             return -1
-        whole = sides[place].shown is None and groups == ((slice(0, lengths[place]),),)
-        return -2 if whole else place
+        return -2 if sides[place].whole else place
 
     for found, places in groupby(range(len(lengths)), key=fate):
         together = tuple(lengths[place] for place in places)
