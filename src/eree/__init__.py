@@ -44,10 +44,14 @@ if TYPE_CHECKING:
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
     from eree.survey.bounds import Shares
+    from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.microdata import Survey, check_survey, read_survey
     from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
     from eree.survey.shape import Impossible, Shape, Variable
+    from eree.survey.synthetic import synthesize_survey
+    from eree.survey.tables import Query, Tabulator
     from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
@@ -96,6 +100,11 @@ _HOMES = {
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
+    "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
+    "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
+    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
+    "eree.survey.synthetic": ("synthesize_survey",),
+    "eree.survey.tables": ("Query", "Tabulator"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 
@@ -116,6 +125,7 @@ __all__ = [
     "Cells",
     "Certificate",
     "Coins",
+    "Cube",
     "Decisions",
     "DropFrom",
     "EngineFailure",
@@ -135,6 +145,7 @@ __all__ = [
     "NoisyTotal",
     "Plan",
     "ProtectedCube",
+    "Query",
     "Ramp",
     "Ranking",
     "Refusal",
@@ -150,14 +161,19 @@ __all__ = [
     "Strong",
     "Study",
     "StudyReport",
+    "Survey",
     "Tables",
+    "Tabulator",
     "Unreadable",
     "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "build_cube",
+    "build_cube_file",
     "certify_grid",
     "check",
+    "check_survey",
     "infuse",
     "load",
     "lodes",
@@ -174,6 +190,7 @@ __all__ = [
     "rank",
     "read_key",
     "read_schema",
+    "read_survey",
     "requirements_table",
     "run_attacks",
     "run_study",
@@ -181,6 +198,7 @@ __all__ = [
     "study_report",
     "success_bound",
     "synthesize",
+    "synthesize_survey",
     "tabulate",
     "threshold",
     "verify",

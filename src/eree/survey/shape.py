@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.survey.soc import Level, group_of, level_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,52 @@ class Variable:
             raise Refusal(f"the variable {self.name!r} needs two or more codes, each once")
         if len(self.labels) != len(self.codes):
             raise Refusal(f"the variable {self.name!r} needs one label for each code")
+        if self.hierarchy == "soc":
+            for code in self.codes:
+                if level_of(code) != "detailed":
+                    raise Refusal(f"{code} in {self.name!r} is a group, not a detailed occupation")
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of every code on the axis."""
+        return MappingProxyType({code: place for place, code in enumerate(self.codes)})
+
+    def groups(self, level: Level) -> Mapping[str, tuple[int, ...]]:
+        """The groups of occupations at a level, in the order of the axis, and what each holds."""
+        if self.hierarchy != "soc":
+            raise Refusal(f"the variable {self.name!r} has no levels; only occupations have")
+        if level not in self._grouped:
+            found: dict[str, list[int]] = {}
+            for place, code in enumerate(self.codes):
+                found.setdefault(group_of(code, level), []).append(place)
+            groups = {group: tuple(places) for group, places in found.items()}
+            self._grouped[level] = MappingProxyType(groups)
+        return self._grouped[level]
+
+    @cached_property
+    def _grouped(self) -> dict[Level, Mapping[str, tuple[int, ...]]]:
+        return {}
+
+    def held(self, codes: Iterable[str]) -> tuple[str, ...]:
+        """Codes in the order of the axis, each group of occupations replaced by what it holds."""
+        wanted: set[int] = set()
+        for code in codes:
+            if code in self.places:
+                wanted.add(self.places[code])
+            elif members := self._members(code):
+                wanted.update(members)
+            else:
+                groups = " and no group" if self.hierarchy == "soc" else ""
+                raise Refusal(f"the variable {self.name!r} has no code{groups} {code!r}")
+        return tuple(self.codes[place] for place in sorted(wanted))
+
+    def _members(self, group: str) -> tuple[int, ...]:
+        if self.hierarchy != "soc":
+            return ()
+        try:
+            return self.groups(level_of(group)).get(group, ())
+        except Refusal:
+            return ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +97,8 @@ class Impossible:
 
     def __init__(self, codes: Mapping[str, Iterable[str]]) -> None:
         kept = {name: tuple(given) for name, given in codes.items()}
+        if not kept or not all(kept.values()):
+            raise Refusal("a structural zero names one or more variables, and codes of each")
         object.__setattr__(self, "codes", MappingProxyType(kept))
 
 
@@ -96,6 +145,24 @@ class Shape:
         """The axes of some variables."""
         return tuple(self.axis(name) for name in names)
 
+    def of(self, names: Sequence[str]) -> Shape:
+        """The shape of a coarser cube: some of the variables, in the order in which they are named.
+
+        A structural zero that needs a variable left out is left out with it, because its cells are
+        then parts of cells that can be.
+        """
+        variables = tuple(self.variable(name) for name in names)
+        kept = []
+        for rule in self.impossible:
+            needed = {
+                name: codes
+                for name, codes in rule.codes.items()
+                if set(codes) < set(self.variable(name).codes)  # all codes: no condition
+            }
+            if needed and set(needed) <= set(names):
+                kept.append(Impossible(needed))
+        return Shape(variables, tuple(kept))
+
     @cached_property
     def possible(self) -> NDArray[np.bool_] | None:
         """Which cells can be, as an array of the cube's shape; None where all can."""
@@ -110,3 +177,43 @@ class Shape:
             found[np.ix_(*within)] = False
         found.flags.writeable = False
         return found
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data, for a file."""
+        variables = [
+            {
+                "name": variable.name,
+                "label": variable.label,
+                "codes": list(variable.codes),
+                "labels": list(variable.labels),
+                "hierarchy": variable.hierarchy,
+            }
+            for variable in self.variables
+        ]
+        rules = [{name: list(codes) for name, codes in r.codes.items()} for r in self.impossible]
+        return {"variables": variables, "impossible": rules}
+
+    @classmethod
+    def of_json(cls, body: Any) -> Shape:
+        """The shape that `as_json` made plain; refuses what it cannot have made."""
+        try:
+            variables = tuple(
+                Variable(
+                    _text(given["name"]),
+                    _text(given["label"]),
+                    tuple(map(_text, given["codes"])),
+                    tuple(map(_text, given["labels"])),
+                    "soc" if given["hierarchy"] == "soc" else None,
+                )
+                for given in body["variables"]
+            )
+            rules = [{name: list(codes) for name, codes in r.items()} for r in body["impossible"]]
+        except (AttributeError, KeyError, TypeError):
+            raise Refusal("the shape of the cube is not written as eree writes it") from None
+        return cls(variables, tuple(map(Impossible, rules)))
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError
+    return given
