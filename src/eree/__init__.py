@@ -102,7 +102,6 @@ _HOMES = {
     "eree.study.run": ("Study", "run_study"),
     "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
-    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
     "eree.survey.synthetic": ("synthesize_survey",),
     "eree.survey.tables": ("Query", "Tabulator"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eree.errors import Faulty, Refusal, Unreadable
-from eree.survey import cube as cube_module
 from eree.survey.cube import Cube, Sums, build_cube, build_cube_file
 from eree.survey.cube_file import DIGEST_BYTES, FIRST_LINE
 from eree.survey.microdata import Survey, read_survey
@@ -139,15 +138,15 @@ def test_a_cube_that_is_too_large_is_refused_before_memory_is_taken(survey: Surv
     codes = tuple(map(str, range(1000)))
     variables = tuple(Variable(f"v{i}", "", codes, codes) for i in range(40))
     with pytest.raises(Refusal, match="more than the 50,000,000 that eree holds; choose fewer"):
-        cube_module.checked_size(Shape(variables, (Impossible({"v1": ["1"]}),)))
-    assert cube_module.checked_size(survey.shape) is survey.shape
+        Shape(variables, (Impossible({"v1": ["1"]}),)).checked()
+    assert survey.shape.checked() is survey.shape
 
 
 def test_a_cube_without_a_cell_is_refused(survey: Survey) -> None:
     rules = [Impossible({"licence": ["0"]}), Impossible({"licence": ["1"]})]
     empty = Shape(survey.shape.variables, tuple(rules))
     with pytest.raises(Refusal, match="leave no cell of the cube"):
-        cube_module.checked_size(empty)
+        empty.checked()
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "0.0001", "1/3", "1000000001", "many", 0.5, True])

@@ -28,9 +28,6 @@ from eree.survey.shape import Shape
 Whole = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
-#: The most cells of a cube: two arrays of 64-bit numbers, 800 MB.
-MOST_CELLS = 50_000_000
-
 
 @dataclass(frozen=True, repr=False)
 class Sums:
@@ -127,7 +124,7 @@ def build_cube(
     tell = progress or (lambda _step, _done: None)
     shape = survey.shape if variables is None else survey.shape.of(variables)
     bound = _checked_bounds(most_weight, most_records)
-    checked_size(shape)
+    shape.checked()
     weights = survey.weights if bound is None else np.minimum(survey.weights, bound)
     positions, establishments = survey.positions(shape), survey.establishments
     if most_records is not None:
@@ -164,7 +161,7 @@ def build_cube_file(
     tell = progress or (lambda _step, _done: None)
     path = new_path(out)
     said = read_declaration(folder).shape
-    checked_size(said if variables is None else said.of(variables))
+    (said if variables is None else said.of(variables)).checked()
     _checked_bounds(most_weight, most_records)
     survey = read_survey(folder, replicates=False, progress=lambda s, d: tell(s, 0.6 * d))
     cube = build_cube(
@@ -177,18 +174,6 @@ def build_cube_file(
     tell("writing", 0.95)
     cube.save(path)
     return cube
-
-
-def checked_size(shape: Shape) -> Shape:
-    """A shape whose cube can be held, and has a cell; asked before any memory is taken."""
-    if shape.size > MOST_CELLS:
-        raise Refusal(
-            f"the cube would have {shape.size:,} cells, more than the {MOST_CELLS:,} that eree"
-            " holds; choose fewer variables, or variables with fewer codes"
-        )
-    if shape.possible is not None and not shape.possible.any():
-        raise Refusal("the structural zeros leave no cell of the cube; declare fewer of them")
-    return shape
 
 
 def _checked_bounds(
@@ -248,7 +233,7 @@ def _dot(one: Whole, other: Whole) -> int:
 def _loaded(found: CubeFile) -> Cube:
     """The cube of a file, if it is one that could have been built."""
     body, (filled, unweighted, weighted) = found.body, found.columns
-    shape = checked_size(Shape.of_json(body["shape"]))
+    shape = Shape.of_json(body["shape"]).checked()
     sums = Sums(**body["sums"])
     bounds = body["most_weight"], body["most_records"]
     could_be = (

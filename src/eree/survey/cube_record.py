@@ -16,12 +16,10 @@ from eree.survey.bounds import By
 from eree.survey.columns import Mask, rows_of
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import NoisyTotal
-from eree.survey.shape import Impossible, Shape, Variable
+from eree.survey.shape import Shape
 
 KIND = "cube"
 CELLS = "cells"
-#: A dense array of more cells does not fit into a usual memory.
-MOST_CELLS = 200_000_000
 #: What a record of another form than ours raises where it is believed.
 MISWRITTEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -31,53 +29,14 @@ def control_name(number: int) -> str:
     return f"control-{number}"
 
 
-def shape_as_json(shape: Shape) -> dict[str, Any]:
-    """The variables, with labels and hierarchies, and the structural zeros of a cube."""
-    return {
-        "variables": [
-            {
-                "name": variable.name,
-                "label": variable.label,
-                "codes": list(variable.codes),
-                "labels": list(variable.labels),
-                "hierarchy": variable.hierarchy,
-            }
-            for variable in shape.variables
-        ],
-        "impossible": [
-            {name: list(codes) for name, codes in rule.codes.items()} for rule in shape.impossible
-        ],
-    }
-
-
 def shape_of(record: Mapping[str, Any]) -> Shape:
     """The shape of the cube that a record speaks of."""
     if record.get("kind") != KIND:
         raise Unreadable("the release holds tables of linked data and no cube")
     try:
-        variables = [
-            Variable(
-                _text(said["name"]),
-                _text(said["label"]),
-                tuple(map(_text, said["codes"])),
-                tuple(map(_text, said["labels"])),
-                said["hierarchy"],
-            )
-            for said in record["variables"]
-        ]
-        shape = Shape(tuple(variables), tuple(map(Impossible, record["impossible"])))
-    except MISWRITTEN:
+        return Shape.of_json(record).checked()
+    except (Refusal, *MISWRITTEN):
         raise Unreadable("the record of the cube has variables that cannot be read") from None
-    check_size(shape)
-    return shape
-
-
-def check_size(shape: Shape) -> None:
-    """Refuse a cube that is too large for a dense array."""
-    if shape.size > MOST_CELLS:
-        raise Refusal(
-            f"a cube has at most {MOST_CELLS:,} cells; leave out a variable, or make codes coarser"
-        )
 
 
 def table_entry(

@@ -30,10 +30,8 @@ from eree.survey.columns import NOISY, VARIANCE, write_table
 from eree.survey.cube_record import (
     CELLS,
     KIND,
-    check_size,
     control_name,
     levels_of,
-    shape_as_json,
     table_entry,
     total_entry,
 )
@@ -89,7 +87,7 @@ def protect_cube(
     target = new_folder(Path(out))
     tables = tuple(map(tuple, controls))
     check_controls(cube.shape, tables)
-    check_size(cube.shape)
+    cube.shape.checked()
     _check_arrays(cube)
     bounds = Bounds(cube.most_weight, cube.most_records)
     chosen: Mode
@@ -212,7 +210,7 @@ def _record(
         | {"kind": KIND, "private": private, "covers": mode.covers}
         | {"assumptions": mode.assumptions, "losses": mode.losses}
         | mode.as_json()
-        | shape_as_json(shape)
+        | shape.as_json()
         | {"calibration": final.method or None}
     )
 

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.survey.soc import Level, group_of, level_of
 
+#: A dense array of more cells does not fit into a usual memory.
+MOST_CELLS = 50_000_000
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -211,6 +214,17 @@ class Shape:
         except (AttributeError, KeyError, TypeError):
             raise Refusal("the shape of the cube is not written as eree writes it") from None
         return cls(variables, tuple(map(Impossible, rules)))
+
+    def checked(self) -> Shape:
+        """The same if its cube can be held, and has a cell; asked before any memory is taken."""
+        if self.size > MOST_CELLS:
+            raise Refusal(
+                f"the cube would have {self.size:,} cells, more than the {MOST_CELLS:,} that eree"
+                " holds; choose fewer variables, or variables with fewer codes"
+            )
+        if self.possible is not None and not self.possible.any():
+            raise Refusal("the structural zeros leave no cell of the cube; declare fewer of them")
+        return self
 
 
 def _text(given: object) -> str:

@@ -24,7 +24,6 @@ from eree.survey.cube_record import (
     KIND,
     control_name,
     levels_of,
-    shape_as_json,
     table_entry,
     total_entry,
 )
@@ -65,7 +64,7 @@ class _Verifying(Recheck):
 
     def _settings(self, mode: Mode, cube: ProtectedCube) -> None:
         """What the mode says must be what the record says, and the other way round."""
-        told = mode.as_json() | shape_as_json(cube.shape)
+        told = mode.as_json() | cube.shape.as_json()
         told |= {"covers": mode.covers, "assumptions": mode.assumptions, "losses": mode.losses}
         words = [] if mode.losses else [s.words for s in mode.price.statements()]
         for name, value in (told | {"statements": words}).items():
