@@ -273,3 +273,20 @@ def test_impossible_settings_are_refused() -> None:
 
 def test_a_control_does_not_show_its_values() -> None:
     assert "41" not in repr(Control(("v0",), np.array([41, 41]), 2.0))
+
+
+def test_cells_that_a_rule_left_out_are_zeros_like_those_that_cannot_be() -> None:
+    rules = [Impossible({"v0": ["0"], "v1": ["1"]})]
+    rng = np.random.default_rng(9)
+    with_rule, without = shaped((3, 2, 2), rules), shaped((3, 2, 2))
+    truth = rng.integers(0, 9_000, without.levels) * with_rule.possible
+    cells = truth + rng.integers(-300, 300, without.levels) * with_rule.possible
+    controls = controlled(without, truth, [(("v0",), 900.0), (("v1", "v2"), 900.0)], rng)
+    made = []
+    for shape, kept in ((with_rule, None), (without, with_rule.possible)):
+        noise = NoiseModel(shape, "least-squares", CELL, tuple(c.noise for c in controls))
+        made.append(calibrate(noise, cells, controls, coins=SeededCoins(1), kept=kept))
+    assert (made[0].cells == made[1].cells).all()
+    assert (made[0].exact_variances(["v0"]) <= made[1].variances(["v0"]) + 1e-9).all()
+    with pytest.raises(Refusal, match="every cell of the cube"):
+        calibrate(made[1].noise, cells, controls, coins=SeededCoins(1), kept=with_rule.possible[:1])

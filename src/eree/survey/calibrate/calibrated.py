@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.noise.coins import Coins
@@ -79,6 +80,7 @@ def calibrate(
     cycles: int | None = None,
     tolerance: float = 1e-6,
     reconcile: bool = False,
+    kept: NDArray[np.bool_] | None = None,
 ) -> Calibrated:
     """Calibrate noisy cells to control tables by the method of the noise model.
 
@@ -86,13 +88,15 @@ def calibrate(
     need not be secret.  `cycles` are at most 10 for raking as published and 50 for non-negative
     cells.  Noisy controls contradict each other in their common sums, and raking cannot converge
     to all of them; with `reconcile` it goes to the sums of the least squares cube instead, which
-    agree.
+    agree.  `kept` are the cells that got noise where a published rule left more out than those that
+    cannot be; the others stay 0, and the variances of the noise model are still an upper bound.
     """
     shape = noise.shape
-    _check(noise, cells, controls)
+    possible = shape.possible if kept is None else kept
+    _check(noise, cells, controls, possible)
     if noise.method == "none":
         return Calibrated(cells.copy(), noise, {"method": "none"})
-    added, solved = correction(cells, shape, controls, noise.cell)
+    added, solved = correction(cells, shape, controls, noise.cell, possible)
     reference = cells + rounded(added, coins)
     if noise.method == "least-squares":
         return Calibrated(reference, noise, {"method": noise.method, **solved})
@@ -102,8 +106,8 @@ def calibrate(
         margin.sums(reference) if reconcile else control.in_order(shape)
         for margin, control in zip(margins, controls, strict=True)
     ]
-    if shape.possible is not None:  # a control of impossible cells is 0, whatever noise says
-        can_be = shape.possible.astype(np.int64)
+    if possible is not None:  # a control of impossible cells is 0, whatever noise says
+        can_be = possible.astype(np.int64)
         targets = [t * (m.sums(can_be) > 0) for m, t in zip(margins, targets, strict=True)]
     wanted = [target.astype(np.float64) for target in targets]
     start = cells.astype(np.float64)
@@ -117,12 +121,18 @@ def calibrate(
     return Calibrated(rounded(raked, coins), noise, told, reference)
 
 
-def _check(noise: NoiseModel, cells: Whole, controls: Sequence[Control]) -> None:
+def _check(
+    noise: NoiseModel,
+    cells: Whole,
+    controls: Sequence[Control],
+    possible: NDArray[np.bool_] | None,
+) -> None:
     if cells.dtype != np.int64 or cells.shape != noise.shape.levels:
         raise Refusal("the cells must be whole thousandths of a job (int64) in the cube's shape")
     if tuple(control.noise for control in controls) != noise.controls:
         raise Refusal("the control tables must be those that the noise model lists, in its order")
-    possible = noise.shape.possible
+    if possible is not None and possible.shape != noise.shape.levels:
+        raise Refusal("the cells that are kept must be told for every cell of the cube")
     if possible is not None and cells[~possible].any():
         raise Refusal("cells that cannot be must be 0: structural zeros get no noise")
 

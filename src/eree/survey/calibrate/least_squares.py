@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.effects import Gain, effect, gains
@@ -18,16 +19,24 @@ from eree.survey.shape import Shape
 
 
 def correction(
-    cells: Whole, shape: Shape, controls: Sequence[Control], variance: float
+    cells: Whole,
+    shape: Shape,
+    controls: Sequence[Control],
+    variance: float,
+    possible: NDArray[np.bool_] | None = None,
 ) -> tuple[Array, dict[str, object]]:
-    """What least squares adds to every noisy cell, and a report of how it was found."""
+    """What least squares adds to every noisy cell, and a report of how it was found.
+
+    `possible` are the cells that have noise, the shape's own by default; all others stay 0.
+    """
+    possible = shape.possible if possible is None else possible
     margins = [control.noise.margin(shape) for control in controls]
     apart = [
         np.asarray(control.in_order(shape) - margin.sums(cells), dtype=np.float64)
         for control, margin in zip(controls, margins, strict=True)
     ]
-    if shape.possible is not None:
-        system = ControlSystem(shape.possible, margins, variance, [c.variance for c in controls])
+    if possible is not None:
+        system = ControlSystem(possible, margins, variance, [c.variance for c in controls])
         return system.correction(apart)
     tables = [(m.kept, c.variance) for m, c in zip(margins, controls, strict=True)]
     gained = gains(shape.levels, variance, tables)
