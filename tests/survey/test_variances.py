@@ -187,13 +187,14 @@ class Design:
         return cells.reshape(OCCUPATIONS, REQUIREMENTS), SamplingModel(w.sum(), squares, SAMPLED)
 
 
-def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design() -> None:
+@pytest.mark.parametrize("seed", [12, 13, 14])
+def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design(seed: int) -> None:
     """200 samples.  Cells of at least 1% of all jobs; squares of whole establishments, and finer.
 
     Whole establishments overstate the variance of every cell here; by requirement and occupation
     the statement is near the truth, at times below it, as the proof's assumption says it may.
     """
-    rng = np.random.default_rng(12)
+    rng = np.random.default_rng(seed)
     design = Design(rng)
     runs = [design.sample(rng) for _ in range(200)]
     for axis, fixed in ((None, ["o", "r"]), (1, ["o"]), (0, ["r"])):
@@ -209,7 +210,7 @@ def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design() -> None:
             stated["finer"].append(model.variances(table, fixed)[large])
         errors = np.array(found) - truth[large]
         true_variance = np.array(found).var(axis=0)
-        for name, least, lowest in (("whole", 1.0, 0.94), ("finer", 0.6, 0.88)):
+        for name, least, lowest in (("whole", 1.0, 0.94), ("finer", 0.6, 0.82)):
             variances = np.array(stated[name])
             ratio = variances.mean(axis=0) / true_variance
             covered = (np.abs(errors) <= 1.96 * np.sqrt(variances)).mean(axis=0)

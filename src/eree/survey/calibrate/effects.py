@@ -98,15 +98,17 @@ def variances(
     `sizes` has for each axis the number of codes in each group.  The indicator of k of n codes has
     a mean part of squared length k² / n and a centred part of k - k² / n.
     """
+    whole = tuple(len(k) for k in sizes)
+    sizes = [k[:1] if k.size and (k == k[0]).all() else k for k in sizes]  # alike: once is enough
     mean = [_along(k * k / n, i, sizes) for i, (k, n) in enumerate(zip(sizes, levels, strict=True))]
     count = [_along(k.astype(np.float64), i, sizes) for i, k in enumerate(sizes)]
-    centred = [whole - part for whole, part in zip(count, mean, strict=True)]
+    centred = [all_of - part for all_of, part in zip(count, mean, strict=True)]
     ones = np.ones((1,) * len(levels))
     found = variance * _product([*count, ones])
     for gain in gained:
         parts = [centred[i] if i in gain.axes else mean[i] for i in range(len(levels))]
         found = found - (variance - gain.left) * _product([*parts, ones])
-    return np.maximum(found, 0.0)
+    return np.broadcast_to(np.maximum(found, 0.0), whole)
 
 
 def _along(values: NDArray[np.float64], axis: int, sizes: Sequence[Whole]) -> Array:
