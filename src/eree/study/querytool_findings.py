@@ -254,12 +254,16 @@ def findings(results: Results, cases: int) -> Iterator[str]:
         "of a dimension, in square units of noise."
     )
     yield ""
+    if results.as_published:
+        yield (
+            "The paper's cases are not public. Which runs converge, and what raking leaves, depend "
+            "on the cases and on the criterion, so that a `no` there says that the printed figure "
+            "does not follow from the printed settings, not that it was not found."
+        )
+        yield ""
     yield (
-        "The paper's cases are not public. Which runs converge, and what raking leaves, depend on "
-        "the cases and on the criterion, so that a `no` there says that the printed figure does not "
-        "follow from the printed settings, not that it was not found. The nearest runs are a "
-        "selection made after the fact, to see what selecting does. Means of raked cells over all "
-        "runs are ruled by a few runs and would change with other seeds; medians stand beside them."
+        "The nearest runs are a selection made after the fact, to see what selecting does. Means "
+        "of raked cells over all runs are ruled by a few runs and would change with other seeds."
     )
     yield ""
     yield from _figures(results)
