@@ -1,0 +1,133 @@
+"""What is known of the noise in a protected cube: the variance left in any table, from public data.
+
+All variances are in thousandths of a job squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.survey.calibrate.controls import ControlNoise
+from eree.survey.calibrate.effects import Gain, gains, variances
+from eree.survey.calibrate.margins import Array, Table, Whole
+from eree.survey.calibrate.rounding import ROUNDING
+from eree.survey.shape import Shape
+
+Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
+METHODS: tuple[Method, ...] = get_args(Method)
+#: Methods whose noise has a bound instead of a variance.
+RAKED = ("rake", "rake-nonnegative")
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """The noise of a cube: that of its cells, that of its controls, and how they were joined.
+
+    Cells have independent noise of mean 0 and variance `cell`, and so have the cells of each
+    control table with a variance of its own.  `variances` is that of least squares, or of cells as
+    they are where there are no controls.  For raked cubes it is that of the least squares cube
+    from the same cells and controls, from which `bound` goes on.  In a cube with structural zeros
+    it is an upper bound, as zeros that are known can only help.
+    """
+
+    shape: Shape
+    method: Method
+    cell: float
+    controls: tuple[ControlNoise, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.cell) and self.cell > 0):
+            raise Refusal("the noise variance of a cell must be a number above 0")
+        if self.method not in METHODS:
+            raise Refusal(f"the method must be one of {', '.join(METHODS)}")
+        if (self.method == "none") != (not self.controls):
+            raise Refusal("a cube is calibrated to one control table or more, or by no method")
+        for control in self.controls:
+            self.shape.axes(control.variables)
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """What least squares makes of every effect that the controls know of."""
+        tables = [(c.margin(self.shape).kept, c.variance) for c in self.controls]
+        return gains(self.shape.levels, self.cell, tables)
+
+    @property
+    def rounding(self) -> float:
+        """The most that rounding to whole thousandths adds to a cell."""
+        return 0.0 if self.method == "none" else ROUNDING
+
+    def variances(
+        self, by: Sequence[str] = (), where: Mapping[str, Sequence[str]] | None = None
+    ) -> Array:
+        """The noise variance of every cell of a table; see the class for raked cubes."""
+        table = Table(self.shape, by, where)
+        left = self.of_groups(table.sizes)
+        kept = left.reshape([len(table.sizes[axis]) for axis in sorted(self.shape.axes(by))])
+        found = table.ordered(kept)
+        counts = np.asarray(table.ordered(_counts(table).reshape(kept.shape)))
+        if self.shape.possible is not None:
+            counts = table.sums(self.shape.possible.astype(np.int64))
+            found = np.minimum(found, self.cell * counts)
+        return np.asarray(found + self.rounding * counts)
+
+    def of_groups(self, sizes: Sequence[Whole]) -> Array:
+        """The variance before rounding for groups of codes, by their numbers of codes.
+
+        One array for each axis of the cube, with the size of each group (one group of all codes
+        for an axis that is summed over); the answer has as many axes.  Zeros are not looked at.
+        """
+        return variances(self.shape.levels, self.cell, self.gains, sizes)
+
+    def bound(self, variances: Array, raked: Whole, reference: Whole) -> Array:
+        """A bound on the mean squared error of cells of a raked table.
+
+        `variances` are those of the same cells, `raked` their values and `reference` those of the
+        least squares cube.  As the truth x is not negative, |max(r, 0) - x| <= |r - x|, so
+
+            (raked - x)² <= 2 (r - x)² + 2 (raked - max(r, 0))²,
+
+        and the mean of what is returned is no less than the mean squared error, whatever the
+        cube, whether raking converged or not.
+        """
+        apart = np.asarray(raked, dtype=np.float64) - np.maximum(reference, 0)
+        return np.asarray(2 * variances + 2 * apart * apart)
+
+    def as_json(self) -> dict[str, Any]:
+        """All that is needed to compute the variance of any table, next to the shape."""
+        return {
+            "method": self.method,
+            "cell_variance": self.cell,
+            "controls": [
+                {"variables": list(control.variables), "variance": control.variance}
+                for control in self.controls
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, shape: Shape, told: Mapping[str, Any]) -> NoiseModel:
+        """The noise that a description tells of."""
+        try:
+            controls = tuple(
+                ControlNoise(tuple(map(str, c["variables"])), float(c["variance"]))
+                for c in told["controls"]
+            )
+            method, cell = told["method"], float(told["cell_variance"])
+        except (KeyError, TypeError, ValueError):
+            raise Refusal(
+                "the noise needs a method, a cell_variance and controls with variables and variance"
+            ) from None
+        return cls(shape, cast(Method, method), cell, controls)
+
+
+def _counts(table: Table) -> Whole:
+    found = np.ones((1,) * len(table.sizes), dtype=np.int64)
+    for axis, sizes in enumerate(table.sizes):
+        found = found * sizes.reshape([-1 if i == axis else 1 for i in range(len(table.sizes))])
+    return found
