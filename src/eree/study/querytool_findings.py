@@ -111,26 +111,26 @@ def claims(results: Results) -> Iterator[Claim]:
     changed = float(runs.changed.mean())
     _, chances = capped_law(EPSILON, CAP)
     rate = 1 - float(chances[CAP])
-    yield Claim(
+    yield Claim.sure(
         f"noise changes {PRINTED_CHANGED:.1%} of the cells",
         abs(rate - PRINTED_CHANGED) < 0.01,
         f"{rate:.3%} by the law, {changed:.3%} in the runs",
     )
     variance = capped_variance(EPSILON, CAP)
-    yield Claim(
+    yield Claim.sure(
         "the variance of the noise is 0.00182",
         abs(variance - 0.00182) < 5e-6,
         f"{variance:.5f}",
     )
     near = nearest_reading(none, PRINTED[:SHARP])
     apart = np.abs(none[near][:SHARP] / np.array(PRINTED[:SHARP]) - 1)
-    yield Claim(
+    yield Claim.sure(
         "the column without calibration is the variance about each table's mean, over all cells",
         near == "centred" and float(apart.max()) < 0.06,
         f"nearest reading: {near}; expected {_list(none[near][:SHARP])}, {_most(apart)} above",
     )
     share = float(results.converged.mean())
-    yield Claim(
+    yield Claim.sure(
         f"{PRINTED_CONVERGED:.1%} of the runs converge within {CYCLES} cycles",
         abs(share - PRINTED_CONVERGED) < 0.05,
         "; ".join(
@@ -148,14 +148,14 @@ def claims(results: Results) -> Iterator[Claim]:
         if not (chosen := results.means("none", name)):
             continue
         ratios = np.array(chosen[:SHARP]) / np.array(everyone[:SHARP])
-        yield Claim(
+        yield Claim.sure(
             f"like the others before any calibration: runs {words}",
             bool((ratios > 0.99).all()),
             f"they had {_list(ratios)} of the noise of all runs (printed "
             f"over expected: {_list(np.array(PRINTED[:SHARP]) / none['centred'][:SHARP])})",
         )
         raked = results.means("rake", name)
-        yield Claim(
+        yield Claim.sure(
             f"raking leaves {_list(PRINTED_RAKED[1:SHARP])} for 2 to 4 variables, in runs {words}",
             all(
                 abs(r / p - 1) < 0.1
@@ -164,7 +164,7 @@ def claims(results: Results) -> Iterator[Claim]:
             _list(raked[1:SHARP]),
         )
         reduced = results.reductions("rake", name)
-        yield Claim(
+        yield Claim.sure(
             f"a reduction by {_percent(PRINTED_REDUCTION[1:SHARP])}, in runs {words}",
             all(
                 abs(r - p) < 0.05
@@ -172,12 +172,12 @@ def claims(results: Results) -> Iterator[Claim]:
             ),
             _percent(reduced[1:SHARP]),
         )
-        yield Claim(
+        yield Claim.sure(
             f"and barely a change from 5 variables on, in runs {words}",
             all(abs(r) < 0.05 for r in reduced[SHARP:]),
             _percent(reduced[SHARP:]),
         )
-    yield Claim(
+    yield Claim.sure(
         "variance reduction occurs in expectation",
         all(r > 0 for r in results.reductions("rake")[:3]),
         f"over all runs the means of 2 to 4 variables are {_list(results.means('rake')[1:4])}, "
@@ -189,12 +189,12 @@ def claims(results: Results) -> Iterator[Claim]:
 def better(results: Results) -> Iterator[Claim]:
     """What other ways to calibrate do in the same runs."""
     clipped = results.runs.differences["rake-nonnegative"]
-    yield Claim(
+    yield Claim.sure(
         "with negatives clipped, every run converges",
         bool((clipped <= TOLERANCE).all()),
         f"{(clipped <= TOLERANCE).mean():.1%} to within {TOLERANCE:g}",
     )
-    yield Claim(
+    yield Claim.sure(
         "and has less error than without calibration in every dimension, though it is biased",
         all(r > 0 for r in results.reductions("rake-nonnegative")),
         _percent(results.reductions("rake-nonnegative")),
@@ -206,12 +206,12 @@ def better(results: Results) -> Iterator[Claim]:
             for row in rows
             if row is not None and row.expected is not None and row.expected > 1e-9
         ]
-        yield Claim(
+        yield Claim.sure(
             f"{ARMS[arm]}: the figures are those known before any draw (within 4 standard errors)",
             max(gaps) <= 4,
             f"at most {max(gaps):.1f} standard errors away",
         )
-        yield Claim(
+        yield Claim.sure(
             f"{ARMS[arm]}: variance falls in every dimension, in every expectation",
             all(
                 float(after) < float(before)
@@ -226,7 +226,7 @@ def better(results: Results) -> Iterator[Claim]:
         )
     noisy = results.runs.differences["rake, noisy controls"] <= TOLERANCE
     agreed = results.runs.differences["rake-nonnegative, reconciled controls"] <= TOLERANCE
-    yield Claim(
+    yield Claim.sure(
         "raking converges to noisy controls as well",
         bool(noisy.mean() > 0.5),
         f"{noisy.mean():.1%} of runs: noisy tables contradict each other in their common total; "
@@ -308,8 +308,7 @@ def _table(found: Iterator[Claim]) -> Iterator[str]:
     yield "| claim | holds | figures |"
     yield "|---|---|---|"
     for claim in found:
-        mark = "–" if claim.holds is None else "yes" if claim.holds else "no"
-        yield f"| {claim.words} | {mark} | {claim.figures} |"
+        yield f"| {claim.words} | {claim.holds} | {claim.figures} |"
     yield ""
 
 
