@@ -44,9 +44,12 @@ if TYPE_CHECKING:
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
     from eree.survey.bounds import Shares
+    from eree.survey.calibrate.controls import Control
     from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
-    from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
+    from eree.survey.noisy import NoisyTotal
+    from eree.survey.plan import CubePlan, plan_cube
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
     from eree.survey.shape import Impossible, Shape, Variable
@@ -92,7 +95,10 @@ _HOMES = {
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
     "eree.survey.bounds": ("Shares",),
-    "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
+    "eree.survey.calibrate.controls": ("Control",),
+    "eree.survey.estimates": ("Estimates",),
+    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.plan": ("CubePlan", "plan_cube"),
     "eree.survey.protect": ("protect_cube",),
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
@@ -120,14 +126,16 @@ __all__ = [
     "AreaTotals",
     "AttackFindings",
     "Attribute",
-    "Calibrated",
     "Cells",
     "Certificate",
     "Coins",
+    "Control",
     "Cube",
+    "CubePlan",
     "Decisions",
     "DropFrom",
     "EngineFailure",
+    "Estimates",
     "ExpectedError",
     "Fault",
     "Faulty",
@@ -139,8 +147,6 @@ __all__ = [
     "LodesTable",
     "Marginal",
     "Mechanism",
-    "NoisyCube",
-    "NoisyTable",
     "NoisyTotal",
     "Plan",
     "ProtectedCube",
@@ -183,6 +189,7 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "plan_cube",
     "protect_cube",
     "public_key_of",
     "publish",

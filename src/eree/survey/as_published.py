@@ -22,10 +22,10 @@ from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.survey.bounds import Bounds, By
+from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import (
     NoisyCube,
-    NoisyTable,
     SurveyCube,
     possible_of,
     table_of,
@@ -118,7 +118,7 @@ class AsPublished:
             truth = table_of(cube.weighted, shape, by)
             if not self.exact_controls:
                 truth = with_noise(truth, possible_of(shape, by), carried)
-            controls.append(NoisyTable(by, truth, 0.0 if self.exact_controls else variance))
+            controls.append(Control(by, truth, 0.0 if self.exact_controls else variance))
         return NoisyCube(shape, cells, variance, tuple(controls), (), kept)
 
     def _kept(self, cube: SurveyCube, coins: Coins) -> NDArray[np.bool_] | None:

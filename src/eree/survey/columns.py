@@ -76,7 +76,7 @@ def write_table(
                 pa.DictionaryArray.from_arrays(place.astype(np.int32), dictionary)
                 for place, dictionary in zip(places, dictionaries, strict=True)
             ]
-            first, *rest = (_decimals(array[cells]) for array in flat)
+            first, *rest = (decimals(array[cells]) for array in flat)
             left: Any = variances[places] if levels else variances.reshape(1)
             batch = pa.record_batch([*codes, first, pa.array(left), *rest], schema=schema)
             columns.write_batch(batch)
@@ -158,7 +158,7 @@ def _batches(
         yield cells, np.unravel_index(cells, tuple(levels)) if levels else ()
 
 
-def _decimals(thousandths: Whole) -> pa.Array[Any]:
+def decimals(thousandths: Whole) -> pa.Array[Any]:
     """Whole thousandths as decimals of three digits: 128 bits each, the lower ones first."""
     wide = np.stack([thousandths, thousandths >> 63], axis=1)
     return pa.Array.from_buffers(JOBS, len(thousandths), [None, pa.py_buffer(wide.tobytes())])

@@ -16,10 +16,10 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
 from eree.release.record import guarantee_of
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
+from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import (
     NoisyCube,
-    NoisyTable,
     NoisyTotal,
     SurveyCube,
     possible_of,
@@ -105,7 +105,7 @@ class Guaranteed:
         for by, noise in self.tables.items():
             truth, possible = table_of(cube.weighted, shape, by), possible_of(shape, by)
             noisy = with_noise(truth, possible, partial(noise.draw, coins=coins))
-            controls.append(NoisyTable(by, noisy, noise.variance))
+            controls.append(Control(by, noisy, noise.variance))
         totals: tuple[NoisyTotal, ...] = ()
         if self.variance is not None and self.squares is not None:
             sums = cube.sums

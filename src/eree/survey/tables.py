@@ -88,6 +88,22 @@ def table(shape: Shape, cells: Whole, query: Query) -> Table:
     return Tabulator(shape, cells).table(query)
 
 
+def group_sizes(shape: Shape, query: Query) -> tuple[Whole, ...]:
+    """For each axis of a cube, how many codes each group of a table has.
+
+    A variable that the table is not by has one group, of all codes that are kept.
+    """
+    found = []
+    for variable in shape.variables:
+        groups = _side(variable, query).groups
+        if groups is None:
+            found.append(np.ones(len(variable.codes), dtype=np.int64))
+            continue
+        sizes = [sum(run.stop - run.start for run in runs) for runs in groups]
+        found.append(np.array(sizes, dtype=np.int64))
+    return tuple(found)
+
+
 class Tabulator:
     """Answers queries about the cells of a cube, which it holds in an order that makes it fast.
 

@@ -42,6 +42,8 @@ class Control:
     """A control table: its variables, its cells in thousandths of a job, and their variance.
 
     The axes of `values` are in the order of `variables`.  Without any variable it is the total.
+    A table that was not noised at all has the variance 0; there is one only where a cube is
+    protected as published.
     """
 
     variables: tuple[str, ...]
@@ -60,6 +62,11 @@ class Control:
     def noise(self) -> ControlNoise:
         """The public part."""
         return ControlNoise(self.variables, self.variance)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is confidential truth, published without noise."""
+        return self.variance == 0
 
     def in_order(self, shape: Shape) -> Whole:
         """The values with axes in the order of the cube's."""
