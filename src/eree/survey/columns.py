@@ -67,7 +67,9 @@ def write_table(
     sizes = [min(_AT_ONCE, rows - start) for start in range(0, rows, _AT_ONCE)]
     small = rows <= MOST_CSV_ROWS
     paths = [home / f"{name}.{suffix}" for suffix in ("parquet", "csv")[: 2 if small else 1]]
-    few: Any = [*(variable.name for variable in variables), VARIANCE]  # columns of few values
+    few: Any = [variable.name for variable in variables]  # columns of few values
+    if not extra:  # bounds of a raked cube are all different
+        few.append(VARIANCE)
     with parquet.ParquetWriter(
         paths[0], schema, compression="zstd", use_dictionary=few, write_statistics=False
     ) as columns:

@@ -133,7 +133,7 @@ class ProtectedCube:
         Nothing but published values goes into it, so asking costs nothing, however often.
         """
         found = self.calibrated.table(query)
-        noise = self.calibrated.variances(query)
+        noise = self.calibrated.variances(query, found)
         sampling = None
         if self.sampling is not None:
             sizes = zip(self.shape.variables, group_sizes(self.shape, query), strict=True)

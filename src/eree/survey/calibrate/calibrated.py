@@ -47,13 +47,16 @@ class Calibrated:
         """A table of the cube."""
         return self._sums.table(query)
 
-    def variances(self, query: Query) -> Array:
-        """The noise variance of every cell of a table; its bound for a raked cube."""
+    def variances(self, query: Query, table: Table | None = None) -> Array:
+        """The noise variance of every cell of a table; its bound for a raked cube.
+
+        `table` is the one that the query asks for, if it is at hand.
+        """
         counts = self.counts(query)
         known = self.noise.variances(query, counts)
         if self._references is None:
             return known
-        values = self.table(query).values
+        values = (table or self.table(query)).values
         found = self.noise.bound(known, values, self._references.table(query).values)
         return found if counts is None else np.where(counts > 0, found, 0.0)
 
