@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from eree.study.run import Study, run_study
     from eree.survey.bounds import Shares
     from eree.survey.calibrate.controls import Control
-    from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
     from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
     from eree.survey.noisy import NoisyTotal
@@ -106,7 +106,7 @@ _HOMES = {
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
-    "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
+    "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
     "eree.survey.synthetic": ("synthesize_survey",),
     "eree.survey.tables": ("Query", "Tabulator"),
@@ -131,6 +131,7 @@ __all__ = [
     "Coins",
     "Control",
     "Cube",
+    "CubeOutline",
     "CubePlan",
     "Decisions",
     "DropFrom",

@@ -13,6 +13,7 @@ from cubes import controlled, shaped
 from eree.errors import Refusal
 from eree.noise.coins import SeededCoins
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
+from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.margins import Margin
 from eree.survey.calibrate.noise import Method, NoiseModel
 from eree.survey.calibrate.rake import rake, rake_nonnegative
@@ -199,6 +200,16 @@ def test_raking_to_reconciled_controls_converges_where_noisy_ones_contradict() -
     for reconcile in (False, True):
         made = drawn(shape, truth, "rake", rng, cell=2_000, control=3_000, reconcile=reconcile)
         assert made.report["converged"] is reconcile
+
+
+def test_the_total_alone_is_a_control_too() -> None:
+    shape = shaped((2, 3))
+    total = Control((), np.array(60_000), 0.0)
+    for method in ("rake", "rake-nonnegative", "least-squares"):
+        noise = NoiseModel(shape, method, 4e6, (total.noise,))
+        cells = np.full(shape.levels, 9_000)
+        made = calibrate(noise, cells, [total], coins=SeededCoins(1))
+        assert (made.cells == 10_000).all()
 
 
 def test_a_control_over_impossible_cells_only_does_not_hold_raking_up() -> None:

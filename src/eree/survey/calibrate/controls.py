@@ -77,7 +77,7 @@ class Control:
                 f"the control table by {', '.join(self.variables) or 'nothing'} needs the shape "
                 f"{expected} of its variables"
             )
-        return np.ascontiguousarray(self.values.transpose(np.argsort(axes)))
+        return np.array(self.values.transpose(np.argsort(axes)), order="C")  # a total has no axis
 
     def __repr__(self) -> str:
         return f"Control({self.variables!r}, variance={self.variance!r})"
