@@ -1,0 +1,103 @@
+"""The catalogue: release folders that were verified, and the data sets in them, all in memory.
+
+Nothing but the folders is opened, and nothing after the start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from eree.errors import Refusal
+from eree.release.release import Release
+from eree.survey.cube_record import KIND
+from eree.survey.protected import ProtectedCube
+from eree.survey.verify import verify
+from eree.web.cubes import CubeSet
+from eree.web.dataset import DataSet
+from eree.web.linked import LinkedTable
+
+Progress = Callable[[str, float], None]
+#: So many digits of a release's random name make the address of its data sets.
+DIGITS = 8
+
+
+class Missing(Refusal):
+    """What was asked for is not there."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All data sets that are served."""
+
+    data_sets: tuple[DataSet, ...]
+
+    @classmethod
+    def open(
+        cls, folders: Iterable[str | os.PathLike[str]], progress: Progress | None = None
+    ) -> Catalogue:
+        """Open and verify release folders; refuses one that is not sound, by its first fault."""
+        tell = progress or (lambda _step, _done: None)
+        given = list(folders)
+        if not given:
+            raise Refusal("name one or more folders of releases to serve")
+        found: list[DataSet] = []
+        known: set[str] = set()
+        for number, folder in enumerate(given):
+            tell(f"verifying {folder}", number / len(given))
+            release = Release.open(folder)
+            verification = verify(release)
+            if not verification.sound:
+                raise Refusal(f"{folder} is not served: {verification.faults[0]}")
+            if release.identity in known:
+                raise Refusal(f"{folder} holds a release that is named twice; name each once")
+            known.add(release.identity)
+            tell(f"reading {folder}", (number + 0.5) / len(given))
+            found += _data_sets(release, verification.checks)
+        if len({data.name for data in found}) < len(found):
+            raise Refusal("two data sets would have the same address; serve them apart")
+        tell("done", 1.0)
+        return cls(tuple(found))
+
+    @cached_property
+    def by_name(self) -> Mapping[str, DataSet]:
+        """Data sets by their address."""
+        return MappingProxyType({data.name: data for data in self.data_sets})
+
+    def data_set(self, name: str) -> DataSet:
+        """A data set by its address."""
+        if name not in self.by_name:
+            raise Missing("there is no data set of this name here; the first page lists them all")
+        return self.by_name[name]
+
+    def noised_apart(self, data: DataSet) -> tuple[DataSet, ...]:
+        """Other data sets with figures of the same things, which had noise of their own."""
+        names = {variable.name for variable in data.variables}
+        return tuple(
+            other
+            for other in self.data_sets
+            if other is not data
+            and (
+                other.release.identity == data.release.identity
+                or names & {variable.name for variable in other.variables}
+            )
+        )
+
+
+def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
+    ending = release.identity[:DIGITS]
+    if release.record.get("kind") == KIND:
+        yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
+        return
+    taken: set[str] = set()
+    for table in release.tables:
+        name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
+        number = 2
+        while name in taken:
+            name, number = f"{slug}-{number}", number + 1
+        taken.add(name)
+        yield LinkedTable(f"{name}-{ending}", release, table, checks)

@@ -1,0 +1,232 @@
+"""A released table of linked data in memory, with sums and intervals of public things alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.noise.exact import Whole
+from eree.policy.neighbours import plain
+from eree.policy.schema import Value
+from eree.release.intervals import UNBOUNDED
+from eree.release.record import guarantee_of
+from eree.release.release import Release
+from eree.release.sums import Areas
+from eree.release.treatment import Treatment
+from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
+from eree.workload import Marginal
+
+#: An estimate is unreliable if its margin is a larger share of it.
+UNRELIABLE = 0.5
+JOBS, WORKPLACES = "jobs", "workplaces"
+
+
+class LinkedTable(DataSet):
+    """A table of a release: noisy counts of jobs in the cells that have workplaces.
+
+    No standard errors are public, because the noise depends on the largest workplace of a cell,
+    which is confidential; intervals are.
+    """
+
+    kind = "table"
+    errors = ("margin", "interval", "relative")
+    unreliable_words = "its margin of error is more than half of it, or it is 0 or less"
+    absent_words = "no workplace is there, which is public, so there are exactly 0 jobs"
+
+    def __init__(self, name: str, release: Release, table: str, checks: tuple[str, ...]) -> None:
+        about = release.about(table)
+        by = tuple(map(str, about["by"]))
+        rows = release.table(table)
+        self._areas = Areas.read(release, table, by)
+        self._attributes = {name: self._areas.schema.attributes[name] for name in by}
+        self.table, self._about = table, about
+        codes: dict[str, list[Value]] = {}
+        self._codes: dict[str, Whole] = {}
+        for attribute in self._attributes.values():
+            column = rows[attribute.name].combine_chunks().dictionary_encode()
+            found: list[Any] = column.dictionary.to_pylist()
+            kept = about["where"].get(attribute.name)
+            declared = kept or attribute.values
+            known = list(declared) if declared is not None else sorted(found)
+            place = {code: i for i, code in enumerate(known)}
+            order = np.array([place[code] for code in found], dtype=np.int64)
+            codes[attribute.name] = known
+            self._codes[attribute.name] = order[column.indices.to_numpy()]
+        self._values: dict[str, Whole] = {JOBS: rows["noisy"].to_numpy()}
+        people = [a for a in self._areas.schema.attributes.values() if a.owner == "worker"]
+        counted = {*by, *about["where"]}
+        if not counted & {attribute.name for attribute in people}:
+            self._values[WORKPLACES] = rows["workplaces"].to_numpy()
+        variables = tuple(
+            Variable(
+                attribute.name,
+                attribute.label or attribute.name,
+                tuple(map(str, codes[attribute.name])),
+                tuple(attribute.describe(code) for code in codes[attribute.name]),
+                self._above(attribute.name, codes),
+            )
+            for attribute in self._attributes.values()
+        )
+        sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
+        title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
+        super().__init__(name, title, release, variables, checks)
+
+    def _above(self, name: str, codes: Mapping[str, list[Value]]) -> dict[str, tuple[Group, ...]]:
+        """Attributes of the table that each code of another has one value of: tracts in counties.
+
+        That is seen in the public rows; it orders long lists.
+        """
+        found = {}
+        own = self._codes[name]
+        for other, theirs in self._codes.items():
+            attribute = self._attributes[other]
+            pairs = np.unique(np.stack([own, theirs]), axis=1)
+            nested = len(pairs[0]) == len(np.unique(own)) and len(pairs[0]) == len(codes[name])
+            if other == name or not nested or not 1 < len(np.unique(theirs)) < len(pairs[0]) // 2:
+                continue
+            members: dict[int, list[int]] = {}
+            for code, group in pairs.T.tolist():
+                members.setdefault(group, []).append(code)
+            found[other] = tuple(
+                Group(str(value), attribute.describe(value), tuple(members[group]))
+                for group, value in enumerate(codes[other])
+                if group in members
+            )
+        return dict(sorted(found.items(), key=lambda pair: len(pair[1]))[:1])
+
+    @property
+    def measures(self) -> Mapping[str, str]:
+        """Jobs, and workplaces where each is in one cell alone: their number is public."""
+        names = {JOBS: "Jobs", WORKPLACES: "Workplaces (exact)"}
+        return MappingProxyType({name: names[name] for name in self._values})
+
+    @property
+    def universe(self) -> str:
+        """Which jobs are counted."""
+        where = self._about["where"]
+        if not where:
+            return "all jobs"
+        schema = self._areas.schema
+        kept = (
+            f"{_lowered(schema.attributes[name].label or name)} "
+            + " or ".join(schema.attributes[name].describe(value) for value in values)
+            for name, values in where.items()
+        )
+        return "jobs with " + ", ".join(kept)
+
+    @property
+    def rows(self) -> int:
+        """How many cells were published."""
+        return len(self._values[JOBS])
+
+    def most(self, asked: Asked) -> int:
+        """No sum is made of less than one published cell."""
+        del asked
+        return self.rows
+
+    def figures(self, asked: Asked) -> Figures:
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        variables = [self.variable(name) for name in asked.by]
+        axes = tuple(Axis(v.name, v.label, v.codes, v.labels) for v in variables)
+        place = np.flatnonzero(self._kept(asked.where))
+        keys: Whole = np.zeros(len(place), dtype=np.int64)
+        for axis in axes:
+            keys = keys * len(axis.codes) + self._codes[axis.name][place]
+        order = np.argsort(keys, kind="stable")
+        place, keys = place[order], keys[order]
+        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        firsts = place[starts]
+        places = tuple(self._codes[axis.name][firsts].astype(np.intp) for axis in axes)
+        if not len(starts):
+            return self._nothing(axes)
+        if asked.measure not in self._values:
+            raise Refusal(f"there is no measure {asked.measure!r} in this data set")
+        values = np.add.reduceat(self._values[asked.measure][place], starts)
+        if asked.measure != JOBS:
+            exact = values.astype(np.float64)
+            return Figures(axes, places, values, 1, exact, exact)
+        wanted = Marginal(
+            asked.by, MappingProxyType({name: tuple(codes) for name, codes in asked.where.items()})
+        )
+        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=place, starts=starts)
+        low, high = areas.ends((1 - asked.confidence) / (len(starts) if asked.together else 1))
+        top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
+        return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _nothing(self, axes: tuple[Axis, ...]) -> Figures:
+        """Where no workplace is, there are no figures; the total is exactly 0."""
+        size = 0 if axes else 1
+        none = np.zeros(size)
+        gone = np.ones(size, dtype=np.bool_)
+        empty = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
+        return Figures(axes, empty, np.zeros(size, dtype=np.int64), 1, none, none, absent=gone)
+
+    def _kept(self, where: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
+        kept = np.ones(self.rows, dtype=np.bool_)
+        for name, codes in where.items():
+            variable = self.variable(name)
+            kept &= np.isin(self._codes[name], [variable.places[code] for code in codes])
+        return kept
+
+    def unreliable(self, figures: Figures) -> Mask:
+        """A margin above half of the estimate; exact figures never."""
+        margin = np.maximum(figures.values - figures.low, figures.high - figures.values)
+        found = np.asarray((margin > UNRELIABLE * figures.values) & (margin > 0))
+        return found if figures.absent is None else found & ~figures.absent
+
+    def noise(self) -> list[str]:
+        """How noise was added."""
+        about, price = self._about, guarantee_of(self._about["price"])
+        cells = int(about["worker_cells"])
+        together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
+        return [
+            f"The law {about['mechanism']} added whole numbers of jobs{together}, drawn exactly"
+            " with secret chance.",
+            f"For this table the release paid {told(price)}; for all of its tables together"
+            f" {self.promise}.",
+            f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
+            if about["parameters"]
+            else "It has no further parameters.",
+            "Cells without a workplace are not listed: which workplaces exist is public.",
+            "Estimates are signed and unbiased, so that sums of them are right; a single one may"
+            " be below 0.",
+        ]
+
+    def certificates(self) -> list[dict[str, Any]]:
+        """The certificate of the table's law, made afresh."""
+        treatment = self._areas.treatment
+        assert isinstance(treatment, Treatment)
+        made = treatment.certify()
+        claim = made.guarantee
+        return [
+            {
+                "law": made.mechanism,
+                "of": self.table,
+                "claimed": told(claim),
+                "found_epsilon": f"{float(made.found_epsilon):.6g}",
+                "found_delta": f"{float(made.found_delta):.3g}",
+                "claimed_epsilon": plain(claim.epsilon),
+                "holds": made.holds,
+            }
+        ]
+
+
+_NO_KEYS = pa.table({})
+
+
+def _lowered(label: str) -> str:
+    """A label inside a sentence; abbreviations stay as they are."""
+    return label if label[:2].isupper() else label[:1].lower() + label[1:]
+
+
+def _worded(name: str) -> str:
+    """The name of a table, for people."""
+    words = name.replace("-", " ").replace("_", " ").strip() or name
+    return words[:1].upper() + words[1:]
