@@ -43,40 +43,36 @@ def bars(answer: Answer) -> str:
         return LABELS + (number - bottom) / (top - bottom) * wide
 
     height = count * LINE + 40
+    foot = height - 30
     parts = [_open(height, f"Bars of {count} figures with their intervals")]
-    marks = int(round((top - bottom) / step)) + 1
-    for k in range(marks):
-        value = bottom + k * step
+    for k in range(round((top - bottom) / step) + 1):
+        at = f"{x(bottom + k * step):.1f}"
+        parts.append(f'<line class="grid" x1="{at}" y1="4" x2="{at}" y2="{foot}"/>')
         parts.append(
-            f'<line class="grid" x1="{x(value):.1f}" y1="4" x2="{x(value):.1f}" y2="{height - 30}"/>'
-        )
-        parts.append(
-            f'<text class="tick" x="{x(value):.1f}" y="{height - 12}" text-anchor="middle">'
-            f"{_tick(value)}</text>"
+            f'<text class="tick" x="{at}" y="{height - 12}" text-anchor="middle">'
+            f"{_tick(bottom + k * step)}</text>"
         )
     for i, (cell, name) in enumerate(zip(cells, names, strict=True)):
-        y = 6 + i * LINE
+        y, thick = 8 + i * LINE, LINE - 9
         left, right = sorted((x(0), x(cell.estimate)))
         weak = " weak" if UNRELIABLE in cell.flags else ""
         said = f"{name}: {figure(cell, answer.decimals)}, {interval(cell, answer.decimals)}"
-        parts.append(f"<g><title>{escape(said)}</title>")
         parts.append(
-            f'<text class="name" x="{LABELS - 8}" y="{y + 13}" text-anchor="end">{escape(_cut(name, 34))}</text>'
-        )
-        parts.append(
-            f'<rect class="bar{weak}" x="{left:.1f}" y="{y + 2}" width="{max(right - left, 0.5):.1f}" height="{LINE - 9}"/>'
+            f"<g><title>{escape(said)}</title>"
+            f'<text class="name" x="{LABELS - 8}" y="{y + 12}" text-anchor="end">'
+            f"{escape(_cut(name, 34))}</text>"
+            f'<rect class="bar{weak}" x="{left:.1f}" y="{y}"'
+            f' width="{max(right - left, 0.5):.1f}" height="{thick}"/>'
         )
         if ABSENT not in cell.flags:
-            middle = y + 2 + (LINE - 9) / 2
-            far = x(top) if isinf(cell.high) else x(cell.high)
-            parts.append(
-                f'<path class="whisker" d="M{x(cell.low):.1f} {middle - 4}v8M{x(cell.low):.1f} {middle}'
-                f'H{far:.1f}{"" if isinf(cell.high) else f"M{far:.1f} {middle - 4}v8"}"/>'
-            )
+            open_, middle = isinf(cell.high), y + thick / 2
+            low, far = x(cell.low), x(top) if open_ else x(cell.high)
+            end = "" if open_ else f"M{far:.1f} {middle - 4}v8"
+            path = f"M{low:.1f} {middle - 4}v8M{low:.1f} {middle}H{far:.1f}{end}"
+            parts.append(f'<path class="whisker" d="{path}"/>')
         parts.append("</g>")
-    parts.append(
-        f'<line class="axis" x1="{x(0):.1f}" y1="4" x2="{x(0):.1f}" y2="{height - 30}"/></svg>'
-    )
+    zero = f"{x(0):.1f}"
+    parts.append(f'<line class="axis" x1="{zero}" y1="4" x2="{zero}" y2="{foot}"/></svg>')
     return "".join(parts)
 
 
@@ -109,7 +105,8 @@ def heat_map(answer: Answer) -> str:
             share = max(cell.estimate, 0) / top if top > 0 else 0.0
             shade = min(SHADES - 1, int((share**0.5) * SHADES))
             other = " · ".join(answer.cols.labels(j))
-            said = f"{name}, {other}: {figure(cell, answer.decimals)}, {interval(cell, answer.decimals)}"
+            told = f"{figure(cell, answer.decimals)}, {interval(cell, answer.decimals)}"
+            said = f"{name}, {other}: {told}"
             x = LABELS + j * wide
             kind = "none" if ABSENT in cell.flags else f"heat-{shade}"
             parts.append(
@@ -118,7 +115,8 @@ def heat_map(answer: Answer) -> str:
             )
             if UNRELIABLE in cell.flags:
                 parts.append(
-                    f'<circle class="dot" cx="{x + wide / 2 - 0.5:.1f}" cy="{y + LINE / 2 - 0.5}" r="2"/>'
+                    f'<circle class="dot" cx="{x + wide / 2 - 0.5:.1f}"'
+                    f' cy="{y + LINE / 2 - 0.5}" r="2"/>'
                 )
             parts.append("</g>")
     parts.append("</svg>")

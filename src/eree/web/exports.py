@@ -35,9 +35,9 @@ def tidy(answer: Answer) -> pa.Table:
     for side, at in ((rows, here), (cols, there)):
         for k, axis in enumerate(side.axes):
             place = np.array([places[k] for places in side.places], dtype=np.int64)[at]
-            columns[axis.name] = pa.array(axis.codes, pa.string()).take(pa.array(place))
+            columns[axis.name] = pa.array(axis.codes, pa.string()).take(place)
             label = f"{axis.name}_label"
-            columns[label] = pa.array(axis.labels, pa.string()).take(pa.array(place))
+            columns[label] = pa.array(axis.labels, pa.string()).take(place)
     values = np.ascontiguousarray(body.values).reshape(-1)
     columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
     if body.deviation is not None:
@@ -56,7 +56,7 @@ def tidy(answer: Answer) -> pa.Table:
         " ".join(name for k, name in enumerate(names) if number >> k & 1)
         for number in range(1 << len(names))
     ]
-    columns["flags"] = pa.array(texts, pa.string()).take(pa.array(words))
+    columns["flags"] = pa.array(texts, pa.string()).take(words)
     return pa.table(columns)
 
 

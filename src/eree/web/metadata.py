@@ -31,7 +31,7 @@ class Metadata:
 
     def pairs(self) -> list[tuple[str, str]]:
         """Names and words, for a sheet."""
-        found = [
+        return [
             ("Table", self.caption),
             ("Data set", f"{self.title} ({self.data_set})"),
             ("Release", f"{self.release}, made {self.made}"),
@@ -44,7 +44,6 @@ class Metadata:
             ("Address", self.address),
             ("Cite as", self.citation),
         ]
-        return found
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
