@@ -44,17 +44,13 @@ class Block:
     low: Reals
     high: Reals
     deviation: Reals | None
+    margin: Reals
     flags: Mapping[str, Mask]
 
     @cached_property
     def jobs(self) -> Reals:
         """The estimates in whole units."""
         return self.values / self.unit
-
-    @cached_property
-    def margin(self) -> Reals:
-        """How far the farther end of the interval is from the estimate; infinite without one."""
-        return np.maximum(self.jobs - self.low, self.high - self.jobs)
 
     @cached_property
     def relative(self) -> Reals:
@@ -74,6 +70,7 @@ class Block:
             self.low[kept],
             self.high[kept],
             None if self.deviation is None else self.deviation[kept],
+            self.margin[kept],
             {name: mask[kept] for name, mask in self.flags.items()},
         )
 
@@ -322,8 +319,17 @@ def filled(data: DataSet, figures: Figures, at: Whole, shape: tuple[int, ...]) -
         spread(figures.low, 0.0),
         spread(figures.high, 0.0),
         None if figures.deviation is None else spread(figures.deviation, 0.0),
+        spread(_margin(figures), 0.0),
         {name: spread(mask, name == ABSENT) for name, mask in flags.items()},
     )
+
+
+def _margin(figures: Figures) -> Reals:
+    """The margin of error; how far the farther end of the interval is, where there is no other."""
+    if figures.margin is not None:
+        return figures.margin
+    jobs = figures.values / figures.unit
+    return np.maximum(jobs - figures.low, figures.high - jobs)
 
 
 def _flat(block: Block, size: int) -> Block:
@@ -336,6 +342,7 @@ def _flat(block: Block, size: int) -> Block:
         block.low.reshape(size),
         block.high.reshape(size),
         None if block.deviation is None else block.deviation.reshape(size),
+        block.margin.reshape(size),
         {name: mask.reshape(size) for name, mask in block.flags.items()},
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,10 @@ class Catalogue:
             known.add(release.identity)
             tell(f"reading {folder}", (number + 0.5) / len(given))
             found += _data_sets(release, verification.checks)
+        for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
+            for data in found:
+                if data.title == title:
+                    data.title = f"{title} (release {data.release.identity[:DIGITS]})"
         if len({data.name for data in found}) < len(found):
             raise Refusal("two data sets would have the same address; serve them apart")
         tell("done", 1.0)

@@ -20,6 +20,8 @@ LINE = 24
 #: The most bars and the most columns of a heat map on a page.
 MOST_BARS, MOST_COLUMNS = 60, 40
 SHADES = 7
+#: A shade stands for less of the greatest figure than its number says: most figures are small.
+POWER = 3
 
 
 def chart(answer: Answer) -> str:
@@ -60,7 +62,7 @@ def bars(answer: Answer) -> str:
         parts.append(
             f"<g><title>{escape(said)}</title>"
             f'<text class="name" x="{LABELS - 8}" y="{y + 12}" text-anchor="end">'
-            f"{escape(_cut(name, 34))}</text>"
+            f"{escape(_cut(name, 31))}</text>"
             f'<rect class="bar{weak}" x="{left:.1f}" y="{y}"'
             f' width="{max(right - left, 0.5):.1f}" height="{thick}"/>'
         )
@@ -83,8 +85,9 @@ def heat_map(answer: Answer) -> str:
     top = float(np.max(values)) if values.size else 0.0
     wide = max(14.0, min(64.0, (WIDTH - LABELS - 8) / max(cols, 1)))
     head = 128
-    height = int(head + rows * LINE + 12)
-    width = max(WIDTH, int(LABELS + cols * wide + 60))
+    foot = head + rows * LINE + 14
+    height = foot + 44
+    width = max(WIDTH, int(LABELS + cols * wide + 110))
     parts = [_open(height, f"Heat map of {rows} rows and {cols} columns", width)]
     for j in range(cols):
         name = " · ".join(answer.cols.labels(j))
@@ -98,12 +101,12 @@ def heat_map(answer: Answer) -> str:
         y = head + i * LINE
         parts.append(
             f'<text class="name" x="{LABELS - 8}" y="{y + 16}" text-anchor="end">'
-            f"<title>{escape(name)}</title>{escape(_cut(name, 34))}</text>"
+            f"<title>{escape(name)}</title>{escape(_cut(name, 31))}</text>"
         )
         for j in range(cols):
             cell = answer.body.cell(i, j)
             share = max(cell.estimate, 0) / top if top > 0 else 0.0
-            shade = min(SHADES - 1, int((share**0.5) * SHADES))
+            shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
             other = " · ".join(answer.cols.labels(j))
             told = f"{figure(cell, answer.decimals)}, {interval(cell, answer.decimals)}"
             said = f"{name}, {other}: {told}"
@@ -119,6 +122,10 @@ def heat_map(answer: Answer) -> str:
                     f' cy="{y + LINE / 2 - 0.5}" r="2"/>'
                 )
             parts.append("</g>")
+    for shade in range(SHADES):  # from which figure on a shade begins
+        x, start = LABELS + shade * 62, top * (shade / SHADES) ** POWER
+        parts.append(f'<rect class="heat-{shade}" x="{x}" y="{foot}" width="61" height="14"/>')
+        parts.append(f'<text class="tick" x="{x}" y="{foot + 30}">{_tick(start)}</text>')
     parts.append("</svg>")
     return "".join(parts)
 
@@ -139,8 +146,8 @@ def _step(rough: float) -> float:
 def _tick(value: float) -> str:
     for size, word in ((1e9, "bn"), (1e6, "m"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:,.4g}{word}".replace("-", "−")
-    return f"{value:,.4g}".replace("-", "−")
+            return f"{value / size:,.3g}{word}".replace("-", "−")
+    return f"{value:,.3g}".replace("-", "−")
 
 
 def _cut(text: str, most: int) -> str:

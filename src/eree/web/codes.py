@@ -33,8 +33,7 @@ def listed(variable: Variable, find: str = "") -> list[Line]:
     for level in variable.levels.values():
         for group in level:
             for member in group.members:
-                own = group.code == variable.codes[member]
-                if not own and (not above[member] or above[member][-1].code != group.code):
+                if len(group.members) > 1:  # a group of one code says nothing more
                     above[member].append(group)
     found: list[Line] = []
     shown: set[str] = set()

@@ -95,6 +95,7 @@ class CubeSet(DataSet):
             np.ravel(low) / JOB,
             np.ravel(high) / JOB,
             np.ravel(found.standard_error) / JOB,
+            np.ravel(found.margin(confidence)) / JOB,
             None if found.absent is None else np.ravel(found.absent),
         )
 
@@ -137,15 +138,14 @@ class CubeSet(DataSet):
             f" with secret chance; its standard deviation is"
             f" {float(cells['noise_variance']) ** 0.5:,.3f} jobs.",
         ]
+        noises: dict[str, list[str]] = {}
         for table in record["tables"][1:]:
-            by = " × ".join(table["by"]) or "the total"
             noise = f"standard deviation {float(table['noise_variance']) ** 0.5:,.3f} jobs"
-            without = (
-                "without any noise"
-                if table["price"] is None
-                else f"with noise of its own ({noise})"
-            )
-            found.append(f"The control table {by} was published {without}.")
+            own = f"with noise of their own ({noise})"
+            without = "without any noise" if table["price"] is None else own
+            noises.setdefault(without, []).append(" × ".join(table["by"]) or "the total")
+        for without, names in noises.items():
+            found.append(f"Control tables were published {without}: {', '.join(names)}.")
         if method != "none":
             found.append(
                 f"The cells were calibrated to the control tables by {method}; errors below take"

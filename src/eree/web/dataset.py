@@ -110,8 +110,9 @@ class Figures:
     `places` has for each axis the place of the code of every figure.  `values` are whole numbers of
     parts, of which `unit` make one; they are signed, so that sums of them are right.  `low` and
     `high` are ends of intervals in whole units, `high` infinite where nothing bounds a figure.
-    `deviation` is the standard error, where it is public.  `absent` are figures of 0 by declaration
-    or because no workplace is there.
+    `deviation` is the standard error, where it is public, and `margin` what it makes of the level;
+    elsewhere the margin of error is the farther end of the interval.
+    `absent` are figures of 0 by declaration or because no workplace is there.
     """
 
     axes: tuple[Axis, ...]
@@ -121,6 +122,7 @@ class Figures:
     low: Reals
     high: Reals
     deviation: Reals | None = None
+    margin: Reals | None = None
     absent: Mask | None = None
 
     def __len__(self) -> int:
