@@ -162,25 +162,22 @@ class Answer:
     col_totals: Block
     total: Block
 
-    @property
-    def pages(self) -> int:
-        """How many pages its rows fill."""
-        return max(1, -(-len(self.rows) // self.rows_on_page))
+    def pages(self, most: int = PAGE_ROWS) -> int:
+        """How many pages its rows fill, of so many rows at most."""
+        return max(1, -(-len(self.rows) // self._on_page(most)))
 
-    @property
-    def rows_on_page(self) -> int:
-        """How many rows a page shows."""
-        return max(1, min(PAGE_ROWS, PAGE_CELLS // max(1, len(self.cols))))
+    def _on_page(self, most: int) -> int:
+        return max(1, min(most, PAGE_CELLS // max(1, len(self.cols))))
 
-    def page(self) -> Answer:
+    def page(self, most: int = PAGE_ROWS) -> Answer:
         """The rows of the page that the query asks for; refuses a page that is not there."""
-        if self.query.page > self.pages:
-            raise Refusal(f"there is no page {self.query.page:,}; the last one is {self.pages:,}")
-        if self.pages == 1:
+        size, pages = self._on_page(most), self.pages(most)
+        if self.query.page > pages:
+            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
+        if pages == 1:
             return self
-        first = (self.query.page - 1) * self.rows_on_page
-        kept = np.arange(first, min(first + self.rows_on_page, len(self.rows)), dtype=np.intp)
-        return self._with_rows(kept)
+        first = (self.query.page - 1) * size
+        return self._with_rows(np.arange(first, min(first + size, len(self.rows)), dtype=np.intp))
 
     def _with_rows(self, kept: NDArray[np.intp]) -> Answer:
         return Answer(

@@ -109,7 +109,7 @@ class Site:
             asked,
             about=about,
             answer=page,
-            pages=made.pages,
+            pages=made.pages(),
             count=len(made.rows),
         )
 
@@ -138,7 +138,7 @@ class Site:
         data = self.catalogue.data_set(name)
         asked = parse(data, read(query)) if query else usual(data)
         made = answer(data, asked)
-        page = made.page()
+        page = made.page(MOST_BARS)
         return self._data_page(
             "chart.html",
             data,
@@ -146,8 +146,7 @@ class Site:
             about=self._about(data, asked),
             answer=page,
             drawing=chart(page),
-            pages=made.pages,
-            most=MOST_BARS,
+            pages=made.pages(MOST_BARS),
             count=len(made.rows),
         )
 
