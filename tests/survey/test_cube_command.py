@@ -95,7 +95,7 @@ def test_check_lists_every_fault_and_exits_with_1(run: Run, tmp_path: Path) -> N
     ("arguments", "words"),
     [
         (("synth", "s", "--establishments", "0"), "has 1 to 1,000,000 establishments"),
-        (("synth", "s", "--replicates", "7"), "replicates must be 0 or one of"),
+        (("synth", "s", "--replicates", "7"), "no Hadamard matrix of order 7"),
         (("synth", "s", "--shape", "round"), "'round' is not one of"),
         (("check", "none"), "none is not a folder"),
         (("check", "."), "holds no survey.toml; write one, or make a survey with"),

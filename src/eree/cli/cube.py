@@ -56,7 +56,7 @@ def cube(context: click.Context) -> None:
     show_default=True,
     help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
 )
-@number("--replicates", "Replicate weights: 0, 4, 8, … or 256.", 0)
+@number("--replicates", "Replicate weights, such as 80.", 0)
 @number("--seed", "Same seed, same files.", 1)
 @as_json
 def synth(
