@@ -15,8 +15,7 @@ from rich.table import Table
 import eree
 from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
-from eree.cli.terminal import progress
-from eree.errors import Cost
+from eree.cli.terminal import progress, say_released
 from eree.policy.neighbours import plain
 from eree.release.listing import checked_level, write_csv
 from eree.survey.calibrate.noise import METHODS
@@ -204,11 +203,7 @@ def protect(
             f" {made.shape.size:,} cells for epsilon {plain(price.epsilon)}, delta"
             f" {_short(price.delta)}.\nNext: eree verify {quoted}, eree cube show {quoted}"
         )
-    try:
-        click.echo(words)
-    except BaseException as error:  # a full disk under the output does not undo a release
-        error.add_note(Cost(f"the release in {out} is whole, and its price is settled"))
-        raise
+    say_released(words, out)
     if planned.mode.losses and not as_json:
         _losses(planned)
 
