@@ -211,7 +211,7 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
     done = run(*asked, "--out", "table.csv", "--confidence", "0.95")
     assert "Jobs by education, job 29-0000, 15-1252" in done.out
     assert "Standard errors are of sampling and noise; that of noise is a bound." in done.out
-    assert "Intervals hold with a chance of 0.95." in done.out
+    assert "margin (0.95)" in done.out
     lines = (built / "table.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("education,education_label,jobs,standard_error,low,high,variation")
     assert len(lines) == 4

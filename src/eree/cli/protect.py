@@ -16,6 +16,7 @@ import eree
 from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
 from eree.cli.terminal import progress, say_released
+from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
 from eree.release.listing import checked_level, write_csv
 from eree.survey.calibrate.noise import METHODS
@@ -272,9 +273,7 @@ def show(
         click.echo(f"{rows - SHOWN:,} more rows; --out FILE.csv writes all.")
     errors = "sampling and noise" if found.sampling_variance is not None else "noise alone"
     bound = "; that of noise is a bound" * found.bounded
-    click.echo(
-        f"Standard errors are of {errors}{bound}.  Intervals hold with a chance of {chance:g}."
-    )
+    click.echo(f"Standard errors are of {errors}{bound}.")
     if opened.mode != "guaranteed":
         click.echo(f"The cube is as published: its price covers {opened.covers}.")
     if not opened.release.private:
@@ -289,22 +288,23 @@ def _answer(found: eree.Estimates, chance: float) -> Table:
     title = f"Jobs by {' × '.join(found.query.by)}" if found.query.by else "Jobs"
     shown = Table(title=f"{title}{f', {kept}' if kept else ''}", title_justify="left")
     for axis in found.axes:
-        shown.add_column(axis.label)
-    for name in ("jobs", "standard error", "true jobs"):
-        shown.add_column(name, justify="right", no_wrap=name != "standard error")
-    shown.add_column("")
-    for row in found.rows(chance).slice(0, SHOWN).to_pylist():
+        shown.add_column(axis.name, overflow="fold")  # nothing is cut off
+    for name in ("jobs", "error", f"margin ({chance:.4g})"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
+    margins = found.margin(chance).reshape(-1)[:SHOWN] / JOB
+    for row, margin in zip(found.rows(chance).slice(0, SHOWN).to_pylist(), margins, strict=True):
         sides = [_label(row, axis.name) for axis in found.axes]
-        interval = f"{row['low']:,.0f} to {row['high']:,.0f}"
-        jobs = f"{row['jobs']:,.0f}", f"{row['standard_error']:,.0f}"
-        shown.add_row(*sides, *jobs, interval, row["flag"])
+        figures = (row["jobs"], row["standard_error"], margin)
+        shown.add_row(*sides, *(f"{figure:,.0f}" for figure in figures), row["flag"])
     return shown
 
 
 def _label(row: dict[str, Any], name: str) -> str:
-    """A code with the words for it."""
-    code, words = row[name], row.get(f"{name}_label", row[name])
-    return str(words) if words.casefold() == code.casefold() else f"{code} {words}"
+    """A code that is a word; with the words for it, if it is none."""
+    code = str(row[name])
+    words = row.get(f"{name}_label", code)
+    return code if code == words or any(map(str.isalpha, code)) else f"{code} {words}"
 
 
 def _tables(outlook: list[Any]) -> list[tuple[str, str, str, str]]:
