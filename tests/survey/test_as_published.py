@@ -13,8 +13,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds
-from eree.survey.noisy import table_of
-from small_cubes import Record, count, shape, survey
+from small_cubes import Record, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)
 MODE = AsPublished(Bounds(), "2", 7)

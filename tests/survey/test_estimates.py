@@ -141,9 +141,9 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
         "low",
         "high",
         "variation",
-        "flags",
+        "flag",
     ]
-    assert rows["flags"].to_pylist() == ["negative unreliable", "unreliable", "", "", "absent"]
+    assert rows["flag"].to_pylist() == ["negative", "unreliable", "", "", "absent"]
     assert rows["variation"].to_pylist() == [None, None, 0.3, 0.01, None]
     assert [str(jobs) for jobs in rows["jobs"].to_pylist()] == [
         "-5.000",
@@ -155,7 +155,7 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
     assert rows["low"].to_pylist()[0] == 0
     told = json.loads(json.dumps(made.as_json("0.95", 0.2)))
     assert (told["level"], told["errors"], told["bounded"]) == (0.95, "noise", False)
-    assert [row["flags"] for row in told["rows"]][2] == "unreliable"
+    assert [row["flag"] for row in told["rows"]][2] == "unreliable"
     assert repr(made) == "<Estimates of a (5)>"
     assert "5000" not in repr(made)
 

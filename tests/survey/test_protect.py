@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 import eree
@@ -21,11 +19,11 @@ from eree.noise.coins import SeededCoins
 from eree.survey import columns, protect
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.noise import NoiseModel
-from eree.survey.noisy import table_of, with_noise
+from eree.survey.noisy import with_noise
 from eree.survey.plan import usual_controls
 from eree.survey.shape import Impossible
 from eree.survey.variances import SamplingModel
-from small_cubes import Cube, count, shape, survey
+from small_cubes import Cube, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)
 CONTROLS = [("b",), ("c", "a"), ()]
@@ -166,16 +164,6 @@ def test_every_table_is_a_sum_of_cells_to_the_last_digit(cube: Cube, tmp_path: P
                 SHAPE.variable(name).codes.index(code) for name, code in zip(by, key, strict=True)
             )
             assert int(total * 1000) == table[place]
-
-
-@given(st.permutations(["a", "b", "c"]), st.integers(0, 3), st.integers(0, 2**32))
-def test_a_table_adds_up_all_cells_of_its_codes(names: list[str], many: int, seed: int) -> None:
-    cells = np.random.default_rng(seed).integers(-(10**9), 10**9, SHAPE.levels)
-    by = tuple(names[:many])
-    table = table_of(cells, SHAPE, by)
-    letters = "abc"
-    assert (table == np.einsum(f"{letters}->{''.join(by)}", cells)).all()
-    assert table.sum() == cells.sum()
 
 
 # ------------------------------------------------------------------------ structural zeros

@@ -92,15 +92,15 @@ def guaranteed(home: Path, tmp_path: Path) -> Path:
 
 def test_untouched_cubes_are_sound_and_the_command_says_so(home: Path) -> None:
     for name, ledger, words in (
-        ("guaranteed", "establishment", "calibrated by least-squares, which is not done again"),
-        ("as-published", "record", "calibrated by rake, which is not done again"),
-        ("clipped", "establishment", "calibrated by rake-nonnegative, which is not done again"),
+        ("guaranteed", "establishment", "calibrated by least-squares (not done again)"),
+        ("as-published", "record", "calibrated by rake (not done again)"),
+        ("clipped", "establishment", "calibrated by rake-nonnegative (not done again)"),
     ):
         found = eree.verify(
             eree.Release.open(home / name), ledger=eree.Ledger.open(home / f"{ledger}.db")
         )
         assert found.sound, found.faults
-        assert f"the cells are {words}; their variances follow from the noise" in found.checks
+        assert f"the cells are {words}; variances follow from the noise" in found.checks
     done = run("verify", "guaranteed", "--ledger", "establishment.db", cwd=home)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("guaranteed: sound\n  the record is the one that was written\n")

@@ -28,9 +28,9 @@ from eree.survey.noisy import (
     NoisyCube,
     SurveyCube,
     possible_of,
-    table_of,
     with_noise,
 )
+from eree.survey.tables import Query, Tabulator
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class AsPublished:
         kept = self._kept(cube, coins)
         cells = with_noise(cube.weighted, shape.possible if kept is None else kept, carried)
         variance = self.cells.variance * float(average) ** 2
-        controls = []
+        controls, tables = [], Tabulator(shape, cube.weighted)
         for by in self.controls:
-            truth = table_of(cube.weighted, shape, by)
+            truth = tables.table(Query(by)).values
             if not self.exact_controls:
                 truth = with_noise(truth, possible_of(shape, by), carried)
             controls.append(Control(by, truth, 0.0 if self.exact_controls else variance))

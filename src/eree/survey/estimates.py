@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -91,7 +90,10 @@ class Estimates:
     def rows(
         self, level: float | str | Fraction = "0.9", unreliable: float = UNRELIABLE
     ) -> pa.Table:
-        """A row for every cell, for people: codes and labels, figures in jobs, and flags."""
+        """A row for every cell, for people: codes and labels, figures in jobs, and a flag.
+
+        The flag is `negative`, `unreliable`, `absent` or nothing.
+        """
         shape = self.values.shape
         places = np.indices(shape).reshape(len(shape), -1) if shape else ()
         columns: dict[str, Any] = {}
@@ -109,7 +111,7 @@ class Estimates:
             columns[name] = np.round(numbers.reshape(-1) / JOB, 3)
         ratio = np.round(self.variation.reshape(-1), 4)
         columns["variation"] = pa.array(ratio, mask=~np.isfinite(ratio))
-        columns["flags"] = self._flags(unreliable)
+        columns["flag"] = self._flags(unreliable)
         return pa.table(columns)
 
     def as_json(
@@ -128,22 +130,11 @@ class Estimates:
         }
 
     def _flags(self, unreliable: float) -> pa.Array[Any]:
-        """Words on each estimate, with a space between."""
-        said: Mapping[str, Mask] = {
-            "negative": self.negative,
-            "unreliable": self.unreliable(unreliable),
-            "absent": np.zeros(self.values.shape, dtype=np.bool_)
-            if self.absent is None
-            else self.absent,
-        }
-        number = np.zeros(self.values.size, dtype=np.int64)
-        for k, mask in enumerate(said.values()):
-            number += mask.reshape(-1).astype(np.int64) << k
-        words = [
-            " ".join(word for k, word in enumerate(said) if code >> k & 1)
-            for code in range(1 << len(said))
-        ]
-        return pa.array(words).take(number)
+        """A word on each estimate, or none: the first that applies."""
+        number = np.where(self.negative, 1, np.where(self.unreliable(unreliable), 2, 0))
+        if self.absent is not None:
+            number = np.where(self.absent, 3, number)
+        return pa.array(("", "negative", "unreliable", "absent")).take(number.reshape(-1))
 
 
 def deviations(level: float) -> float:

@@ -106,16 +106,6 @@ class SurveyCube(Protocol):
         """Sums over its records."""
 
 
-def table_of(cells: Whole, shape: Shape, by: By) -> Whole:
-    """The sums of the cells of a cube over all variables but some, in the order named."""
-    axes = shape.axes(by)
-    others = tuple(axis for axis in range(len(shape.variables)) if axis not in axes)
-    sums = np.asarray(cells.sum(axis=others, dtype=np.int64))
-    kept = sorted(axes)
-    ordered = sums.transpose([kept.index(axis) for axis in axes])
-    return ordered.copy()  # a new array even where nothing is summed over
-
-
 def possible_of(shape: Shape, by: By) -> NDArray[np.bool_] | None:
     """Which cells of a table have a cell of the cube that can be; None where all have."""
     if shape.possible is None:

@@ -18,7 +18,7 @@ import numpy as np
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, plain
+from eree.policy.neighbours import Exact, exact, plain
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
 from eree.survey.calibrate.controls import ControlNoise
@@ -201,7 +201,8 @@ def plan_cube(
         raise Refusal(f"there is no calibration {calibration!r}; there are {', '.join(METHODS)}")
     chosen: Mode
     if mode == "as-published":
-        if unit != "record" or shares is not None or squares not in (None, "none") or delta:
+        given = shares is not None or squares not in (None, "none") or exact(delta, "delta")
+        if unit != "record" or given:
             raise Refusal(
                 "as published, records are protected at the delta that the cap gives; leave out"
                 " unit, delta, shares and squares"

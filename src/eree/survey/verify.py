@@ -148,10 +148,8 @@ class _Verifying(Recheck):
         sampling = sampling_of(mode, cube.noisy, cube.totals)
         if (None if sampling is None else sampling.as_json()) != self.record["sampling"]:
             self.fault("sampling", "is not what the cells and the sum of squares give")
-        said = (
-            "as drawn" if method == "none" else f"calibrated by {method}, which is not done again"
-        )
-        self.checks.append(f"the cells are {said}; their variances follow from the noise")
+        said = "as drawn" if method == "none" else f"calibrated by {method} (not done again)"
+        self.checks.append(f"the cells are {said}; variances follow from the noise")
 
     def _rows(self, cube: ProtectedCube) -> None:
         """Variances, and the CSV twins of small tables."""

@@ -1,0 +1,163 @@
+"""Answers add up from signed values, and their errors are those of the release."""
+
+from __future__ import annotations
+
+from math import isinf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eree
+from eree.survey.tables import Query as CubeQuery
+from eree.web.answer import ABSENT, MOST_CELLS, NEGATIVE, TooLarge, answer
+from eree.web.catalogue import Catalogue, Missing
+from eree.web.cubes import CubeSet
+from eree.web.linked import LinkedTable
+from eree.web.query import Query
+from asking import queries
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_rows_columns_and_totals_add_up(catalogue: Catalogue, data: st.DataObject) -> None:
+    chosen = data.draw(st.sampled_from(catalogue.data_sets))
+    query = data.draw(queries(chosen, 2))
+    found = answer(chosen, query)
+    body = found.body.values
+    assert (body.sum(1) == found.row_totals.values).all()
+    assert (body.sum(0) == found.col_totals.values).all()
+    assert body.sum() == found.total.values[0]
+    for block in (found.body, found.row_totals, found.col_totals, found.total):
+        assert (block.low <= block.high).all() and (block.low >= 0).all()
+        assert (block.flags[NEGATIVE] == (block.values < 0)).all()
+        assert not block.values[block.flags[ABSENT]].any()
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_figure_is_the_same_in_every_table(catalogue: Catalogue, data: st.DataObject) -> None:
+    """A cell of one table, asked for alone by filters, is the total of another."""
+    chosen = data.draw(st.sampled_from(catalogue.data_sets))
+    query = data.draw(queries(chosen, 2))
+    found = answer(chosen, query)
+    if not len(found.rows):
+        return
+    i = data.draw(st.integers(0, len(found.rows) - 1))
+    j = data.draw(st.integers(0, len(found.cols) - 1))
+    where = dict(query.where)
+    for name, code in (found.rows.keyed(i) | found.cols.keyed(j)).items():
+        if name in where and name in query.groups:
+            return  # a group that a filter cuts is not the whole group
+        where[name] = (code,)
+    alone = answer(chosen, Query(where=where, measure=query.measure))
+    assert alone.total.values[0] == found.body.values[i, j]
+
+
+@pytest.mark.parametrize("confidence", ["0.9", "0.99"])
+@pytest.mark.parametrize("name", ["jobs", "people", "tracts", "women", "bent"])
+def test_tables_have_the_sums_and_intervals_of_the_release(
+    name: str, confidence: str, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables[name]
+    every = [variable.name for variable in data.variables]
+    for by in ([], every[:1], every):
+        found = data.figures(Query(tuple(by), confidence=confidence).asked())
+        want = eree.area_totals(data.release, name, by, None, confidence).rows
+        assert (found.values == want["noisy"].to_numpy()).all()
+        assert found.low.tolist() == want["low"].to_pylist()
+        high = [None if isinf(value) else int(value) for value in found.high]
+        assert high == want["high"].to_pylist()
+        for axis, place in zip(found.axes, found.places, strict=True):
+            codes = [str(code) for code in want[axis.name].to_pylist()]
+            assert [axis.codes[p] for p in place] == codes
+
+
+def test_filters_are_those_of_the_release(tables: dict[str, LinkedTable]) -> None:
+    data = tables["people"]
+    found = data.figures(Query(("county",), where={"sex": ("F",)}).asked())
+    want = eree.area_totals(data.release, "people", ["county"], {"sex": ["F"]}, "0.9").rows
+    assert (found.values == want["noisy"].to_numpy()).all()
+    assert (found.low == want["low"].to_numpy()).all()
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_cubes_answer_as_the_cube_does(cube: CubeSet, data: st.DataObject) -> None:
+    query = data.draw(queries(cube, 2))
+    found = cube.figures(query.asked())
+    want = cube.cube.table(CubeQuery(query.by, query.where, query.groups))
+    assert (found.values == want.values.reshape(-1)).all()
+    assert found.deviation is not None and found.margin is not None
+    assert np.allclose(found.deviation, want.standard_error.reshape(-1) / 1000)
+    assert np.allclose(found.margin, want.margin(query.confidence).reshape(-1) / 1000)
+    assert cube.most(query.asked()) == len(found)
+    assert (cube.unreliable(found) == want.unreliable().reshape(-1)).all()
+
+
+def test_cells_without_a_workplace_are_exactly_nothing(tables: dict[str, LinkedTable]) -> None:
+    found = answer(tables["jobs"], Query(("place",), ("sector",)))
+    gone = found.body.flags[ABSENT]
+    assert gone.any() and not gone.all()
+    assert not found.body.high[gone].any()
+
+
+def test_a_filter_that_keeps_no_workplace_gives_exactly_zero(
+    tables: dict[str, LinkedTable],
+) -> None:
+    data = tables["jobs"]
+    cells = answer(data, Query(("place",), ("sector",))).body.flags[ABSENT]
+    i, j = np.argwhere(cells)[0]
+    where = {"place": (data.variables[0].codes[i],), "sector": (data.variables[1].codes[j],)}
+    found = answer(data, Query(("ownership",), where=where))
+    assert len(found.rows) == 0 and found.total.values[0] == 0 and found.total.high[0] == 0
+
+
+def test_numbers_of_workplaces_are_exact_and_only_where_each_counts_once(
+    tables: dict[str, LinkedTable],
+) -> None:
+    assert set(tables["jobs"].measures) == {"jobs", "workplaces"}
+    assert set(tables["people"].measures) == {"jobs"}
+    assert set(tables["women"].measures) == {"jobs"}
+    found = answer(tables["jobs"], Query(measure="workplaces"))
+    rows = tables["jobs"].release.table("jobs")
+    assert found.total.values[0] == rows["workplaces"].to_numpy().sum() == found.total.high[0]
+
+
+def test_too_many_cells_are_refused_before_any_is_summed(cube: CubeSet) -> None:
+    names = sorted(cube.variables, key=lambda v: -len(v.codes))
+    query = Query(tuple(v.name for v in names[:4]))
+    size = cube.most(query.asked())
+    if size <= MOST_CELLS:
+        pytest.fail("the cube of the test is too small")
+    with pytest.raises(TooLarge, match="take off a variable"):
+        answer(cube, query)
+
+
+def test_rows_are_sorted_by_their_totals(tables: dict[str, LinkedTable]) -> None:
+    for sort, sign in (("jobs", 1), ("-jobs", -1)):
+        found = answer(tables["jobs"], Query(("sector",), ("ownership",), sort=sort))
+        assert (np.diff(sign * found.row_totals.values) >= 0).all()
+
+
+def test_pages_hold_all_rows_once(tables: dict[str, LinkedTable]) -> None:
+    query = Query(("place", "sector"), sort="-jobs")
+    whole = answer(tables["jobs"], query)
+    assert whole.pages() > 1
+    pages = [answer(tables["jobs"], query.on_page(p + 1)).page() for p in range(whole.pages())]
+    assert [place for page in pages for place in page.rows.places] == list(whole.rows.places)
+    with pytest.raises(eree.Refusal, match="the last one is"):
+        answer(tables["jobs"], query.on_page(whole.pages() + 1)).page()
+
+
+def test_tracts_are_listed_under_their_counties(tables: dict[str, LinkedTable]) -> None:
+    county, tract = tables["tracts"].variables
+    assert set(tract.levels) == {"county"} and not county.levels and not tract.askable
+    members = [m for group in tract.levels["county"] for m in group.members]
+    assert sorted(members) == list(range(len(tract.codes)))
+
+
+def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
+    with pytest.raises(Missing):
+        catalogue.data_set("nothing")
