@@ -12,7 +12,7 @@ from eree.web.cubes import CubeSet
 from eree.web.form import carried, sent
 from eree.web.linked import LinkedTable
 from eree.web.query import MOST_PARTS, Query, parse, read, usual
-from asking import queries
+from questions import queries
 
 
 @settings(max_examples=200)

@@ -156,7 +156,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
             words = " ".join(name for name, mask in body.flags.items() if mask[i, j])
             if words:
                 status[str(int(np.ravel_multi_index((*place, 0), shape)))] = words
-    for place in zip(*np.nonzero(absent), strict=True):
+    for place in map(tuple, np.argwhere(absent).tolist()):
         status[str(int(np.ravel_multi_index((*place, 0), shape)))] = "absent"
     flat = [
         None if not np.isfinite(number) else int(number) if body.unit == 1 else round(number, 3)

@@ -1,0 +1,83 @@
+"""Rankings and thresholds on a page are those of the release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import eree
+from eree.web.comparison import damages, money, ranking, threshold
+from eree.web.cubes import CubeSet
+from eree.web.linked import LinkedTable
+from eree.web.query import Query
+
+
+@pytest.mark.parametrize(("name", "by"), [("jobs", "place"), ("people", "county")])
+def test_areas_are_ranked_as_the_release_ranks_them(
+    name: str, by: str, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables[name]
+    found = ranking(data, Query((by,), confidence="0.95"))
+    want = eree.rank(data.release, name, [by], None, "0.95").rows.to_pylist()
+    assert [
+        (a.rank, a.best, a.worst, a.codes[0], a.cell.value, int(a.cell.low)) for a in found.areas
+    ] == [(r["rank"], r["best"], r["worst"], str(r[by]), r["noisy"], r["low"]) for r in want]
+
+
+def test_ranks_of_a_cube_hold_what_they_may_be(cube: CubeSet) -> None:
+    found = ranking(cube, Query(("occupation",)))
+    values = [area.cell.value for area in found.areas]
+    assert values == sorted(values, reverse=True)
+    assert all(area.best <= area.rank <= area.worst for area in found.areas)
+
+
+def test_decisions_are_those_of_the_release(tables: dict[str, LinkedTable]) -> None:
+    data = tables["jobs"]
+    codes = data.variable("place").codes[:6]
+    amounts = {code: str(10**k) for k, code in enumerate(codes)}
+    text = "\n".join(f"{code} {amount}" for code, amount in amounts.items())
+    found = threshold(data, Query(("place",)), "3.50", text)
+    want = eree.threshold(data.release, "jobs", ["place"], amounts, "3.50", "0.9").rows.to_pylist()
+    mine = [(a.codes[0], int(a.cell.low), a.decision, a.per_job) for a in found.areas]
+    assert mine == [(r["place"], r["low"], r["decision"], r["per_job"]) for r in want]
+    assert {a.decision for a in found.areas} >= {"above", "below"}
+
+
+def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
+    group = cube.variable("occupation").levels["major"][0].code
+    query = Query(("occupation",), groups={"occupation": "major"})
+    (area,) = threshold(cube, query, "1", f"{group} 1000000000000").areas
+    assert area.decision == "above" and area.codes == (group,)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a", "line 1 of the damage must have 1 code and an amount"),
+        ("a 1 2", "line 1 of the damage must have"),
+        ("a 1\nz 1", "line 2 of the damage names 'z'"),
+        ("a 1\na 2", "line 2 gives an area a second damage"),
+        ("a -1", "the damage in line 1 must be a number"),
+        ("a 1e9", "the damage in line 1 must be a number"),
+        ("a =1+1", "the damage in line 1 must be a number"),
+    ],
+)
+def test_damage_that_cannot_be_read_is_refused(text: str, why: str) -> None:
+    with pytest.raises(eree.Refusal, match=why):
+        damages(text, [frozenset("ab")])
+
+
+def test_damage_is_read_from_what_spreadsheets_paste() -> None:
+    assert damages("a\t1.50\r\n\n b,  2\n", [frozenset("ab")]) == {
+        ("a",): Fraction(3, 2),
+        ("b",): Fraction(2),
+    }
+    assert money("3.50", "x") == Fraction(7, 2)
+
+
+def test_a_comparison_needs_areas_and_a_threshold(tables: dict[str, LinkedTable]) -> None:
+    with pytest.raises(eree.Refusal, match="put a variable on rows"):
+        ranking(tables["jobs"], Query())
+    with pytest.raises(eree.Refusal, match="must be above 0"):
+        threshold(tables["jobs"], Query(("place",)), "0", "")
