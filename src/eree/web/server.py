@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
@@ -42,13 +41,8 @@ class QueryTool:
         self.home = (home or self.address).rstrip("/")
         if not self.home.startswith(("http://", "https://")) or not self.home.isprintable():
             raise Refusal("the public address begins with http:// or https://")
-        self._app = application(self.catalogue, self.home)
-
-    def run(self) -> None:
-        """Serve until interrupted."""
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
-            self._app,
+            application(self.catalogue, self.home),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -57,7 +51,15 @@ class QueryTool:
             limit_concurrency=512,
             h11_max_incomplete_event_size=32_768,
         )
-        uvicorn.Server(config).run(sockets=[self._socket])
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve until interrupted or stopped."""
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Let what is being answered come to its end, then stop."""
+        self._server.should_exit = True
 
 
 def _listen(host: str, port: int) -> socket.socket:
