@@ -1,4 +1,5 @@
 # make demo    made-up data planned, paid for, released, verified and ranked, with a picture
+# make serve   the demo, and the query tool over its release
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
@@ -13,12 +14,15 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test check bench torture docs clean java postgres
+.PHONY: demo serve test check bench torture docs clean java postgres browser
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
 
-test: .venv/.developer java postgres check docs
+serve: demo
+	$(BIN)/eree serve build/demo/release
+
+test: .venv/.developer java postgres browser check docs
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 
 check: .venv/.developer
@@ -47,6 +51,11 @@ java:
 postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql)
+
+# Pages are tested in a real browser, and the kernel's tracer sees what the web process opens.
+browser:
+	@(command -v chromium && command -v strace) >/dev/null 2>&1 || \
+	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium strace)
 
 .venv/.user: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

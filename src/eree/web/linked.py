@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -14,18 +15,20 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
-from eree.policy.schema import Value
+from eree.policy.schema import Schema, Value
 from eree.release.intervals import UNBOUNDED
 from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sums import Areas
-from eree.release.treatment import Treatment
+from eree.release.treatment import Ends, Numbers, Treatment
 from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
 JOBS, WORKPLACES = "jobs", "workplaces"
+#: So many levels of intervals are remembered.
+MOST_LEVELS = 32
 
 
 class LinkedTable(DataSet):
@@ -44,7 +47,9 @@ class LinkedTable(DataSet):
         about = release.about(table)
         by = tuple(map(str, about["by"]))
         rows = release.table(table)
-        self._areas = Areas.read(release, table, by)
+        areas = Areas.read(release, table, by)
+        assert isinstance(areas.treatment, Treatment)
+        self._areas = replace(areas, treatment=_Remembered.of(areas.treatment))
         self._attributes = {name: self._areas.schema.attributes[name] for name in by}
         self.table, self._about = table, about
         codes: dict[str, list[Value]] = {}
@@ -216,6 +221,32 @@ class LinkedTable(DataSet):
                 "holds": made.holds,
             }
         ]
+
+
+class _Remembered(Treatment):
+    """A treatment that remembers the intervals of its table at the levels asked for last."""
+
+    @classmethod
+    def of(cls, treatment: Treatment) -> _Remembered:
+        return cls(**{field.name: getattr(treatment, field.name) for field in fields(treatment)})
+
+    @cached_property
+    def _kept(self) -> dict[float, tuple[Whole, Whole]]:
+        return {}
+
+    def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
+        """Ends for all rows of the table; it has no others."""
+
+        def ends(rows: Numbers) -> tuple[Whole, Whole]:
+            found = self._kept.get(level)
+            if found is None:
+                found = Treatment.intervals(self, schema, marginal, level)(rows)
+                while len(self._kept) >= MOST_LEVELS:
+                    self._kept.pop(next(iter(self._kept)), None)
+                self._kept[level] = found
+            return found
+
+        return ends
 
 
 _NO_KEYS = pa.table({})
