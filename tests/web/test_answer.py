@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from math import isinf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ from eree.web.catalogue import Catalogue, Missing
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
+from eree.web.site import Site
 from questions import queries
+from small_cubes import count, shape, survey
 
 
 @settings(max_examples=40)
@@ -167,3 +171,44 @@ def test_tracts_are_listed_under_their_counties(tables: dict[str, LinkedTable]) 
 def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
     with pytest.raises(Missing):
         catalogue.data_set("nothing")
+
+
+def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) -> None:
+    form = shape(3, 2, 2)
+    counted = count(survey(1, form, 40), form, 2_000_000, 5)
+    total = eree.Guarantee(eree.RECORD, 100, "0.1")
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    eree.protect_cube(
+        counted,
+        epsilon=1,
+        cap=3,
+        mode="as-published",
+        ledger=ledger,
+        out=tmp_path / "cube",
+        keep_empty="1/2",
+    )
+    catalogue = Catalogue.open([tmp_path / "cube"])
+    (data,) = catalogue.data_sets
+    assert data.warnings and not data.statements and "unweighted" in data.promise
+    site = Site(catalogue, "http://home")
+    for page in (site.about(data.name, "", False), site.table(data.name, "", False)):
+        assert page.status == 200 and "The promise holds" not in page.body.decode()
+    assert "proven guarantee" not in site.first("", False).body.decode()
+
+
+def test_a_release_that_was_touched_or_drawn_with_seeds_is_not_served(
+    releases: list[Path], tmp_path: Path
+) -> None:
+    shutil.copytree(releases[0], tmp_path / "touched")
+    with (tmp_path / "touched" / "tables" / "jobs.csv").open("a", encoding="utf-8") as file:
+        file.write("\n")
+    with pytest.raises(eree.Refusal, match="is not served"):
+        Catalogue.open([tmp_path / "touched"])
+    form = shape(2, 2)
+    counted = count(survey(1, form, 8), form, 2_000_000, 5)
+    seeded = eree.SeededCoins(1)
+    eree.protect_cube(counted, epsilon=1, ledger=None, out=tmp_path / "seeded", coins=seeded)
+    with pytest.raises(eree.Refusal, match="seeded coins"):
+        Catalogue.open([tmp_path / "seeded"])
+    with pytest.raises(eree.Refusal, match="named twice"):
+        Catalogue.open([releases[1], releases[1]])

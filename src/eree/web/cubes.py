@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any, cast
@@ -106,10 +107,11 @@ class CubeSet(DataSet):
         found |= figures.values <= 0
         return found if figures.absent is None else found & ~figures.absent
 
-    @property
-    def statements(self) -> tuple[str, ...]:
-        """None where the cube is as published: its price does not cover all of it."""
-        return super().statements
+    @cached_property
+    def promise(self) -> str:
+        """The guarantee, and what it covers where that is not all."""
+        promised = told(self.guarantee)
+        return f"{promised}, for {self.cube.covers}" if self.warnings else promised
 
     @property
     def warnings(self) -> tuple[str, ...]:
