@@ -44,9 +44,12 @@ if TYPE_CHECKING:
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
     from eree.survey.bounds import Shares
-    from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.calibrate.controls import Control
+    from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
+    from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
-    from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
+    from eree.survey.noisy import NoisyTotal
+    from eree.survey.plan import CubePlan, plan_cube
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
     from eree.survey.shape import Impossible, Shape, Variable
@@ -92,7 +95,10 @@ _HOMES = {
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
     "eree.survey.bounds": ("Shares",),
-    "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
+    "eree.survey.calibrate.controls": ("Control",),
+    "eree.survey.estimates": ("Estimates",),
+    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.plan": ("CubePlan", "plan_cube"),
     "eree.survey.protect": ("protect_cube",),
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
@@ -100,7 +106,7 @@ _HOMES = {
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
-    "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
+    "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
     "eree.survey.synthetic": ("synthesize_survey",),
     "eree.survey.tables": ("Query", "Tabulator"),
@@ -120,14 +126,17 @@ __all__ = [
     "AreaTotals",
     "AttackFindings",
     "Attribute",
-    "Calibrated",
     "Cells",
     "Certificate",
     "Coins",
+    "Control",
     "Cube",
+    "CubeOutline",
+    "CubePlan",
     "Decisions",
     "DropFrom",
     "EngineFailure",
+    "Estimates",
     "ExpectedError",
     "Fault",
     "Faulty",
@@ -139,8 +148,6 @@ __all__ = [
     "LodesTable",
     "Marginal",
     "Mechanism",
-    "NoisyCube",
-    "NoisyTable",
     "NoisyTotal",
     "Plan",
     "ProtectedCube",
@@ -183,6 +190,7 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "plan_cube",
     "protect_cube",
     "public_key_of",
     "publish",
