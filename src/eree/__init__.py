@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.assess.assessment import Assessment, assess_cube
+    from eree.survey.assess.report import assess_cube_file, write_assessment
+    from eree.survey.assess.rules import Thresholds
     from eree.survey.bounds import Shares
     from eree.survey.cube import Cube, build_cube, build_cube_file
     from eree.survey.microdata import Survey, check_survey, read_survey
@@ -91,6 +94,9 @@ _HOMES = {
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
+    "eree.survey.assess.assessment": ("Assessment", "assess_cube"),
+    "eree.survey.assess.report": ("assess_cube_file", "write_assessment"),
+    "eree.survey.assess.rules": ("Thresholds",),
     "eree.survey.bounds": ("Shares",),
     "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
     "eree.survey.protect": ("protect_cube",),
@@ -118,6 +124,7 @@ __all__ = [
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
+    "Assessment",
     "AttackFindings",
     "Attribute",
     "Calibrated",
@@ -163,11 +170,14 @@ __all__ = [
     "Survey",
     "Tables",
     "Tabulator",
+    "Thresholds",
     "Unreadable",
     "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "assess_cube",
+    "assess_cube_file",
     "build_cube",
     "build_cube_file",
     "certify_grid",
@@ -201,6 +211,7 @@ __all__ = [
     "tabulate",
     "threshold",
     "verify",
+    "write_assessment",
     "write_cells",
     "write_infused",
 ]

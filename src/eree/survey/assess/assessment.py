@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from eree.errors import Refusal
-from eree.release.record import guarantee_as_json
+from eree.policy.neighbours import plain
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.comparison import Originals, compared, confidential_items
 from eree.survey.assess.items import Collected, Item
@@ -106,7 +106,9 @@ def assess_cube(
         found += confidential_items(dimension, tables, originals.average, rules)
     tried = WhatIf((), {})
     if methods:
-        tried = what_if(cube, protected, choice, lambda step, done: tell(step, 0.8 + 0.2 * done))
+        tried = what_if(
+            cube, originals, published, choice, lambda step, done: tell(step, 0.8 + 0.2 * done)
+        )
     tell("done", 1.0)
     return Assessment(
         _settings(published, rules, choice),
@@ -143,12 +145,16 @@ def _general(
 def _settings(published: Published, rules: Thresholds, choice: Choice) -> dict[str, Any]:
     """What the figures were made with: public, whatever the confidential cube is."""
     protected = published.protected
-    record = protected.release.record
+    record, price = protected.release.record, protected.guarantee
     return {
         "release": record["release"],
         "private": record["private"],
         "mode": protected.mode,
-        "guarantee": guarantee_as_json(protected.guarantee),
+        "guarantee": {
+            "neighbours": price.neighbours.name,
+            "epsilon": plain(price.epsilon),
+            "delta": plain(price.delta),
+        },
         "covers": protected.covers,
         "calibration": (protected.calibration or {}).get("method", "none"),
         "variables": [variable.name for variable in protected.shape.variables],

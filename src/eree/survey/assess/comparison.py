@@ -32,7 +32,6 @@ from eree.survey.assess.predicted import (
     RULES,
     WHOLE_TABLES,
     Rule,
-    can_be,
 )
 from eree.survey.assess.published import Published
 from eree.survey.assess.rules import Thresholds, near_zero
@@ -105,17 +104,16 @@ def compared(
     by: By, originals: Originals, published: Published, sampling: Sampling | None
 ) -> Compared:
     """One table before and after."""
-    shape = published.protected.shape
     before, after = originals.employment(by), published.estimates(by)
     strengths = (cramers_v(before), cramers_v(after)) if len(by) == 2 else (None, None)
-    errors = None if sampling is None else can_be(shape, by, sampling.standard_errors(by))
+    errors = None if sampling is None else published.cells(by, sampling.standard_errors(by))
     return Compared(
         by,
-        can_be(shape, by, before),
-        can_be(shape, by, after),
-        can_be(shape, by, originals.records(by)),
-        can_be(shape, by, published.noise_variances(by)),
-        can_be(shape, by, published.standard_errors(by)),
+        published.cells(by, before),
+        published.cells(by, after),
+        published.cells(by, originals.records(by)),
+        published.cells(by, published.noise_variances(by)),
+        published.cells(by, published.standard_errors(by)),
         errors,
         strengths,
     )

@@ -20,7 +20,8 @@ from eree.survey.assess.choice import Choice
 from eree.survey.assess.comparison import Originals
 from eree.survey.assess.items import Collected, Item
 from eree.survey.assess.measures import hellinger, mean, root_mean_square
-from eree.survey.assess.predicted import METHODS, can_be
+from eree.survey.assess.predicted import METHODS
+from eree.survey.assess.published import Published
 from eree.survey.bounds import Bounds, By
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
 from eree.survey.calibrate.controls import Control
@@ -58,7 +59,8 @@ def check_what_if(cube: SurveyCube, protected: ProtectedCube) -> Mode:
 
 def what_if(
     cube: SurveyCube,
-    protected: ProtectedCube,
+    originals: Originals,
+    published: Published,
     choice: Choice,
     tell: Callable[[str, float], None] | None = None,
 ) -> WhatIf:
@@ -67,11 +69,12 @@ def what_if(
     Raking goes to control tables as the release did, where it tells; else to noisy tables that
     least squares has reconciled, because it converges to no others.
     """
+    protected = published.protected
     mode = check_what_if(cube, protected)
     drawn = mode.draw(cube, SeededCoins(choice.seed))
     said: Mapping[str, Any] = protected.calibration or {}
     reconcile = bool(said.get("reconciled", not all(table.exact for table in drawn.controls)))
-    originals, chosen = Originals(cube), choice.tables(cube.shape)
+    chosen = choice.tables(cube.shape)
     found: list[Item] = []
     reports: dict[Method, Mapping[str, object]] = {}
     for step, method in enumerate(ALL):
@@ -81,7 +84,8 @@ def what_if(
         reports[method] = made.report
         tables = Tabulator(cube.shape, made.cells)
         for dimension, names in chosen.items():
-            _of_dimension(Collected(found, dimension, False), made, tables, originals, names)
+            collected = Collected(found, dimension, False)
+            _of_dimension(collected, made, tables, originals, published, names)
     return WhatIf(tuple(found), reports)
 
 
@@ -102,15 +106,16 @@ def _of_dimension(
     made: Calibrated,
     tables: Tabulator,
     originals: Originals,
+    published: Published,
     names: tuple[By, ...],
 ) -> None:
-    shape, method = made.noise.shape, made.method
+    method = made.method
     apart, noise, distances, below = [], [], [], 0
     for by in names:
-        after = can_be(shape, by, tables.table(Query(by)).values / JOB)
-        before = can_be(shape, by, originals.employment(by))
+        after = published.cells(by, tables.table(Query(by)).values / JOB)
+        before = published.cells(by, originals.employment(by))
         apart.append(after - before)
-        noise.append(can_be(shape, by, made.variances(by)) / JOB**2)
+        noise.append(published.cells(by, made.variances(by)) / JOB**2)
         distance = hellinger(before, after)
         if distance is not None:
             distances.append(distance)

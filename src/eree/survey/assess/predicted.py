@@ -12,9 +12,6 @@ from eree.survey.assess.items import Collected, Item
 from eree.survey.assess.measures import Array, cramers_v, mean, quantiles, root_mean_square
 from eree.survey.assess.published import Published
 from eree.survey.assess.rules import Thresholds, near_zero
-from eree.survey.bounds import By
-from eree.survey.noisy import possible_of
-from eree.survey.shape import Shape
 
 LOOKED_AT = "tables looked at"
 NEAR_ZERO = "near zero"
@@ -38,12 +35,6 @@ RULES: dict[Rule, str] = {
 }
 
 
-def can_be(shape: Shape, by: By, values: Array) -> Array:
-    """The cells of a table that can be, one after the other."""
-    possible = possible_of(shape, by)
-    return np.ravel(values) if possible is None else values[possible]
-
-
 def public_items(
     published: Published,
     choice: Choice,
@@ -60,9 +51,9 @@ def public_items(
         add = Collected(found, dimension, True).add
         add(LOOKED_AT, "tables", len(tables), "tables")
         add(LOOKED_AT, "tables that there are", choice.there_are(shape, dimension), "tables")
-        estimates = [can_be(shape, by, published.estimates(by)) for by in tables]
-        noise = [can_be(shape, by, published.noise_variances(by)) for by in tables]
-        errors = [can_be(shape, by, published.standard_errors(by)) for by in tables]
+        estimates = [published.cells(by, published.estimates(by)) for by in tables]
+        noise = [published.cells(by, published.noise_variances(by)) for by in tables]
+        errors = [published.cells(by, published.standard_errors(by)) for by in tables]
         together, spread, around = map(np.concatenate, (estimates, noise, errors))
         _of_cells(add, together, spread, around, thresholds)
         passing: dict[Rule, list[bool]] = {"weighted": [], "variation": []}

@@ -14,7 +14,7 @@ import numpy as np
 from eree.errors import Refusal
 from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
-from eree.survey.assess.measures import Array
+from eree.survey.assess.measures import Array, Mask
 from eree.survey.bounds import By
 from eree.survey.calibrate.controls import ControlNoise
 from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
@@ -52,6 +52,17 @@ class Published:
         )
         return np.asarray(found / JOB)
 
+    def possible(self, by: By) -> Mask | None:
+        """Which cells of a table can be; None where all can."""
+        if self._possible is None:
+            return None
+        return np.asarray(self._possible.table(Query(by)).values > 0)
+
+    def cells(self, by: By, values: Array) -> Array:
+        """The cells of a table that can be, one after the other."""
+        possible = self.possible(by)
+        return np.ravel(values) if possible is None else values[possible]
+
     @cached_property
     def known(self) -> Known:
         """What `noise_variances` tells.
@@ -80,6 +91,13 @@ class Published:
             return SamplingModel(float(self._thousandths(())), [squares])
         except Refusal:  # noise has made of it what no model can use
             return None
+
+    @cached_property
+    def _possible(self) -> Tabulator | None:
+        possible = self.protected.shape.possible
+        if possible is None:
+            return None
+        return Tabulator(self.protected.shape, possible.astype(np.int64))
 
     @cached_property
     def _tables(self) -> Tabulator:

@@ -19,6 +19,7 @@ from eree.survey.calibrate.effects import Gain, gains, variances
 from eree.survey.calibrate.margins import Array, Table, Whole
 from eree.survey.calibrate.rounding import ROUNDING
 from eree.survey.shape import Shape
+from eree.survey.tables import Query, Tabulator
 
 Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -58,6 +59,13 @@ class NoiseModel:
         tables = [(c.margin(self.shape).kept, c.variance) for c in self.controls]
         return gains(self.shape.levels, self.cell, tables)
 
+    @cached_property
+    def _possible(self) -> Tabulator | None:
+        """Counts of the cells that can be; None where all can."""
+        if self.shape.possible is None:
+            return None
+        return Tabulator(self.shape, self.shape.possible.astype(np.int64))
+
     @property
     def rounding(self) -> float:
         """The most that rounding to whole thousandths adds to a cell."""
@@ -72,8 +80,8 @@ class NoiseModel:
         kept = left.reshape([len(table.sizes[axis]) for axis in sorted(self.shape.axes(by))])
         found = table.ordered(kept)
         counts = np.asarray(table.ordered(_counts(table).reshape(kept.shape)))
-        if self.shape.possible is not None:
-            counts = table.sums(self.shape.possible.astype(np.int64))
+        if self._possible is not None:
+            counts = self._possible.table(Query(by, table.where)).values
             found = np.minimum(found, self.cell * counts)
         return np.asarray(found + self.rounding * counts)
 
