@@ -17,9 +17,9 @@ from eree.cli.terminal import progress
 
 def _limit(name: str, words: str, default: float | None = None) -> Callable[..., Any]:
     """An option that takes a number; the library says which ones it accepts."""
-    shown = None if default is None else f"{default:g}"
+    shown = default is not None
     return click.option(
-        name, type=float, metavar="X", default=default, show_default=shown or False, help=words
+        name, type=float, metavar="X", default=default, show_default=shown, help=words
     )
 
 
@@ -64,7 +64,7 @@ def assess(
     """Compare the confidential cube in CUBE with the protected one in RELEASE.
 
     The report in DIR is CONFIDENTIAL, and only you can read it; public.md in it holds what may be
-    published.  Nothing is paid: nothing confidential is shown here.
+    published.  No figure of the confidential cube is shown on the terminal.
     """
     rules = eree.Thresholds(weighted, unweighted, variation, near_zero, level)
     with progress() as tell:

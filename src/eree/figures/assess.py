@@ -65,14 +65,14 @@ class Pairs:
 
 
 def assessment_figure(
-    path: Path,
+    paths: Sequence[Path],
     *,
     panels: Sequence[Panel | Pairs],
     dimensions: Sequence[str],
     title: str,
     mark: str,
 ) -> None:
-    """Panels side by side, under a title and a mark."""
+    """Panels side by side, under a title and a mark, in every file that is asked for."""
     figure = Figure(figsize=(11.5, 5.6), layout="constrained")
     parts = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, panel in zip(parts, panels, strict=True):
@@ -86,9 +86,12 @@ def assessment_figure(
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{mark}\n", fontsize=12, color=STRONG, fontweight="bold")
     figure.text(0.5, 0.945, title, ha="center", va="top", fontsize=11, color=INK)
-    described = f"{mark}: {title}"
-    metadata = {"Title": described} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=130, metadata=metadata)
+    figure.draw_without_rendering()  # the layout is found once, and kept
+    figure.set_layout_engine("none")
+    described = {"Title": f"{mark}: {title}"}
+    for path in paths:
+        metadata = described | ({"Date": None} if path.suffix == ".svg" else {})
+        figure.savefig(path, dpi=130, metadata=metadata)
 
 
 def _over_dimensions(axes: Axes, panel: Panel, dimensions: Sequence[str]) -> None:

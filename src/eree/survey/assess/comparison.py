@@ -58,7 +58,7 @@ class Originals:
 
     def employment(self, by: By) -> Array:
         """The exact employment of a table."""
-        return self._weighted.table(Query(by)).values / JOB
+        return np.asarray(self._weighted.table(Query(by)).values / JOB)
 
     def records(self, by: By) -> Array:
         """The numbers of records of a table."""

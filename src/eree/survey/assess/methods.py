@@ -112,10 +112,10 @@ def _of_dimension(
     method = made.method
     apart, noise, distances, below = [], [], [], 0
     for by in names:
-        after = published.cells(by, tables.table(Query(by)).values / JOB)
+        after = published.cells(by, np.asarray(tables.table(Query(by)).values / JOB))
         before = published.cells(by, originals.employment(by))
         apart.append(after - before)
-        noise.append(published.cells(by, made.variances(by)) / JOB**2)
+        noise.append(published.cells(by, np.asarray(made.variances(by))) / JOB**2)
         distance = hellinger(before, after)
         if distance is not None:
             distances.append(distance)

@@ -34,11 +34,11 @@ class Published:
 
     def estimates(self, by: By) -> Array:
         """The protected employment of a table."""
-        return self._thousandths(by) / JOB
+        return np.asarray(self._thousandths(by) / JOB)
 
     def noise_variances(self, by: By) -> Array:
         """The variance of the noise in each cell of a table, or what it is at most; see `known`."""
-        return self._noise(by) / JOB**2
+        return np.asarray(self._noise(by) / JOB**2)
 
     def standard_errors(self, by: By) -> Array:
         """The published standard errors: sampling as modelled, where that was paid for, and noise.

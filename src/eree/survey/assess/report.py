@@ -181,14 +181,8 @@ def _pictures(assessment: Assessment, folder: Path) -> list[str]:
         drawn["methods"] = ("What if: methods of calibration on one new draw", _methods(lines))
     names = dimension_names(lines.dimensions, len(assessment.settings["variables"]))
     for name, (title, panels) in drawn.items():
-        for suffix in ("png", "svg"):
-            assessment_figure(
-                folder / f"{name}.{suffix}",
-                panels=panels,
-                dimensions=names,
-                title=title,
-                mark=MARK,
-            )
+        files = [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
+        assessment_figure(files, panels=panels, dimensions=names, title=title, mark=MARK)
     return [f"{name}.png" for name in drawn]
 
 
