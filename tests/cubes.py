@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.margins import Margin, Table
 from eree.survey.shape import Impossible, Shape, Variable
+from eree.survey.tables import Query, table
 
 
 def shaped(levels: Sequence[int], impossible: Sequence[Impossible] = ()) -> Shape:
@@ -25,15 +25,15 @@ def shaped(levels: Sequence[int], impossible: Sequence[Impossible] = ()) -> Shap
 
 def indicators(shape: Shape, by: Sequence[str], where: dict[str, tuple[str, ...]]) -> np.ndarray:
     """One row for each cell of a table, one column for each cell of the cube, cell by cell."""
-    table = Table(shape, by, where)
+    kept = [
+        [k for k, code in enumerate(v.codes) if code in where.get(v.name, v.codes)]
+        for v in shape.variables
+    ]
     rows = []
     for cell in np.ndindex(*shape.levels):
-        one = np.zeros(shape.levels, dtype=np.int64)
-        one[cell] = 1
-        inside = all(cell[axis] in places for axis, places in enumerate(table.places))
-        column = np.zeros([len(table.places[shape.axis(name)]) for name in by], dtype=np.float64)
-        if inside:
-            column[tuple(list(table.places[a]).index(cell[a]) for a in shape.axes(by))] = 1
+        column = np.zeros([len(kept[axis]) for axis in shape.axes(by)])
+        if all(cell[axis] in places for axis, places in enumerate(kept)):
+            column[tuple(kept[axis].index(cell[axis]) for axis in shape.axes(by))] = 1
         rows.append(column.ravel())
     return np.array(rows).T
 
@@ -71,8 +71,7 @@ def controlled(
     """Control tables of a true cube with rounded normal noise of some variances."""
     found = []
     for names, variance in tables:
-        sums = Margin(shape.levels, tuple(sorted(shape.axes(names)))).sums(truth)
-        sums = Table(shape, names).ordered(sums)
+        sums = table(shape, truth, Query(names)).values
         noise = np.rint(rng.normal(0, variance**0.5, sums.shape)).astype(np.int64)
         found.append(Control(names, sums + noise, variance))
     return found

@@ -88,3 +88,10 @@ def survey(seed: int, of: Shape, records: int, most_weight: int = 2_000_000) -> 
         Record(i // 5, int(chance.choice(possible)), int(chance.integers(1, most_weight + 1)))
         for i in range(records)
     ]
+
+
+def table_of(cells: Whole, of: Shape, by: Sequence[str]) -> Whole:
+    """A table by some variables, as a sum over all other axes."""
+    letters = "abcdefghijkl"[: cells.ndim]
+    kept = "".join(letters[axis] for axis in of.axes(by))
+    return np.asarray(np.einsum(f"{letters}->{kept}", cells))

@@ -13,6 +13,8 @@ import pyarrow.parquet as parquet
 from hypothesis import strategies as st
 
 from eree.survey.shape import Impossible, Shape, Variable
+from eree.survey.soc import LEVELS, group_of, level_of
+from eree.survey.tables import Query
 
 DECLARATION = """
 [records]
@@ -143,4 +145,29 @@ def samples(draw: st.DrawFn, most_records: int = 40) -> Sampled:
         draw(st.lists(weight, min_size=count, max_size=count)),
         draw(st.lists(st.integers(0, 6), min_size=count, max_size=count)),
         draw(st.lists(st.integers(0, 10**6), min_size=count, max_size=count, unique=True)),
+    )
+
+
+@st.composite
+def queries(draw: st.DrawFn, shape: Shape) -> Query:
+    """Any question about a cube of a shape."""
+    by = draw(st.lists(st.sampled_from([v.name for v in shape.variables]), unique=True))
+    where, levels = {}, {}
+    for variable in shape.variables:
+        choices = list(variable.codes)
+        if variable.hierarchy:
+            choices += sorted({group_of(c, level) for c in variable.codes for level in LEVELS})
+            if variable.name in by and draw(st.booleans()):
+                levels[variable.name] = draw(st.sampled_from(LEVELS))
+        if draw(st.booleans()):
+            where[variable.name] = draw(st.lists(st.sampled_from(choices), min_size=1, unique=True))
+    return Query(by, where, levels)
+
+
+def kept(variable: Variable, code: str, codes: tuple[str, ...]) -> bool:
+    """Whether a code is among some codes and groups, by looking at each."""
+    if code in codes:
+        return True
+    return variable.hierarchy == "soc" and any(
+        group_of(code, level_of(group)) == group for group in codes
     )

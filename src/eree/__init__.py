@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     from eree.survey.assess.report import assess_cube_file, write_assessment
     from eree.survey.assess.rules import Thresholds
     from eree.survey.bounds import Shares
-    from eree.survey.cube import Cube, build_cube, build_cube_file
+    from eree.survey.calibrate.controls import Control
+    from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
+    from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
-    from eree.survey.noisy import Calibrated, NoisyCube, NoisyTable, NoisyTotal
+    from eree.survey.noisy import NoisyTotal
+    from eree.survey.plan import CubePlan, plan_cube
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
     from eree.survey.shape import Impossible, Shape, Variable
@@ -98,7 +101,10 @@ _HOMES = {
     "eree.survey.assess.report": ("assess_cube_file", "write_assessment"),
     "eree.survey.assess.rules": ("Thresholds",),
     "eree.survey.bounds": ("Shares",),
-    "eree.survey.noisy": ("Calibrated", "NoisyCube", "NoisyTable", "NoisyTotal"),
+    "eree.survey.calibrate.controls": ("Control",),
+    "eree.survey.estimates": ("Estimates",),
+    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.plan": ("CubePlan", "plan_cube"),
     "eree.survey.protect": ("protect_cube",),
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
@@ -106,7 +112,7 @@ _HOMES = {
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
-    "eree.survey.cube": ("Cube", "build_cube", "build_cube_file"),
+    "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
     "eree.survey.synthetic": ("synthesize_survey",),
     "eree.survey.tables": ("Query", "Tabulator"),
@@ -127,14 +133,17 @@ __all__ = [
     "Assessment",
     "AttackFindings",
     "Attribute",
-    "Calibrated",
     "Cells",
     "Certificate",
     "Coins",
+    "Control",
     "Cube",
+    "CubeOutline",
+    "CubePlan",
     "Decisions",
     "DropFrom",
     "EngineFailure",
+    "Estimates",
     "ExpectedError",
     "Fault",
     "Faulty",
@@ -146,8 +155,6 @@ __all__ = [
     "LodesTable",
     "Marginal",
     "Mechanism",
-    "NoisyCube",
-    "NoisyTable",
     "NoisyTotal",
     "Plan",
     "ProtectedCube",
@@ -193,6 +200,7 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "plan_cube",
     "protect_cube",
     "public_key_of",
     "publish",

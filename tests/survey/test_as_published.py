@@ -13,8 +13,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds
-from eree.survey.noisy import table_of
-from small_cubes import Record, count, shape, survey
+from small_cubes import Record, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)
 MODE = AsPublished(Bounds(), "2", 7)
@@ -68,11 +67,11 @@ def test_control_tables_are_the_truth_or_are_paid_for() -> None:
     by = ("c", "a")
     given_away = AsPublished(Bounds(), "2", 7, (by,)).draw(cube, SeededCoins(1)).controls[0]
     assert given_away.exact
-    assert (given_away.noisy == table_of(cube.weighted, SHAPE, by)).all()
+    assert (given_away.values == table_of(cube.weighted, SHAPE, by)).all()
     paid = AsPublished(Bounds(), "2", 7, (by,), exact_controls=False)
     noisy = paid.draw(cube, SeededCoins(1)).controls[0]
     assert not noisy.exact
-    assert (noisy.noisy != given_away.noisy).any()
+    assert (noisy.values != given_away.values).any()
     assert paid.price == paid.cells.guarantee + paid.cells.guarantee
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import eree
 from eree.cli.cube_assess import assess
@@ -25,6 +26,12 @@ from eree.survey.assess.words import confidential_page, public_page
 from eree.survey.cube import Cube
 from eree.survey.replicates import Replicates
 from eree.survey.variances import querytool_standard_errors
+
+
+def with_cells(made: eree.ProtectedCube, cells: NDArray[np.int64]) -> eree.ProtectedCube:
+    """The same release with other cells."""
+    return replace(made, calibrated=replace(made.calibrated, cells=cells))
+
 
 VARIABLES = ("education", "strength", "telework")
 BOUNDS = {"most_weight": 2_000, "most_records": 3}
@@ -130,7 +137,7 @@ def test_findings_about_errors_are_plain_figures_of_them(
     assert count == precise.sum()
     every = precise & (before >= 1000) & (cube.unweighted[can_be] >= 3)
     assert found.value("publishable cells", "all three rules: before", 3) == every.sum()
-    same = eree.assess_cube(cube, replace(release, noisy=cube.weighted), survey=survey)
+    same = eree.assess_cube(cube, with_cells(release, cube.weighted), survey=survey)
     for dimension in same.dimensions:
         assert same.value("intervals", "overlap, query tool's formula: mean", dimension) == 1
         less = "query tool's formula, less sampling: root mean square"
@@ -236,7 +243,7 @@ def test_the_public_page_is_the_same_whatever_the_confidential_cube(
         assert confidential_page(made, []) != confidential_page(first, [])
     eree.write_assessment(made, tmp_path / "last")
     assert (tmp_path / "last" / "public.md").read_bytes() == page
-    noisier = replace(release, noisy=release.noisy + 1_000_000)
+    noisier = with_cells(release, release.noisy + 1_000_000)
     made = eree.assess_cube(cube, noisier, thresholds=rules)
     assert made.public != first.public
     assert (b"| near zero after |" in page) == (near_zero is not None)
@@ -339,7 +346,7 @@ def test_what_cannot_be_assessed_is_refused_in_a_sentence(
         ((str(file), "release", *out), "other variables, codes or structural zeros"),
         ((str(loose_file), "release", *out, "--methods"), "other bounds than the one"),
         (("survey.cube", "release", *out, "--survey", "replicated"), "not the one that the cube"),
-        (("survey.cube", "release", *out, "--level", "2"), "the level of an interval"),
+        (("survey.cube", "release", *out, "--level", "2"), "the level must be at least 0.5"),
         (("survey.cube", "release", *out, "--most-tables", "0"), "whole numbers from 1 on"),
         (("survey.cube", "release", "--out", str(tmp_path / "full")), "not a new or empty folder"),
         (("survey.cube", "release", "--out", "no/where"), "the folder no does not exist"),

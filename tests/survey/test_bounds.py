@@ -17,8 +17,7 @@ from eree.policy.neighbours import ESTABLISHMENT, RECORD
 from eree.survey.bounds import Bounds, Shares, Squares, Unit
 from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
-from eree.survey.noisy import table_of
-from small_cubes import Cube, Record, count, shape
+from small_cubes import Cube, Record, count, shape, table_of
 
 SHAPE = shape(2, 3)
 CONTROLS = (("a",), ("b",), ())

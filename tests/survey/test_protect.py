@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 import eree
 from eree.noise.coins import SeededCoins
-from eree.survey import columns
-from eree.survey.noisy import Calibrated, NoisyCube, table_of, with_noise
+from eree.survey import columns, protect
+from eree.survey.calibrate.least_squares import correction
+from eree.survey.calibrate.noise import NoiseModel
+from eree.survey.noisy import with_noise
+from eree.survey.plan import usual_controls
 from eree.survey.shape import Impossible
-from small_cubes import Cube, count, shape, survey
+from eree.survey.variances import SamplingModel
+from small_cubes import Cube, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)
 CONTROLS = [("b",), ("c", "a"), ()]
@@ -40,8 +42,9 @@ def ledger(tmp_path: Path) -> eree.Ledger:
 
 
 def seeded(cube: Cube, out: Path, seed: int = 1, **settings: Any) -> eree.ProtectedCube:
-    """A cube drawn with seeded coins: not private, and paid by no ledger."""
-    settings = {"epsilon": 1, "unit": "establishment"} | settings
+    """Cells as they are drawn with seeded coins: not private, and paid by no ledger."""
+    plain = {"controls": (), "calibration": "none", "squares": "none"}
+    settings = {"epsilon": 1, "unit": "establishment"} | plain | settings
     return eree.protect_cube(cube, ledger=None, out=out, coins=SeededCoins(seed), **settings)
 
 
@@ -55,7 +58,6 @@ def test_a_cube_is_paid_written_and_read(cube: Cube, ledger: eree.Ledger, tmp_pa
         ledger=ledger,
         out=out,
         controls=CONTROLS,
-        squares="establishments",
     )
     assert ledger.spent() == eree.Guarantee(eree.ESTABLISHMENT, 2, "1e-6")
     account = ledger.account()
@@ -69,15 +71,16 @@ def test_a_cube_is_paid_written_and_read(cube: Cube, ledger: eree.Ledger, tmp_pa
     assert read.shape == SHAPE
     assert (read.noisy == made.noisy).all()
     assert (read.noisy != cube.weighted).all()
-    assert [table.by for table in read.controls] == CONTROLS
-    assert [table.noisy.shape for table in read.controls] == [(4,), (2, 3), ()]
-    assert (read.mode, read.calibration, read.present) == ("guaranteed", None, None)
+    assert [control.variables for control in read.controls] == CONTROLS
+    assert [control.values.shape for control in read.controls] == [(4,), (2, 3), ()]
+    assert (read.mode, read.present) == ("guaranteed", None)
+    assert read.calibration == {"method": "least-squares", "solver": "closed form", "effects": 5}
     assert read.guarantee == eree.Guarantee(eree.ESTABLISHMENT, 2, "1e-6")
     assert read.total("records") is None
     total = read.total("establishments")
     assert total is not None
     assert abs(total.noisy - cube.sums.establishment_squares) < 60 * total.noise_variance**0.5
-    assert np.allclose(read.noise_variance, read.drawn_variance)
+    assert (read.noise_variance < read.drawn_variance).all()
     assert eree.verify(made.release, ledger=ledger).sound
     assert {path.name for path in tmp_path.iterdir()} == {"ledger.db", "out"}
     with pytest.raises(ValueError, match="read-only"):
@@ -133,7 +136,7 @@ def test_the_noise_of_a_release_is_the_noise_that_was_priced(tmp_path: Path) -> 
         "shares": eree.Shares("1/4", {tuple("abcd"): "3/4"}),
     }
     made = seeded(cube, tmp_path / "out", **mode)
-    for noisy, epsilon in ((made.noisy, 0.25), (made.controls[0].noisy, 0.75)):
+    for noisy, epsilon in ((made.noisy, 0.25), (made.controls[0].values, 0.75)):
         scale = 12_000 / epsilon
         sizes = np.abs(noisy).ravel()
         for stretch, fits in ((1, True), (0.9, False), (1.1, False)):
@@ -144,7 +147,7 @@ def test_the_noise_of_a_release_is_the_noise_that_was_priced(tmp_path: Path) -> 
             p = stats.chisquare(observed, expected).pvalue
             assert (p > FALSE_ALARM) == fits
     sums = table_of(made.noisy, large, tuple("abcd"))
-    assert (sums != made.controls[0].noisy).any()  # a draw of its own
+    assert (sums != made.controls[0].values).any()  # a draw of its own
 
 
 def test_every_table_is_a_sum_of_cells_to_the_last_digit(cube: Cube, tmp_path: Path) -> None:
@@ -163,16 +166,6 @@ def test_every_table_is_a_sum_of_cells_to_the_last_digit(cube: Cube, tmp_path: P
             assert int(total * 1000) == table[place]
 
 
-@given(st.permutations(["a", "b", "c"]), st.integers(0, 3), st.integers(0, 2**32))
-def test_a_table_adds_up_all_cells_of_its_codes(names: list[str], many: int, seed: int) -> None:
-    cells = np.random.default_rng(seed).integers(-(10**9), 10**9, SHAPE.levels)
-    by = tuple(names[:many])
-    table = table_of(cells, SHAPE, by)
-    letters = "abc"
-    assert (table == np.einsum(f"{letters}->{''.join(by)}", cells)).all()
-    assert table.sum() == cells.sum()
-
-
 # ------------------------------------------------------------------------ structural zeros
 
 ZEROS = [Impossible({"a": ["a0"], "b": ["b1", "b2"]}), Impossible({"b": ["b3"]})]
@@ -187,7 +180,7 @@ def test_cells_that_cannot_be_get_no_noise_and_no_row(tmp_path: Path) -> None:
     assert made.noisy[of.possible].all()
     assert made.release.record["tables"][0]["rows"] == int(of.possible.sum()) == 14
     assert [len(made.release.table(f"control-{i}")) for i in (1, 2, 3)] == [3, 6, 1]
-    assert made.controls[0].noisy[3] == 0
+    assert made.controls[0].values[3] == 0
     assert made.release.record["impossible"] == [
         {"a": ["a0"], "b": ["b1", "b2"]},
         {"b": ["b3"]},
@@ -208,64 +201,113 @@ def test_noise_beyond_the_limit_is_set_to_it() -> None:
 # ----------------------------------------------------------------------------- calibration
 
 
-class Halved:
-    """A calibration that keeps what it saw."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-
-    def __call__(self, noisy: NoisyCube) -> Calibrated:
-        self.seen = noisy
-        variance = np.full(noisy.shape.levels, noisy.noise_variance / 4)
-        made = Calibrated(noisy.cells // 2, variance, {"method": "halved", "of": [1, 2]})
-        return replace(made, **self.changes)
-
-
-def test_a_calibration_sees_noisy_values_and_is_told_of(cube: Cube, tmp_path: Path) -> None:
-    halved = Halved(columns={"reference": np.full(SHAPE.levels, 1_500)})
-    made = seeded(cube, tmp_path / "out", controls=CONTROLS, calibrate=halved)
+def test_a_cube_is_calibrated_to_the_controls_that_were_drawn_with_it(
+    cube: Cube, tmp_path: Path
+) -> None:
     raw = seeded(cube, tmp_path / "raw", controls=CONTROLS)
-    assert (halved.seen.cells == raw.noisy).all()
-    for mine, theirs in zip(halved.seen.controls, raw.controls, strict=True):
-        assert (mine.noisy == theirs.noisy).all()
-        assert mine.noise_variance == pytest.approx(theirs.noise_variance)
-    assert (made.noisy == raw.noisy // 2).all()
-    assert made.calibration == {"method": "halved", "of": [1, 2]}
-    assert np.allclose(made.noise_variance, made.drawn_variance / 4)
-    assert (made.columns["reference"] == 1_500).all()
+    made = seeded(cube, tmp_path / "out", controls=CONTROLS, calibration=None)
+    for mine, theirs in zip(made.controls, raw.controls, strict=True):
+        assert (mine.values == theirs.values).all()
+    added, _ = correction(raw.noisy, SHAPE, raw.controls, raw.drawn_variance)
+    assert (np.abs(made.noisy - raw.noisy - added) < 1).all()  # rounded up or down
+    assert (made.noisy != raw.noisy + np.rint(added)).any()  # by chance, not to the nearest
+    known = NoiseModel(
+        SHAPE, "least-squares", raw.drawn_variance, tuple(c.noise for c in raw.controls)
+    )
+    assert made.calibrated.noise == known
+    assert np.allclose(made.noise_variance, known.variances(eree.Query(list("abc"))))
+    again = seeded(cube, tmp_path / "again", controls=CONTROLS, calibration="least-squares")
+    assert (again.noisy == made.noisy).all()  # rounding, too, takes the coins of the release
+
+
+@pytest.mark.parametrize("method", ["rake", "rake-nonnegative"])
+def test_a_raked_cube_has_the_reference_that_its_bound_needs(
+    cube: Cube, tmp_path: Path, method: str
+) -> None:
+    made = seeded(cube, tmp_path / "out", controls=CONTROLS, calibration=method, epsilon=50)
+    squared = seeded(cube, tmp_path / "squared", controls=CONTROLS, calibration=None, epsilon=50)
+    reference = made.calibrated.reference
+    assert reference is not None
+    assert (reference == squared.noisy).all()
+    assert made.calibration["method"] == method
+    assert made.calibration["reconciled"] is True
+    rows = made.release.table("cells")
+    assert rows.column_names == ["a", "b", "c", "noisy", "noise_variance", "reference"]
+    query = eree.Query(["c"], {"a": ["a1", "a2"]})
+    apart = made.table(query).values - np.maximum(reference[1:].sum(axis=(0, 1)), 0)
+    known = 2 * squared.table(query).noise_variance + 2 * apart.astype(float) ** 2
+    assert np.allclose(made.table(query).noise_variance, known)
+    assert made.table(query).bounded
     found = eree.verify(made.release)
     assert [fault.column for fault in found.faults] == ["private"]  # seeded, and nothing else
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"cells": np.zeros(SHAPE.levels)}, "must return whole thousandths"),
-        ({"cells": np.zeros(5, dtype=np.int64)}, "must return whole thousandths"),
-        ({"cells": np.full(SHAPE.levels, 10**16)}, "must return whole thousandths"),
-        ({"noise_variance": -1.0}, "must tell the noise variance"),
-        ({"noise_variance": np.full(SHAPE.levels, np.nan)}, "must tell the noise variance"),
-        ({"noise_variance": np.zeros(3)}, "must tell the noise variance"),
-        ({"method": {"a": {1}}}, "must describe itself in plain data"),
-        ({"method": {"a": float("nan")}}, "must describe itself in plain data"),
-        ({"columns": {"b": np.zeros(SHAPE.levels, dtype=np.int64)}}, "must not name its columns"),
-        ({"columns": {"x": np.zeros(2, dtype=np.int64)}}, "must return whole thousandths"),
-    ],
-)
-def test_a_calibration_that_returns_something_else_is_refused(
-    cube: Cube, tmp_path: Path, changes: dict[str, Any], words: str
+def test_as_published_a_cube_is_raked_to_its_exact_one_way_tables(tmp_path: Path) -> None:
+    cube = count(survey(6, SHAPE, 400), SHAPE)
+    settings: Any = {"mode": "as-published", "unit": "record", "cap": 1, "epsilon": 7}
+    usual: Any = {"controls": None, "calibration": None, "squares": None}
+    made = seeded(cube, tmp_path / "out", **settings, **usual)
+    assert [control.variables for control in made.controls] == [("a",), ("b",), ("c",)]
+    assert all(control.exact for control in made.controls)
+    said = made.calibration
+    assert (said["method"], said["reconciled"], said["converged"]) == ("rake", False, True)
+    assert said["cycles"] <= 10
+    for control in made.controls:
+        sums = made.table(eree.Query(control.variables)).values
+        assert (control.values == table_of(cube.weighted, SHAPE, control.variables)).all()
+        assert np.abs(sums / control.values - 1).max() < 2e-6
+    assert made.sampling is None
+    assert made.table(eree.Query("a")).sampling_variance is None
+
+
+def test_small_cubes_spend_all_on_their_cells_and_large_ones_half_on_one_way_tables() -> None:
+    assert usual_controls(SHAPE) == ()
+    assert usual_controls(shape(7)) == ()
+    large = shape(5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
+    assert usual_controls(large) == tuple((name,) for name in "abcdefghij")
+    assert usual_controls(large, "none") == ()
+    assert usual_controls(SHAPE, "rake") == (("a",), ("b",), ("c",))
+
+
+def test_a_calibration_that_has_no_solution_leaves_the_cells_as_they_were_drawn(
+    cube: Cube, ledger: eree.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(eree.Refusal, match=words):
-        seeded(cube, tmp_path / "out", calibrate=Halved(**changes))
-    assert list(tmp_path.iterdir()) == []
+    def hopeless(*_given: Any, **_named: Any) -> Any:
+        raise eree.Refusal("too badly conditioned")
+
+    monkeypatch.setattr(protect, "calibrate", hopeless)
+    made = eree.protect_cube(
+        cube,
+        epsilon=1,
+        unit="establishment",
+        ledger=ledger,
+        out=tmp_path / "out",
+        controls=CONTROLS,
+    )
+    assert made.calibration == {"method": "none", "given_up": "least-squares"}
+    assert np.allclose(made.noise_variance, made.drawn_variance)
+    assert eree.verify(made.release, ledger=ledger).sound
 
 
-def test_a_calibration_that_fills_what_cannot_be_is_refused(tmp_path: Path) -> None:
-    of = shape(3, 4, 2, impossible=ZEROS)
-    cube = count([], of, 2_000_000, 5)
-    ones = Halved(cells=np.ones(of.levels, dtype=np.int64))
-    with pytest.raises(eree.Refusal, match="must leave 0 where a cell cannot be"):
-        seeded(cube, tmp_path / "out", calibrate=ones)
+def test_the_sum_of_squares_becomes_the_model_of_sampling_variances(
+    cube: Cube, tmp_path: Path
+) -> None:
+    for named, most in ((None, 10_000_000), ("establishments", 10_000_000), ("records", 2_000_000)):
+        made = seeded(cube, tmp_path / f"{named}", squares=named, epsilon=500)
+        (total,) = made.totals
+        assert total.name == named or (named is None and total.name == "establishments")
+        assert made.sampling is not None
+        known = SamplingModel.of_whole(
+            int(made.noisy.sum()), float(total.noisy), total.noise_variance, most
+        )
+        query = eree.Query(["b", "a"])
+        found = made.table(query)
+        assert found.sampling_variance == pytest.approx(known.variances(found.values))
+        assert made.release.record["sampling"] == known.as_json()
+    loose = replace(cube, most_records=None)
+    assert (
+        seeded(loose, tmp_path / "loose", squares=None, unit="record").totals[0].name == "records"
+    )
 
 
 # --------------------------------------------------------------------------------- refusals
@@ -284,8 +326,12 @@ def test_a_calibration_that_fills_what_cannot_be_is_refused(tmp_path: Path) -> N
         ({"cap": 3}, "are for cubes as published"),
         ({"keep_empty": "1/2"}, "are for cubes as published"),
         ({"exact_controls": True, "controls": [("a",)]}, "are for cubes as published"),
-        ({"shares": eree.Shares("1/2", {("a",): "1/2"})}, "for no others"),
+        ({"shares": eree.Shares("1/2", {("a",): "1/2"}), "controls": [("b",)]}, "for no others"),
         ({"squares": "weights"}, "added up over"),
+        ({"calibration": "magic"}, "no calibration 'magic'; there are none, rake"),
+        ({"calibration": "rake", "controls": ()}, "name one or more"),
+        ({"cycles": 3}, "cycles are for raking"),
+        ({"calibration": "rake", "cycles": 0}, "cycles are for raking, from 1 to 1,000"),
         ({"shares": eree.Shares(), "squares": "records"}, "needs a share of the price"),
         ({"mode": "as-published", "unit": "establishment", "cap": 2}, "leave out unit, delta"),
         ({"mode": "as-published", "unit": "record"}, "noise has a cap"),
@@ -325,6 +371,7 @@ def test_a_ledger_of_another_relation_is_refused(
     total = eree.Guarantee(relation, 10)
     ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
     settings: Any = {"epsilon": 1, "unit": unit, "ledger": ledger, "out": tmp_path / "out"}
+    settings["squares"] = "none"
     if relation == eree.RECORD or (relation == eree.ESTABLISHMENT and unit == "establishment"):
         assert eree.verify(eree.protect_cube(cube, **settings).release, ledger=ledger).sound
         return
@@ -348,11 +395,12 @@ def test_no_cube_without_a_ledger_and_no_seeded_cube_with_one(
 
 
 def test_what_stops_after_paying_says_that_the_price_is_spent(
-    cube: Cube, ledger: eree.Ledger, tmp_path: Path
+    cube: Cube, ledger: eree.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_noisy: NoisyCube) -> Calibrated:
+    def broken(*_given: Any, **_named: Any) -> Any:
         raise MemoryError
 
+    monkeypatch.setattr(protect, "calibrate", broken)
     with pytest.raises(eree.Refusal, match="not enough memory; the price of epsilon 1 is spent"):
         eree.protect_cube(
             cube,
@@ -360,7 +408,7 @@ def test_what_stops_after_paying_says_that_the_price_is_spent(
             unit="establishment",
             ledger=ledger,
             out=tmp_path / "out",
-            calibrate=broken,
+            controls=CONTROLS,
         )
     assert (ledger.spent().epsilon, ledger.account().settled) == (1, {})
     assert {path.name for path in tmp_path.iterdir()} == {"ledger.db"}
@@ -465,6 +513,11 @@ def change(folder: Path, how: Sequence[Any], value: Any) -> None:
         (["tables", 1, "by"], ["z"]),
         (["totals"], [{"name": "records", "noisy": "0.0000001", "noise_variance": 1}]),
         (["totals"], 5),
+        (["calibration"], None),
+        (["calibration"], {"method": "rake"}),
+        (["calibration", "method"], "magic"),
+        (["sampling"], {"total": 1}),
+        (["sampling"], 3),
         (["mode"], None),
     ],
 )

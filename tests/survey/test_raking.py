@@ -13,11 +13,13 @@ from cubes import controlled, shaped
 from eree.errors import Refusal
 from eree.noise.coins import SeededCoins
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.margins import Margin, Table
+from eree.survey.calibrate.controls import Control
+from eree.survey.calibrate.margins import Margin
 from eree.survey.calibrate.noise import Method, NoiseModel
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.calibrate.rounding import rounded
 from eree.survey.shape import Impossible, Shape
+from eree.survey.tables import Query, table
 
 
 def by_hand(cells: np.ndarray, controls: list[np.ndarray], cycles: int) -> np.ndarray:
@@ -147,6 +149,12 @@ def drawn(
     )
 
 
+def apart(made: Calibrated, truth: np.ndarray, by: tuple[str, ...]) -> np.ndarray:
+    """The errors of a table."""
+    true = table(made.noise.shape, truth, Query(by)).values
+    return (made.table(Query(by)).values - true).astype(float)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(["none", "rake", "rake-nonnegative", "least-squares"]),
@@ -169,16 +177,20 @@ def test_every_method_gives_whole_cells_whose_tables_add_up_to_the_last_digit(
         made = drawn(shape, truth, method, rng, cell=2_000, control=1_000)
     assert made.cells.dtype == np.int64
     json.dumps(dict(made.report))
-    fine = made.table(("v3", "v1", "v0"))
-    assert (fine.sum(axis=0) == made.table(("v1", "v0"))).all()
-    assert (fine.sum(axis=(1, 2)) == made.table(("v3",))).all()
-    parts = [made.table((), {"v1": codes}) for codes in (["0"], ["1", "2"])]
-    assert sum(parts) == made.table(()) == made.cells.sum()
+
+    def values(*by: str, **where: list[str]) -> np.ndarray:
+        return made.table(Query(by, where)).values
+
+    fine = values("v3", "v1", "v0")
+    assert (fine.sum(axis=0) == values("v1", "v0")).all()
+    assert (fine.sum(axis=(1, 2)) == values("v3")).all()
+    parts = [values(v1=codes) for codes in (["0"], ["1", "2"])]
+    assert sum(parts) == values() == made.cells.sum()
     if shape.possible is not None:
         assert not made.cells[~shape.possible].any()
     if method == "rake-nonnegative":
         assert (made.cells >= 0).all()
-    assert made.variances(("v1", "v0")).shape == (3, 2)
+    assert made.variances(Query(("v1", "v0"))).shape == (3, 2)
 
 
 def test_raking_to_reconciled_controls_converges_where_noisy_ones_contradict() -> None:
@@ -188,6 +200,16 @@ def test_raking_to_reconciled_controls_converges_where_noisy_ones_contradict() -
     for reconcile in (False, True):
         made = drawn(shape, truth, "rake", rng, cell=2_000, control=3_000, reconcile=reconcile)
         assert made.report["converged"] is reconcile
+
+
+def test_the_total_alone_is_a_control_too() -> None:
+    shape = shaped((2, 3))
+    total = Control((), np.array(60_000), 0.0)
+    for method in ("rake", "rake-nonnegative", "least-squares"):
+        noise = NoiseModel(shape, method, 4e6, (total.noise,))
+        cells = np.full(shape.levels, 9_000)
+        made = calibrate(noise, cells, [total], coins=SeededCoins(1))
+        assert (made.cells == 10_000).all()
 
 
 def test_a_control_over_impossible_cells_only_does_not_hold_raking_up() -> None:
@@ -225,8 +247,10 @@ def test_the_mean_squared_error_of_raked_tables_stays_below_the_mean_bound(
             shape, truth, method, rng, cell=50_000 * noise, control=25_000 * noise, cycles=5
         )
         for by in asked:
-            error = (made.table(by) - Table(shape, by).sums(truth)).astype(float)
-            excess[by].append(error**2 - made.variances(by))
+            error = (made.table(Query(by)).values - table(shape, truth, Query(by)).values).astype(
+                float
+            )
+            excess[by].append(error**2 - made.variances(Query(by)))
     for by in asked:
         found = np.array(excess[by])
         allowed = 3 * found.std(axis=0) / runs**0.5
@@ -244,8 +268,8 @@ def test_the_variance_of_least_squares_alone_would_not_cover_a_clipped_cube() ->
     errors, known = [], []
     for _ in range(20):
         made = drawn(shape, truth, "rake-nonnegative", rng, cell=40_000, control=2_000, cycles=5)
-        errors.append((made.table(by) - Table(shape, by).sums(truth)).astype(float) ** 2)
-        known.append(made.noise.variances(by))
+        errors.append(apart(made, truth, by) ** 2)
+        known.append(made.noise.variances(Query(by)))
     worst = (np.mean(errors, axis=0) / (2 * np.mean(known, axis=0))).max()
     assert worst > 1
 

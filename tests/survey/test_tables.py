@@ -16,24 +16,9 @@ from hypothesis import strategies as st
 from eree.errors import Refusal
 from eree.survey import tables
 from eree.survey.shape import Impossible, Shape, Variable
-from eree.survey.soc import LEVELS, Level, group_of, level_of
+from eree.survey.soc import LEVELS, Level, group_of
 from eree.survey.tables import Query, Table, Tabulator, table
-from small_survey import Sampled, samples, shapes
-
-
-@st.composite
-def queries(draw: st.DrawFn, shape: Shape) -> Query:
-    by = draw(st.lists(st.sampled_from([v.name for v in shape.variables]), unique=True))
-    where, levels = {}, {}
-    for variable in shape.variables:
-        choices = list(variable.codes)
-        if variable.hierarchy:
-            choices += sorted({group_of(c, level) for c in variable.codes for level in LEVELS})
-            if variable.name in by and draw(st.booleans()):
-                levels[variable.name] = draw(st.sampled_from(LEVELS))
-        if draw(st.booleans()):
-            where[variable.name] = draw(st.lists(st.sampled_from(choices), min_size=1, unique=True))
-    return Query(by, where, levels)
+from small_survey import Sampled, kept, queries, samples, shapes
 
 
 def cells(sampled: Sampled) -> np.ndarray:
@@ -41,15 +26,6 @@ def cells(sampled: Sampled) -> np.ndarray:
     for places, weight in zip(sampled.places, sampled.weights, strict=True):
         found[places] += weight
     return found
-
-
-def kept(variable: Variable, code: str, codes: tuple[str, ...]) -> bool:
-    """Whether a code is among some codes and groups, by looking at each."""
-    if code in codes:
-        return True
-    return variable.hierarchy == "soc" and any(
-        group_of(code, level_of(group)) == group for group in codes
-    )
 
 
 def counted(sampled: Sampled, query: Query) -> dict[tuple[str, ...], int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 
 import numpy as np
@@ -13,12 +12,9 @@ from eree.errors import Refusal
 from eree.noise.coins import SeededCoins
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
 from eree.survey.calibrate.noise import Method, NoiseModel
-from eree.survey.variances import (
-    SamplingModel,
-    Squares,
-    published_standard_errors,
-    querytool_standard_errors,
-)
+from eree.survey.estimates import Estimates
+from eree.survey.tables import Query
+from eree.survey.variances import SamplingModel, SquareSum, querytool_standard_errors
 
 # -------------------------------------------------------------------------------- the attack
 
@@ -44,16 +40,15 @@ def test_from_the_formula_of_the_query_tool_an_attacker_finds_every_empty_cell()
 
 
 def sampling_of(total: float) -> SamplingModel:
-    return SamplingModel(total, [Squares((), 3e5 * total), Squares(["v0"], 2e5 * total)], 400)
+    return SamplingModel(total, [SquareSum((), 3e5 * total), SquareSum(["v0"], 2e5 * total)], 400)
 
 
 def published(made: Calibrated) -> np.ndarray:
-    return published_standard_errors(
-        made.cells,
-        made.variances([variable.name for variable in made.noise.shape.variables]),
-        sampling_of(9e7),
-        ["v0", "v1", "v2", "v3"],
-    )
+    query = Query([variable.name for variable in made.noise.shape.variables])
+    sampling = sampling_of(9e7).variances(made.cells, query.by)
+    table = made.table(query)
+    found = Estimates(query, table.axes, table.values, made.variances(query), sampling)
+    return found.standard_error
 
 
 @pytest.mark.parametrize("method", ["rake", "rake-nonnegative", "least-squares"])
@@ -80,55 +75,65 @@ def test_from_ours_none_as_equal_releases_have_equal_errors_whatever_the_cube_wa
     assert not (errors == np.abs(estimates)).any()  # the attacker's rule finds nothing
 
 
-def test_no_confidential_value_is_among_what_published_errors_are_made_of() -> None:
-    names = set(inspect.signature(published_standard_errors).parameters)
-    assert names == {"estimates", "noise_variances", "sampling", "fixed"}
-
-
 # ---------------------------------------------------------------------------------- the model
 
 
 def test_published_variance_is_sampling_plus_known_noise() -> None:
-    model = SamplingModel(1000.0, [Squares((), 5000.0)], 400)
-    found = published_standard_errors(np.array([0, -7, 100]), np.array([4.0, 4.0, 9.0]), model)
+    model = SamplingModel(1000.0, [SquareSum((), 5000.0)], 400)
+    values, noise = np.array([0, -7, 100]), np.array([4.0, 4.0, 9.0])
+    found = Estimates(Query(), (), values, noise, model.variances(values)).standard_error
     sampling = 400 / 399 * (5 * 100 - 100**2 / 400)
     assert found == pytest.approx([2.0, 2.0, (sampling + 9) ** 0.5])
 
 
 def test_the_total_of_equal_establishments_has_no_variance_and_finer_squares_apply() -> None:
-    equal = SamplingModel(1000.0, [Squares((), 1000.0**2 / 50)], 50)
+    equal = SamplingModel(1000.0, [SquareSum((), 1000.0**2 / 50)], 50)
     assert equal.variances(np.array([1000.0, 2000.0])) == pytest.approx([0, 0], abs=1e-6)
-    unknown = SamplingModel(1000.0, [Squares((), 20_000.0), Squares(["a", "b"], 4_000.0)])
+    unknown = SamplingModel(1000.0, [SquareSum((), 20_000.0), SquareSum(["a", "b"], 4_000.0)])
     assert unknown.variances(np.array([10.0]), ["a"]) == pytest.approx([200.0])
     assert unknown.variances(np.array([10.0]), ["b", "c", "a"]) == pytest.approx([40.0])
 
 
 def test_noise_in_the_squares_only_makes_errors_larger() -> None:
-    noisy = SamplingModel(100.0, [Squares((), 900.0, 2500.0)])
+    noisy = SamplingModel(100.0, [SquareSum((), 900.0, 2500.0)])
     assert noisy.variances(np.array([10.0])) == pytest.approx([100.0])
-    spoilt = SamplingModel(100.0, [Squares((), 900.0), Squares(["a"], -5.0)])
+    spoilt = SamplingModel(100.0, [SquareSum((), 900.0), SquareSum(["a"], -5.0)])
     assert spoilt.variances(np.array([10.0]), ["a"]) == pytest.approx([90.0])
-    low = SamplingModel(100.0, [Squares((), 1.0)], 10)  # less than equal establishments have
+    low = SamplingModel(100.0, [SquareSum((), 1.0)], 10)  # less than equal establishments have
     assert low.variances(np.array([50.0])) == pytest.approx([10 / 9 * (500 - 250)])
 
 
 def test_the_model_goes_into_a_release_and_comes_back() -> None:
-    model = SamplingModel(100.0, [Squares((), 900.0, 25.0), Squares(["b", "a"], 5.0)], 12)
+    model = SamplingModel(100.0, [SquareSum((), 900.0, 25.0), SquareSum(["b", "a"], 5.0)], 12)
     assert SamplingModel.from_json(json.loads(json.dumps(model.as_json()))) == model
 
 
+def test_noisy_sums_that_cannot_be_are_put_right_before_they_are_used() -> None:
+    """Totals of whole thousandths, each at most 50: their squares add up to 100 to 5,000."""
+
+    def mean(total: int, squares: float, noise: float = 0.0) -> float:
+        return float(SamplingModel.of_whole(total, squares, noise, 50).variances(np.array(1.0)))
+
+    assert mean(100, 700.0) == pytest.approx(7)
+    assert mean(100, 700.0, 50.0**2) == pytest.approx(8)  # two standard deviations up
+    assert mean(100, -700.0, 50.0**2) == pytest.approx(2)  # and never less than that
+    assert mean(100, -700.0) == pytest.approx(1)
+    assert mean(100, 4_990.0, 50.0**2) == mean(100, 9e9) == pytest.approx(50)
+    assert mean(0, 700.0) == mean(-30, 700.0) == pytest.approx(50)
+
+
 def test_totals_that_cannot_be_are_refused() -> None:
-    squares = [Squares((), 5.0)]
+    squares = [SquareSum((), 5.0)]
     with pytest.raises(Refusal, match="total of all weights"):
         SamplingModel(-3.0, squares)
     with pytest.raises(Refusal, match="two establishments"):
         SamplingModel(3.0, squares, 1)
     with pytest.raises(Refusal, match="whole establishments"):
-        SamplingModel(3.0, [Squares(["a"], 5.0)])
+        SamplingModel(3.0, [SquareSum(["a"], 5.0)])
     with pytest.raises(Refusal, match="whole establishments"):
-        SamplingModel(3.0, [Squares((), -5.0)])
+        SamplingModel(3.0, [SquareSum((), -5.0)])
     with pytest.raises(Refusal, match="must be numbers"):
-        Squares((), float("nan"))
+        SquareSum((), float("nan"))
     with pytest.raises(Refusal, match="needs a total"):
         SamplingModel.from_json({"total": 1})
 
@@ -180,9 +185,9 @@ class Design:
         r = self.requirement[picked[e], o]
         cells = np.bincount(o * REQUIREMENTS + r, w, OCCUPATIONS * REQUIREMENTS)
         squares = [
-            Squares((), np.square(np.bincount(e, w)).sum()),
-            Squares(["o"], np.square(np.bincount(e * OCCUPATIONS + o, w)).sum()),
-            Squares(["r"], np.square(np.bincount(e * REQUIREMENTS + r, w)).sum()),
+            SquareSum((), np.square(np.bincount(e, w)).sum()),
+            SquareSum(["o"], np.square(np.bincount(e * OCCUPATIONS + o, w)).sum()),
+            SquareSum(["r"], np.square(np.bincount(e * REQUIREMENTS + r, w)).sum()),
         ]
         return cells.reshape(OCCUPATIONS, REQUIREMENTS), SamplingModel(w.sum(), squares, SAMPLED)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -66,10 +67,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         keep_empty="1/2",
         signer=signer,
     )
+    eree.protect_cube(
+        cube,
+        epsilon=1,
+        unit="establishment",
+        ledger=eree.Ledger.open(folder / "establishment.db"),
+        out=folder / "clipped",
+        controls=[("a",), ("c", "b")],
+        calibration="rake-nonnegative",
+        signer=signer,
+    )
     return folder
 
 
-@pytest.fixture(params=["guaranteed", "as-published"])
+@pytest.fixture(params=["guaranteed", "as-published", "clipped"])
 def copy(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(home / request.param, tmp_path / "copy"))
 
@@ -80,11 +91,16 @@ def guaranteed(home: Path, tmp_path: Path) -> Path:
 
 
 def test_untouched_cubes_are_sound_and_the_command_says_so(home: Path) -> None:
-    for mode, ledger in (("guaranteed", "establishment"), ("as-published", "record")):
+    for name, ledger, words in (
+        ("guaranteed", "establishment", "calibrated by least-squares, which is not done again"),
+        ("as-published", "record", "calibrated by rake, which is not done again"),
+        ("clipped", "establishment", "calibrated by rake-nonnegative, which is not done again"),
+    ):
         found = eree.verify(
-            eree.Release.open(home / mode), ledger=eree.Ledger.open(home / f"{ledger}.db")
+            eree.Release.open(home / name), ledger=eree.Ledger.open(home / f"{ledger}.db")
         )
         assert found.sound, found.faults
+        assert f"the cells are {words}; their variances follow from the noise" in found.checks
     done = run("verify", "guaranteed", "--ledger", "establishment.db", cwd=home)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("guaranteed: sound\n  the record is the one that was written\n")
@@ -149,7 +165,14 @@ SETTINGS = "is not what the settings of the cube give"
         (lambda r: r.update(covers="everything"), f"covers: {SETTINGS}"),
         (lambda r: r["tables"].reverse(), ": control-2.parquet has other columns than"),
         (lambda r: r.update(mode="best"), ": the release was made in a mode that is none of"),
-        (lambda r: r.pop("calibration"), ": is not written as a release's record is"),
+        (lambda r: r.pop("calibration"), ": what "),
+        (lambda r: r["calibration"].update(method="rake"), ": what "),
+        (lambda r: r["calibration"].update(method="none"), "cells: has other variances"),
+        (lambda r: r["calibration"].pop("solver"), "calibration: is not written as eree writes"),
+        (lambda r: r["calibration"].update(best=True), "calibration: is not written as eree"),
+        (lambda r: r.update(sampling=None), "sampling: is not what the cells and the sum"),
+        (lambda r: r["sampling"].update(total=1e9), "sampling: is not what the cells"),
+        (lambda r: r["sampling"]["squares"][0].update(value=1), "sampling: is not what"),
         (lambda r: r["variables"][0]["codes"].reverse(), ": cells.parquet has rows that are"),
         (lambda r: r["variables"].pop(), ": cells.parquet has other columns"),
         (lambda r: r.update(impossible=[{"a": ["a0"]}]), ": cells.parquet has another number"),
@@ -194,6 +217,24 @@ def test_variances_must_be_those_of_the_noise(guaranteed: Path) -> None:
         parquet.write_table(rows.set_column(column, field, [values]), guaranteed / file)
         found = resealed_copy(guaranteed, file)
         assert any(rule in fault for fault in found)
+
+
+def test_a_clipped_cube_has_no_cell_below_zero_and_its_bound_follows_from_its_reference(
+    home: Path, tmp_path: Path
+) -> None:
+    file = "tables/cells.parquet"
+    for name, fault in (
+        ("noisy", "cells: has cells below 0, which its calibration cannot give"),
+        ("reference", "cells: has other variances than the noise"),
+    ):
+        folder = Path(shutil.copytree(home / "clipped", tmp_path / name))
+        rows = parquet.read_table(folder / file)
+        column = rows.schema.get_field_index(name)
+        values = [value - 10**6 for value in rows[name].to_pylist()]
+        field = rows.schema.field(column)
+        changed = rows.set_column(column, field, pa.array(values, field.type))
+        parquet.write_table(changed, folder / file)
+        assert fault in resealed(folder, file)
 
 
 def resealed_copy(folder: Path, file: str) -> set[str]:

@@ -18,11 +18,13 @@ from eree.cli.terminal import one_line, progress
 @cli.group(
     cls=Commands,
     invoke_without_command=True,
-    short_help="Make a survey's cube.",
+    short_help="Make, protect and ask a survey's cube.",
     examples=[
         "eree cube synth survey",
         "eree cube check survey",
-        "eree cube build survey --out survey.cube",
+        "eree cube build survey --out survey.cube --most-weight 2500",
+        "eree cube protect survey.cube --out public --ledger survey.db --epsilon 2",
+        "eree cube show public --by education",
         "eree cube COMMAND --help",
     ],
 )
@@ -30,7 +32,8 @@ from eree.cli.terminal import one_line, progress
 def cube(context: click.Context) -> None:
     """Turn a weighted survey of jobs into a cube: every variable by every other.
 
-    A survey is a folder with survey.toml and its records.
+    A survey is a folder with survey.toml and its records.  Its cube is confidential; the protected
+    one is public, and answers every table.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -53,7 +56,7 @@ def cube(context: click.Context) -> None:
     show_default=True,
     help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
 )
-@number("--replicates", "Replicate weights: 0, 4, 8, … or 256.", 0)
+@number("--replicates", "Replicate weights, such as 80.", 0)
 @number("--seed", "Same seed, same files.", 1)
 @as_json
 def synth(

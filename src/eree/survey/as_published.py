@@ -22,15 +22,15 @@ from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.survey.bounds import Bounds, By
+from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import (
     NoisyCube,
-    NoisyTable,
     SurveyCube,
     possible_of,
-    table_of,
     with_noise,
 )
+from eree.survey.tables import Query, Tabulator
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class AsPublished:
         kept = self._kept(cube, coins)
         cells = with_noise(cube.weighted, shape.possible if kept is None else kept, carried)
         variance = self.cells.variance * float(average) ** 2
-        controls = []
+        controls, tables = [], Tabulator(shape, cube.weighted)
         for by in self.controls:
-            truth = table_of(cube.weighted, shape, by)
+            truth = tables.table(Query(by)).values
             if not self.exact_controls:
                 truth = with_noise(truth, possible_of(shape, by), carried)
-            controls.append(NoisyTable(by, truth, 0.0 if self.exact_controls else variance))
+            controls.append(Control(by, truth, 0.0 if self.exact_controls else variance))
         return NoisyCube(shape, cells, variance, tuple(controls), (), kept)
 
     def _kept(self, cube: SurveyCube, coins: Coins) -> NDArray[np.bool_] | None:

@@ -67,7 +67,9 @@ def write_table(
     sizes = [min(_AT_ONCE, rows - start) for start in range(0, rows, _AT_ONCE)]
     small = rows <= MOST_CSV_ROWS
     paths = [home / f"{name}.{suffix}" for suffix in ("parquet", "csv")[: 2 if small else 1]]
-    few: Any = [*(variable.name for variable in variables), VARIANCE]  # columns of few values
+    few: Any = [variable.name for variable in variables]  # columns of few values
+    if not extra:  # bounds of a raked cube are all different
+        few.append(VARIANCE)
     with parquet.ParquetWriter(
         paths[0], schema, compression="zstd", use_dictionary=few, write_statistics=False
     ) as columns:
@@ -76,7 +78,7 @@ def write_table(
                 pa.DictionaryArray.from_arrays(place.astype(np.int32), dictionary)
                 for place, dictionary in zip(places, dictionaries, strict=True)
             ]
-            first, *rest = (_decimals(array[cells]) for array in flat)
+            first, *rest = (decimals(array[cells]) for array in flat)
             left: Any = variances[places] if levels else variances.reshape(1)
             batch = pa.record_batch([*codes, first, pa.array(left), *rest], schema=schema)
             columns.write_batch(batch)
@@ -158,7 +160,7 @@ def _batches(
         yield cells, np.unravel_index(cells, tuple(levels)) if levels else ()
 
 
-def _decimals(thousandths: Whole) -> pa.Array[Any]:
+def decimals(thousandths: Whole) -> pa.Array[Any]:
     """Whole thousandths as decimals of three digits: 128 bits each, the lower ones first."""
     wide = np.stack([thousandths, thousandths >> 63], axis=1)
     return pa.Array.from_buffers(JOBS, len(thousandths), [None, pa.py_buffer(wide.tobytes())])

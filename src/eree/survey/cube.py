@@ -19,7 +19,7 @@ from eree.data.whole_file import new_path
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import exact, plain
-from eree.survey.cube_file import CubeFile, read_cube_file, write_cube_file
+from eree.survey.cube_file import CubeFile, read_cube_file, read_cube_header, write_cube_file
 from eree.survey.declaration import read_declaration
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.records import MOST_WEIGHT
@@ -51,6 +51,28 @@ class Sums:
 
     def __repr__(self) -> str:
         return "<Sums, confidential>"
+
+
+@dataclass(frozen=True)
+class CubeOutline:
+    """What is public about a cube: its shape and its bounds, the weight in thousandths of a job."""
+
+    shape: Shape
+    most_weight: int | None = None
+    most_records: int | None = None
+
+    @classmethod
+    def read(cls, file: str | os.PathLike[str]) -> CubeOutline:
+        """The outline of the cube in a file, whose cells are not read."""
+        body = read_cube_header(file)
+        try:
+            shape = Shape.of_json(body["shape"]).checked()
+            weight, records = body["most_weight"], body["most_records"]
+            if not all(bound is None or _counts(bound) for bound in (weight, records)):
+                raise ValueError
+        except (Refusal, KeyError, TypeError, ValueError):
+            raise CubeFile.damaged(file) from None
+        return cls(shape, weight, records)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from eree.errors import Unreadable
 FIRST_LINE = b"eree cube 1: CONFIDENTIAL\n"
 DIGEST_BYTES = hashlib.sha256().digest_size
 LENGTH_BYTES = 8
+#: A longer header is no cube's.
+MOST_HEADER = 1 << 28
 Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -54,14 +57,20 @@ def write_cube_file(cube: CubeFile, out: str | os.PathLike[str]) -> Path:
     return path
 
 
+def read_cube_header(file: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The header alone, without the cells; the digest, which is of all, is not looked at."""
+    with _opened(file) as data:
+        begin = data.read(len(FIRST_LINE) + LENGTH_BYTES)
+        length = int.from_bytes(begin[len(FIRST_LINE) :], "big")
+        if not begin.startswith(FIRST_LINE) or length > MOST_HEADER:
+            raise CubeFile.damaged(file)
+        return _body(data.read(length), file)
+
+
 def read_cube_file(file: str | os.PathLike[str]) -> CubeFile:
     """What a file holds; raises `Unreadable` if it is not there, or not as it was written."""
-    try:
-        data = Path(file).read_bytes()
-    except FileNotFoundError:
-        raise Unreadable(f"there is no cube {file}; make one with 'eree cube build'") from None
-    except OSError as error:
-        raise Unreadable(f"{file} cannot be read: {error.strerror}") from None
+    with _opened(file) as opened:
+        data = opened.read()
     content, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     start = len(FIRST_LINE) + LENGTH_BYTES
     sound = content.startswith(FIRST_LINE) and hashlib.sha256(content).digest() == digest
@@ -71,12 +80,29 @@ def read_cube_file(file: str | os.PathLike[str]) -> CubeFile:
     columns, rest = divmod(len(content) - end, 3 * 8)
     if rest or columns < 0:
         raise CubeFile.damaged(file)
+    body = _body(content[start:end], file)
+    numbers = np.frombuffer(content, dtype="<i8", offset=end).astype(np.int64)
+    one, two, three = numbers.reshape(3, columns)
+    return CubeFile(body, (one, two, three))
+
+
+@contextmanager
+def _opened(file: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The bytes of a file; what goes wrong with it is said in a sentence."""
     try:
-        body = json.loads(content[start:end])
+        with Path(file).open("rb") as opened:
+            yield opened
+    except FileNotFoundError:
+        raise Unreadable(f"there is no cube {file}; make one with 'eree cube build'") from None
+    except OSError as error:
+        raise Unreadable(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _body(header: bytes, file: str | os.PathLike[str]) -> Mapping[str, Any]:
+    try:
+        body = json.loads(header)
     except (ValueError, RecursionError):
         raise CubeFile.damaged(file) from None
     if not isinstance(body, dict):
         raise CubeFile.damaged(file)
-    numbers = np.frombuffer(content, dtype="<i8", offset=end).astype(np.int64)
-    one, two, three = numbers.reshape(3, columns)
-    return CubeFile(body, (one, two, three))
+    return body

@@ -9,17 +9,23 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal, Unreadable
+from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import exact, plain
 from eree.release.record import guarantee_as_json
+from eree.survey.as_published import AsPublished
 from eree.survey.bounds import By
 from eree.survey.columns import Mask, rows_of
+from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import NoisyTotal
 from eree.survey.shape import Shape
+from eree.survey.variances import SamplingModel
 
 KIND = "cube"
 CELLS = "cells"
+#: The column of the least squares cube that the bound of a raked one needs.
+REFERENCE = "reference"
 #: What a record of another form than ours raises where it is believed.
 MISWRITTEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -78,6 +84,22 @@ def total_of(said: Mapping[str, Any]) -> NoisyTotal:
     if noisy.denominator > 1:
         raise Unreadable("the record of the cube has a sum of squares that cannot be read")
     return NoisyTotal(_text(said["name"]), int(noisy), float(said["noise_variance"]) * JOB**4)
+
+
+def sampling_of(
+    mode: Guaranteed | AsPublished, cells: Whole, totals: Sequence[NoisyTotal]
+) -> SamplingModel | None:
+    """The model of sampling variances from published cells and the sum of squares, if there is one.
+
+    An establishment weighs at most as much as all the records that it may have.
+    """
+    if not isinstance(mode, Guaranteed) or mode.squares is None:
+        return None
+    (squares,) = totals
+    records = mode.bounds.records if mode.squares == "establishments" else 1
+    most = (mode.bounds.weight or 0) * (records or 1)
+    total = int(cells.sum(dtype=np.int64))
+    return SamplingModel.of_whole(total, float(squares.noisy), squares.noise_variance, most)
 
 
 def levels_of(shape: Shape, by: By) -> tuple[int, ...]:

@@ -16,16 +16,16 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
 from eree.release.record import guarantee_of
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
+from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import (
     NoisyCube,
-    NoisyTable,
     NoisyTotal,
     SurveyCube,
     possible_of,
-    table_of,
     with_noise,
 )
+from eree.survey.tables import Query, Tabulator
 
 #: A scale of noise beyond this, in thousandths of a job, is a mistake.
 _MOST_SCALE = 10**10
@@ -101,11 +101,11 @@ class Guaranteed:
         """The cube and everything else that the price pays for, with noise."""
         shape = cube.shape
         cells = with_noise(cube.weighted, shape.possible, partial(self.cells.draw, coins=coins))
-        controls = []
+        controls, tables = [], Tabulator(shape, cube.weighted)
         for by, noise in self.tables.items():
-            truth, possible = table_of(cube.weighted, shape, by), possible_of(shape, by)
+            truth, possible = tables.table(Query(by)).values, possible_of(shape, by)
             noisy = with_noise(truth, possible, partial(noise.draw, coins=coins))
-            controls.append(NoisyTable(by, noisy, noise.variance))
+            controls.append(Control(by, noisy, noise.variance))
         totals: tuple[NoisyTotal, ...] = ()
         if self.variance is not None and self.squares is not None:
             sums = cube.sums

@@ -7,9 +7,9 @@ thousandths.  Files say both in jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +17,11 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.noise.exact import Whole
 from eree.survey.bounds import By
+from eree.survey.calibrate.controls import Control
+from eree.survey.calibrate.rounding import LIMIT
 from eree.survey.shape import Shape
 
 Variances = NDArray[np.float64]
-#: Noisy employment beyond this many thousandths of a job is set to it.
-LIMIT = 10**15
-
-
-@dataclass(frozen=True)
-class NoisyTable:
-    """A control table: its variables, its noisy employment, and the variance of the noise.
-
-    A table that was not noised at all has the variance 0; there is one only where a cube is
-    protected as published.
-    """
-
-    by: By
-    noisy: Whole = field(repr=False)
-    noise_variance: float
-
-    @property
-    def exact(self) -> bool:
-        """Whether it is confidential truth, published without noise."""
-        return self.noise_variance == 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,7 @@ class NoisyCube:
     shape: Shape
     cells: Whole = field(repr=False)
     noise_variance: float
-    controls: tuple[NoisyTable, ...] = ()
+    controls: tuple[Control, ...] = ()
     totals: tuple[NoisyTotal, ...] = ()
     kept: NDArray[np.bool_] | None = field(default=None, repr=False)
 
@@ -70,24 +52,6 @@ class NoisyCube:
     def present(self) -> NDArray[np.bool_] | None:
         """Which cells have a row in the release; None where all have."""
         return self.shape.possible if self.kept is None else self.kept
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """Cells after calibration, the variance that is left in each, and what was done.
-
-    `method` is plain data, and goes into the record as it is: the name of the method, its
-    parameters, and whatever describes the noise that is left in tables.  `columns` are further
-    public numbers of every cell, in thousandths of a job, that are published beside it.
-    """
-
-    cells: Whole = field(repr=False)
-    noise_variance: Variances | float = field(repr=False)
-    method: Mapping[str, Any]
-    columns: Mapping[str, Whole] = field(default_factory=dict, repr=False)
-
-
-Calibration = Callable[[NoisyCube], Calibrated]
 
 
 class SurveySums(Protocol):
@@ -140,16 +104,6 @@ class SurveyCube(Protocol):
     @property
     def sums(self) -> SurveySums:
         """Sums over its records."""
-
-
-def table_of(cells: Whole, shape: Shape, by: By) -> Whole:
-    """The sums of the cells of a cube over all variables but some, in the order named."""
-    axes = shape.axes(by)
-    others = tuple(axis for axis in range(len(shape.variables)) if axis not in axes)
-    sums = np.asarray(cells.sum(axis=others, dtype=np.int64))
-    kept = sorted(axes)
-    ordered = sums.transpose([kept.index(axis) for axis in axes])
-    return ordered.copy()  # a new array even where nothing is summed over
 
 
 def possible_of(shape: Shape, by: By) -> NDArray[np.bool_] | None:

@@ -10,35 +10,40 @@ from typing import Any
 
 import numpy as np
 
-from eree.errors import Unreadable
+from eree.errors import Refusal, Unreadable
 from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.release.release import Release
+from eree.survey.calibrate.calibrated import Calibrated
+from eree.survey.calibrate.controls import Control
+from eree.survey.calibrate.noise import RAKED, NoiseModel
 from eree.survey.columns import Mask, present_in, read_table
-from eree.survey.cube_record import CELLS, MISWRITTEN, control_name, shape_of, total_of
-from eree.survey.noisy import NoisyTable, NoisyTotal, Variances, check_controls, possible_of
+from eree.survey.cube_record import CELLS, MISWRITTEN, REFERENCE, control_name, shape_of, total_of
+from eree.survey.estimates import Estimates
+from eree.survey.noisy import NoisyTotal, Variances, check_controls, possible_of
 from eree.survey.shape import Shape
+from eree.survey.tables import Query, group_sizes
+from eree.survey.variances import SamplingModel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProtectedCube:
     """The cells of a protected cube in memory, with what is known of their noise.
 
-    Arrays have an axis for each variable.  `noisy` is employment in thousandths of a job, so that
-    every table is an exact sum; `noise_variance` is the variance of the noise of each cell after
-    calibration, in squared thousandths; `columns` are what a calibration published besides.
-    `present` says which cells have a row, where not all have; all others hold 0.
+    Arrays have an axis for each variable.  `calibrated` holds employment in thousandths of a job,
+    so that every table is an exact sum, and knows the noise in each; `noise_variance` is that of
+    each cell as the file has it, in squared thousandths.  `sampling` is the model of the survey's
+    own error, where its squares were paid for.  Control tables and totals are as they were drawn.
     """
 
     release: Release
     shape: Shape
-    noisy: Whole
+    calibrated: Calibrated
     noise_variance: Variances
-    controls: tuple[NoisyTable, ...]
+    sampling: SamplingModel | None
+    controls: tuple[Control, ...]
     totals: tuple[NoisyTotal, ...]
-    columns: Mapping[str, Whole]
-    present: Mask | None
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> ProtectedCube:
@@ -53,6 +58,8 @@ class ProtectedCube:
         try:
             cells, *tables = record["tables"]
             home, others = release.folder / "tables", tuple(map(str, cells["columns"]))
+            if others != ((REFERENCE,) if record["calibration"]["method"] in RAKED else ()):
+                raise ValueError
             present = shape.possible
             if record["mode"] == "as-published" and record["keep_empty"] != "1":
                 present = present_in(_file(home, CELLS), shape.variables, present)
@@ -60,19 +67,35 @@ class ProtectedCube:
                 _file(home, CELLS), shape.variables, present, others
             )
             controls = tuple(_control(home, i, said, shape) for i, said in enumerate(tables, 1))
-            check_controls(shape, [table.by for table in controls])
+            check_controls(shape, [control.variables for control in controls])
+            noise, report = _noise(record, shape, controls)
+            said = record["sampling"]
+            sampling = None if said is None else SamplingModel.from_json(said)
             totals = tuple(map(total_of, record["totals"]))
-        except MISWRITTEN:
+        except (Refusal, *MISWRITTEN) as error:
+            if isinstance(error, Unreadable):
+                raise
             raise Unreadable(
                 f"what {release.folder} says of its cube cannot be read; run 'eree verify'"
             ) from None
         for array in (noisy, variances, *columns.values()):
             array.flags.writeable = False
-        return cls(release, shape, noisy, variances, controls, totals, columns, present)
+        calibrated = Calibrated(noisy, noise, report, columns.get(REFERENCE), present)
+        return cls(release, shape, calibrated, variances, sampling, controls, totals)
 
     def __repr__(self) -> str:
         names = ", ".join(variable.name for variable in self.shape.variables)
         return f"<ProtectedCube of {names}: {self.shape.size:,} cells, {self.mode}>"
+
+    @property
+    def noisy(self) -> Whole:
+        """Employment in every cell, in thousandths of a job; 0 where a cell cannot be."""
+        return self.calibrated.cells
+
+    @property
+    def present(self) -> Mask | None:
+        """Which cells have a row, where not all have; all others hold 0."""
+        return self.calibrated.present
 
     @property
     def mode(self) -> str:
@@ -92,25 +115,59 @@ class ProtectedCube:
     @property
     def drawn_variance(self) -> float:
         """The variance of the noise of a cell as it was drawn, before any calibration."""
-        return float(self.release.record["tables"][0]["noise_variance"]) * JOB**2
+        return self.calibrated.noise.cell
 
     @property
-    def calibration(self) -> Mapping[str, Any] | None:
-        """What the calibration says of itself; None where there was none."""
-        said: Mapping[str, Any] | None = self.release.record["calibration"]
+    def calibration(self) -> Mapping[str, Any]:
+        """How it was calibrated, and what came of it."""
+        said: Mapping[str, Any] = self.release.record["calibration"]
         return said
 
     def total(self, name: str) -> NoisyTotal | None:
         """A noisy sum of squares, if it was paid for."""
         return next((total for total in self.totals if total.name == name), None)
 
+    def table(self, query: Query) -> Estimates:
+        """Answer a query: sums of cells, exact to the last digit, with their standard errors.
 
-def _control(home: Path, number: int, said: Mapping[str, Any], shape: Shape) -> NoisyTable:
+        Nothing but published values goes into it, so asking costs nothing, however often.
+        """
+        found = self.calibrated.table(query)
+        noise = self.calibrated.variances(query, found)
+        sampling = None
+        if self.sampling is not None:
+            sizes = zip(self.shape.variables, group_sizes(self.shape, query), strict=True)
+            fixed = [variable.name for variable, size in sizes if (size == 1).all()]
+            sampling = self.sampling.variances(found.values, fixed)
+        counts = self.calibrated.counts(query)
+        return Estimates(
+            query,
+            found.axes,
+            found.values,
+            noise,
+            sampling,
+            bounded=self.calibrated.method in RAKED,
+            absent=None if counts is None else counts == 0,
+        )
+
+
+def _noise(
+    record: Mapping[str, Any], shape: Shape, controls: tuple[Control, ...]
+) -> tuple[NoiseModel, dict[str, Any]]:
+    """The noise of a cube, from what its record says of the tables and of the calibration."""
+    report = dict(record["calibration"])
+    method = report.pop("method")
+    cell = float(np.float64(record["tables"][0]["noise_variance"])) * JOB**2
+    used = tuple(control.noise for control in controls) if method != "none" else ()
+    return NoiseModel(shape, method, cell, used), report
+
+
+def _control(home: Path, number: int, said: Mapping[str, Any], shape: Shape) -> Control:
     by = tuple(map(str, said["by"]))
     variables = [shape.variable(name) for name in by]
     noisy, _, _ = read_table(_file(home, control_name(number)), variables, possible_of(shape, by))
     noisy.flags.writeable = False
-    return NoisyTable(by, noisy, float(np.float64(said["noise_variance"])) * JOB**2)
+    return Control(by, noisy, float(np.float64(said["noise_variance"])) * JOB**2)
 
 
 def _file(home: Path, name: str) -> Path:

@@ -24,6 +24,8 @@ from eree.errors import Refusal
 Array = NDArray[np.float64]
 #: The number of replicates of the American Community Survey.
 REPLICATES = 80
+#: Successive differences need as many rows as this.
+MINIMUM_ORDER = 4
 #: Orders beyond this are not looked for.
 LARGEST_ORDER = 1_000
 
@@ -129,6 +131,14 @@ def row_pairs(records: int, replicates: int = REPLICATES) -> tuple[NDArray[np.in
     return first + 1, (first + step) % rows + 1
 
 
+def successive_factors(
+    replicates: int, replicate: int, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> Array:
+    """What the weights of records are multiplied by in one replicate, from their two rows."""
+    column = hadamard(replicates)[:, replicate].astype(np.float64)
+    return np.asarray(1 + 2**-1.5 * (column[first] - column[second]))
+
+
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """Weights of a sample and their replicates, one row for each replicate; confidential.
@@ -146,14 +156,13 @@ class Replicates:
     @classmethod
     def successive(cls, weights: Array, replicates: int = REPLICATES) -> Replicates:
         """Successive difference replicates of records in the order in which they were drawn."""
-        if replicates < 4:
-            raise Refusal("successive differences need 4 replicates or more")
-        matrix = hadamard(replicates)
+        if replicates < MINIMUM_ORDER:
+            raise Refusal(f"successive differences need {MINIMUM_ORDER} replicates or more")
+        hadamard(replicates)  # refused now, if at all
         first, second = row_pairs(len(weights), replicates)
 
         def factors(replicate: int) -> Array:
-            column = matrix[:, replicate].astype(np.float64)
-            return weights * (1 + 2**-1.5 * (column[first] - column[second]))
+            return weights * successive_factors(replicates, replicate, first, second)
 
         return cls(np.asarray(weights, dtype=np.float64), factors, replicates, 4 / replicates)
 

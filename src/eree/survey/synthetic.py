@@ -8,7 +8,7 @@ whose occupations are described.  Everything is made up; only the occupations' t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -25,6 +25,7 @@ from eree.data.synthetic.writing import TableFile, appearing_whole, coded, text
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.survey.declaration import SURVEY_FILE
+from eree.survey.replicates import MINIMUM_ORDER, hadamard, row_pairs, successive_factors
 from eree.survey.requirements import (
     EVERYWHERE,
     IMPOSSIBLE,
@@ -116,9 +117,12 @@ def _check(establishments: object, seed: object, shape: object, replicates: obje
         raise Refusal(f"a made-up survey has 1 to {MOST_ESTABLISHMENTS:,} establishments")
     if shape not in ("ors", "querytool"):
         raise Refusal(f"{shape!r} is no shape of a made-up survey; choose 'ors' or 'querytool'")
-    powers = [1 << k for k in range(2, MOST_REPLICATES.bit_length())]
-    if replicates != 0 and (isinstance(replicates, bool) or replicates not in powers):
-        raise Refusal(f"replicates must be 0 or one of {', '.join(map(str, powers))}")
+    if isinstance(replicates, bool) or not isinstance(replicates, int):
+        raise Refusal("replicates must be a whole number, such as 80")
+    if replicates != 0:
+        if not MINIMUM_ORDER <= replicates <= MOST_REPLICATES:
+            raise Refusal(f"replicates are 0, or {MINIMUM_ORDER} to {MOST_REPLICATES}, such as 80")
+        hadamard(replicates)  # refuses an order that has no matrix
 
 
 # ------------------------------------------------------------------------------ first stage
@@ -287,7 +291,7 @@ def _write(
     with TableFile(file, pa.schema([*numbers, *variables, *reals]), ["record_id"]) as records:
         for start in range(0, where.size, 1 << 17):
             rows = slice(start, start + (1 << 17))
-            factors = _replicate_factors(where[rows], replicates)
+            factors = _replicate_factors(where[rows], int(where.max()) + 1, replicates)
             records.write(
                 pa.array(np.arange(rows.start, rows.start + where[rows].size) + 1),
                 pa.array(where[rows] + 1),
@@ -302,12 +306,8 @@ def _write(
     (folder / SURVEY_FILE).write_text(said, encoding="utf-8")
 
 
-def _replicate_factors(where: Whole, replicates: int) -> Reals:
-    """Factors 1 + (a - b) / sqrt(8), with a and b from two successive rows of a Hadamard matrix."""
-    if not replicates:
-        return np.empty((0, where.size))
-    signs = np.array([[1.0]])
-    while len(signs) < replicates:
-        signs = np.block([[signs, signs], [signs, -signs]])
-    one, other = where % (replicates - 1) + 1, (where + 1) % (replicates - 1) + 1
-    return np.asarray(1 + (signs[:, one] - signs[:, other]) / np.sqrt(8))
+def _replicate_factors(where: Whole, establishments: int, replicates: int) -> Iterator[Reals]:
+    """A row of factors for each replicate; all records of an establishment have the same."""
+    first, second = row_pairs(establishments, max(replicates, MINIMUM_ORDER))
+    for replicate in range(replicates):
+        yield successive_factors(replicates, replicate, first[where], second[where])

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
 from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.survey.shape import Shape, Variable
-from eree.survey.soc import Level, title_of
+from eree.survey.soc import LEVELS, Level, title_of
 
 Whole = NDArray[np.int64]
 
@@ -57,6 +58,34 @@ class Query:
         object.__setattr__(self, "where", MappingProxyType(kept))
         object.__setattr__(self, "levels", MappingProxyType(dict(levels or {})))
 
+    @classmethod
+    def from_text(
+        cls, by: Iterable[str] = (), where: Iterable[str] = (), levels: Iterable[str] = ()
+    ) -> Query:
+        """A query in words: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
+        shown = dict(_setting(text, "a=major") for text in levels)
+        if wrong := [level for level in shown.values() if level not in LEVELS]:
+            raise Refusal(f"there is no level {wrong[0]!r}; there are {', '.join(LEVELS)}")
+        kept: dict[str, tuple[str, ...]] = {}
+        for text in where:
+            name, codes = _setting(text, "a=x,y")
+            if name in kept:
+                raise Refusal(f"{name!r} is filtered twice; give all its codes at once")
+            kept[name] = _listed(codes)
+        names = [name for part in by for name in _listed(part)]
+        return cls(names, kept, {name: cast(Level, level) for name, level in shown.items()})
+
+
+def _setting(text: str, example: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name.strip() or not value.strip():
+        raise Refusal(f"{text!r} cannot be read; write it as in {example}")
+    return name.strip(), value.strip()
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -86,6 +115,22 @@ class Table:
 def table(shape: Shape, cells: Whole, query: Query) -> Table:
     """One table of a cube's cells; for many of them, make a `Tabulator`."""
     return Tabulator(shape, cells).table(query)
+
+
+def group_sizes(shape: Shape, query: Query) -> tuple[Whole, ...]:
+    """For each axis of a cube, how many codes each group of a table has.
+
+    A variable that the table is not by has one group, of all codes that are kept.
+    """
+    found = []
+    for variable in shape.variables:
+        groups = _side(variable, query).groups
+        if groups is None:
+            found.append(np.ones(len(variable.codes), dtype=np.int64))
+            continue
+        sizes = [sum(run.stop - run.start for run in runs) for runs in groups]
+        found.append(np.array(sizes, dtype=np.int64))
+    return tuple(found)
 
 
 class Tabulator:

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.noise.thousandths import JOB
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Squares:
+class SquareSum:
     """A protected total of squared sums of weights, by establishment and some variables.
 
     The weights that an establishment has in one cell of the table by those variables are summed
@@ -75,11 +76,11 @@ class SamplingModel:
     """
 
     total: float
-    squares: tuple[Squares, ...]
+    squares: tuple[SquareSum, ...]
     establishments: float | None = None
 
     def __init__(
-        self, total: float, squares: Iterable[Squares], establishments: float | None = None
+        self, total: float, squares: Iterable[SquareSum], establishments: float | None = None
     ) -> None:
         object.__setattr__(self, "total", float(total))
         object.__setattr__(self, "squares", tuple(squares))
@@ -93,6 +94,22 @@ class SamplingModel:
                 "sampling variances need a total of squares of whole establishments above 0; "
                 "spend more on it"
             )
+
+    @classmethod
+    def of_whole(cls, total: int, squares: float, noise: float, most: int) -> SamplingModel:
+        """The model from the noisy sums of a whole survey, put right where they cannot be.
+
+        `total` is the sum of the published cells, `squares` the noisy sum of the squared totals of
+        establishments (or of the squared weights of records) with a noise variance of `noise`, and
+        `most` the public bound of each of those totals; all in thousandths of a job.  Totals are
+        whole and at most `most`, so with their sum N the sum of their squares is from N to
+        `most` N.  A noisy one below is set to N before two standard deviations are added, and what
+        is above in the end is set to `most` N: noise never makes standard errors too small by
+        chance alone, and never larger than the public bounds allow.
+        """
+        whole = max(total, 1)
+        least = SquareSum((), max(squares, whole), noise)
+        return cls(whole, [least if least.upper < most * whole else SquareSum((), most * whole)])
 
     def variances(self, estimates: NDArray[Any], fixed: Iterable[str] = ()) -> Array:
         """The sampling variances of cells, from their protected estimates; negative ones are 0.
@@ -117,12 +134,16 @@ class SamplingModel:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The protected totals, for the release."""
+        """The protected totals in jobs and squared jobs, for the release."""
         return {
-            "total": self.total,
+            "total": self.total / JOB,
             "establishments": self.establishments,
             "squares": [
-                {"variables": sorted(q.variables), "value": q.value, "variance": q.variance}
+                {
+                    "variables": sorted(q.variables),
+                    "value": q.value / JOB**2,
+                    "variance": q.variance / JOB**4,
+                }
                 for q in self.squares
             ],
         }
@@ -131,24 +152,16 @@ class SamplingModel:
     def from_json(cls, told: Mapping[str, Any]) -> SamplingModel:
         """The model that a description tells of."""
         try:
-            squares = [Squares(q["variables"], q["value"], q["variance"]) for q in told["squares"]]
-            return cls(told["total"], squares, told["establishments"])
+            squares = [
+                SquareSum(q["variables"], q["value"] * JOB**2, q["variance"] * JOB**4)
+                for q in told["squares"]
+            ]
+            return cls(told["total"] * JOB, squares, told["establishments"])
         except (KeyError, TypeError, ValueError):
             raise Refusal(
                 "the sampling model needs a total, squares with variables, value and variance, "
                 "and establishments or null"
             ) from None
-
-
-def published_standard_errors(
-    estimates: NDArray[Any],
-    noise_variances: NDArray[Any],
-    sampling: SamplingModel,
-    fixed: Iterable[str] = (),
-) -> Array:
-    """Standard errors for publication: of protected estimates, known variances and the model."""
-    known = np.asarray(noise_variances, dtype=np.float64)
-    return np.asarray(np.sqrt(sampling.variances(estimates, fixed) + known))
 
 
 def querytool_standard_errors(

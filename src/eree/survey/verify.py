@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +19,33 @@ from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.survey.bounds import By
+from eree.survey.calibrate.rake import RakeReport
 from eree.survey.columns import MOST_CSV_ROWS, Mask, as_text
 from eree.survey.cube_record import (
     CELLS,
     KIND,
     control_name,
     levels_of,
+    sampling_of,
     table_entry,
     total_entry,
 )
 from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import possible_of
-from eree.survey.protect import Mode, mode_of
+from eree.survey.plan import Mode, mode_of
 from eree.survey.protected import ProtectedCube
+from eree.survey.tables import Query
+
+#: A variance that should be 0 may be as much of that of a cell, by rounding.
+_TINY = 1e-9
+_RAKED = frozenset({"reconciled", *(field.name for field in fields(RakeReport))})
+#: What the calibrations say of themselves.
+REPORTS: Mapping[str, tuple[frozenset[str], ...]] = {
+    "none": (frozenset(),),
+    "least-squares": (frozenset({"solver", "effects"}), frozenset({"solver", "rounds"})),
+    "rake": (_RAKED,),
+    "rake-nonnegative": (_RAKED,),
+}
 
 
 def verify(
@@ -59,6 +74,7 @@ class _Verifying(Recheck):
         mode = mode_of(self.record)
         self._settings(mode, cube)
         self._parts(mode, cube)
+        self._calibration(mode, cube)
         self._rows(cube)
         self._price(mode)
 
@@ -115,15 +131,38 @@ class _Verifying(Recheck):
         several = "s keep their claims" if len(distinct) > 1 else " keeps its claim"
         self.checks.append(f"{len(distinct)} mechanism{several}, certified afresh")
 
+    def _calibration(self, mode: Mode, cube: ProtectedCube) -> None:
+        """What is said of the calibration and of sampling.
+
+        The noisy cells as they were drawn are not published, so that a calibration cannot be done
+        again; what it says of itself must be one that eree writes.
+        """
+        method, report = cube.calibrated.method, cube.calibrated.report
+        forms = REPORTS[method]
+        if method == "none" and mode.controls and report:
+            forms = (frozenset({"given_up"}),)
+        if frozenset(report) not in forms:
+            self.fault("calibration", "is not written as eree writes it")
+        if method == "rake-nonnegative" and (cube.noisy < 0).any():
+            self.fault(CELLS, "has cells below 0, which its calibration cannot give")
+        sampling = sampling_of(mode, cube.noisy, cube.totals)
+        if (None if sampling is None else sampling.as_json()) != self.record["sampling"]:
+            self.fault("sampling", "is not what the cells and the sum of squares give")
+        said = (
+            "as drawn" if method == "none" else f"calibrated by {method}, which is not done again"
+        )
+        self.checks.append(f"the cells are {said}; their variances follow from the noise")
+
     def _rows(self, cube: ProtectedCube) -> None:
         """Variances, and the CSV twins of small tables."""
         self.tell("checking the rows", 0.7)
-        left, drawn = cube.noise_variance, cube.drawn_variance
+        left = cube.noise_variance
+        known = cube.calibrated.variances(Query([v.name for v in cube.shape.variables]))
         if cube.present is not None:
-            left = left[cube.present]
+            left, known = left[cube.present], known[cube.present]
         if not (np.isfinite(left).all() and (left >= 0).all()):
             self.fault(CELLS, "has variances that are no variances")
-        elif self.record["calibration"] is None and not np.allclose(left, drawn, rtol=1e-12):
+        elif not np.allclose(left, known, rtol=1e-9, atol=_TINY * cube.drawn_variance):
             self.fault(CELLS, "has other variances than the noise")
         home = self.release.folder / "tables"
         for table in self.record["tables"]:

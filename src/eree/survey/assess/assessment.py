@@ -101,7 +101,7 @@ def assess_cube(
         tables = []
         for by in names:
             tell(f"comparing: dimension {dimension}", 0.3 + 0.5 * len(lines) / number)
-            tables.append(compared(by, originals, published, sampling))
+            tables.append(compared(by, originals, published, sampling, rules.level))
             lines.append(tables[-1].as_json())
         found += confidential_items(dimension, tables, originals.average, rules)
     tried = WhatIf((), {})
@@ -156,11 +156,11 @@ def _settings(published: Published, rules: Thresholds, choice: Choice) -> dict[s
             "delta": plain(price.delta),
         },
         "covers": protected.covers,
-        "calibration": (protected.calibration or {}).get("method", "none"),
+        "calibration": protected.calibration["method"],
         "variables": [variable.name for variable in protected.shape.variables],
         "cells": protected.shape.size,
-        "noise_known": published.known,
-        "sampling_model": published.sampling is not None,
+        "noise_bounded": published.bounded,
+        "sampling_model": protected.sampling is not None,
         "thresholds": asdict(rules),
         "choice": asdict(choice),
     }

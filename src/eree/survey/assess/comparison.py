@@ -37,6 +37,7 @@ from eree.survey.assess.published import Published
 from eree.survey.assess.rules import Thresholds, near_zero
 from eree.survey.assess.sampling import Sampling
 from eree.survey.bounds import By
+from eree.survey.estimates import deviations
 from eree.survey.noisy import SurveyCube
 from eree.survey.tables import Query, Tabulator
 from eree.survey.variances import querytool_standard_errors
@@ -75,6 +76,7 @@ class Compared:
     records: Array
     noise: Array
     published: Array
+    interval: tuple[Array, Array]
     sampling: Array | None
     strengths: tuple[float | None, float | None]
 
@@ -101,19 +103,22 @@ class Compared:
 
 
 def compared(
-    by: By, originals: Originals, published: Published, sampling: Sampling | None
+    by: By, originals: Originals, published: Published, sampling: Sampling | None, level: float
 ) -> Compared:
     """One table before and after."""
-    before, after = originals.employment(by), published.estimates(by)
-    strengths = (cramers_v(before), cramers_v(after)) if len(by) == 2 else (None, None)
+    before, after = originals.employment(by), published.table(by)
+    strengths: tuple[float | None, float | None] = (None, None)
+    if len(by) == 2:
+        strengths = (cramers_v(before), cramers_v(after.whole.values / JOB))
     errors = None if sampling is None else published.cells(by, sampling.standard_errors(by))
     return Compared(
         by,
         published.cells(by, before),
-        published.cells(by, after),
+        after.estimates,
         published.cells(by, originals.records(by)),
-        published.cells(by, published.noise_variances(by)),
-        published.cells(by, published.standard_errors(by)),
+        after.noise_variances,
+        after.standard_errors,
+        after.interval(level),
         errors,
         strengths,
     )
@@ -135,13 +140,23 @@ def confidential_items(
     _near_zero(add, before, after, limit, stated=thresholds.near_zero is not None)
     _publishable(add, tables, average, thresholds)
     _differences(add, before, after, noise, limit)
-    factor = normal_factor(thresholds.level)
-    apart = np.abs(after - before)
+    low, high = (np.concatenate([table.interval[end] for table in tables]) for end in (0, 1))
     if before.size:
-        add(INTERVALS, "noise alone covers", (apart <= factor * np.sqrt(noise)).mean(), "share")
-        add(INTERVALS, "published covers", (apart <= factor * published).mean(), "share")
+        inside = np.abs(after - before) <= deviations(thresholds.level) * np.sqrt(noise)
+        add(INTERVALS, "noise alone covers", inside.mean(), "share")
+        add(INTERVALS, "published covers", ((low <= before) & (before <= high)).mean(), "share")
     if sampling is not None:
-        _errors(add, before, after, sampling, published, factor)
+        theirs = querytool_standard_errors(sampling**2, after, before)
+        _errors(add, sampling, published, theirs)
+        factor = normal_factor(thresholds.level)
+        sure = sampling > 0
+        add(INTERVALS, "cells with a sampling error", sure.sum(), "cells")
+        for name, ends in (
+            ("published", (low, high)),
+            ("query tool's formula", (after - factor * theirs, after + factor * theirs)),
+        ):
+            both = (before - factor * sampling, before + factor * sampling, *ends)
+            _overlap(add, name, interval_overlap(*(end[sure] for end in both)))
     distances = _some(table.distance for table in tables)
     for name, share in (("median", 0.5), ("largest", 1.0)):
         add(DISTRIBUTIONS, name, quantiles(distances, [share])[0], "distance")
@@ -269,15 +284,7 @@ def _differences(
     )
 
 
-def _errors(
-    add: Callable[..., None],
-    before: Array,
-    after: Array,
-    sampling: Array,
-    published: Array,
-    factor: float,
-) -> None:
-    theirs = querytool_standard_errors(sampling**2, after, before)
+def _errors(add: Callable[..., None], sampling: Array, published: Array, theirs: Array) -> None:
     add(ERRORS, "sampling: mean", mean(sampling), "jobs")
     add(ERRORS, "sampling: median", quantiles(sampling, [0.5])[0], "jobs")
     add(ERRORS, "query tool's formula: mean", mean(theirs), "jobs")
@@ -291,9 +298,9 @@ def _errors(
     ratios = published[sure] / sampling[sure]
     for name, value in zip(_RANGE, quantiles(ratios, [*_RANGE.values()]), strict=True):
         add(ERRORS, f"published, divided by sampling: {name}", value, "ratio")
-    add(INTERVALS, "cells with a sampling error", sure.sum(), "cells")
-    for name, other in (("published", published), ("query tool's formula", theirs)):
-        common = interval_overlap(before[sure], sampling[sure], after[sure], other[sure], factor)
-        add(INTERVALS, f"overlap, {name}: mean", mean(common), "share")
-        for words, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
-            add(INTERVALS, f"overlap, {name}: {words}", value, "share")
+
+
+def _overlap(add: Callable[..., None], name: str, common: Array) -> None:
+    add(INTERVALS, f"overlap, {name}: mean", mean(common), "share")
+    for words, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
+        add(INTERVALS, f"overlap, {name}: {words}", value, "share")

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
-
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -53,23 +51,17 @@ def hellinger(one: NDArray[Any], other: NDArray[Any]) -> float | None:
 
 def normal_factor(level: float) -> float:
     """How many standard errors an interval of some level goes to each side."""
-    if not 0 < level < 1:
-        raise Refusal("the level of an interval is above 0 and below 1, such as 0.95")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def interval_overlap(
-    original: Array, error: Array, protected: Array, other_error: Array, factor: float
-) -> Array:
+def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
     """How much the intervals of cells overlap, from 0 to 1, as Karr and others (2006) define it.
 
-    The mean of two shares: of the part in common in the interval before, and in that after.  Of an
+    The mean of two shares: of the part in common in the one interval, and in the other.  Of an
     interval without length the share is 1 if the other one holds it, else 0.
     """
-    low, high = original - factor * error, original + factor * error
-    other_low, other_high = protected - factor * other_error, protected + factor * other_error
     common = np.minimum(high, other_high) - np.maximum(low, other_low)
-    found = np.zeros(np.shape(original))
+    found = np.zeros(np.shape(low))
     for length in (high - low, other_high - other_low):
         share = np.divide(common, length, out=np.ones(found.shape), where=length > 0)
         found += np.where(common >= 0, np.clip(share, 0.0, 1.0), 0.0) / 2

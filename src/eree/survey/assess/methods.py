@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.noise import METHODS as ALL
 from eree.survey.calibrate.noise import Method, NoiseModel
 from eree.survey.noisy import NoisyCube, SurveyCube
-from eree.survey.protect import Mode, mode_of
+from eree.survey.plan import Mode, mode_of
 from eree.survey.protected import ProtectedCube
 from eree.survey.tables import Query, Tabulator
 
@@ -66,14 +65,13 @@ def what_if(
 ) -> WhatIf:
     """Draw once as the release was drawn, calibrate by every method, and compare with the truth.
 
-    Raking goes to control tables as the release did, where it tells; else to noisy tables that
-    least squares has reconciled, because it converges to no others.
+    Raking goes to exact control tables as they are, and to noisy ones once least squares has
+    reconciled them, as in a release.
     """
     protected = published.protected
     mode = check_what_if(cube, protected)
     drawn = mode.draw(cube, SeededCoins(choice.seed))
-    said: Mapping[str, Any] = protected.calibration or {}
-    reconcile = bool(said.get("reconciled", not all(table.exact for table in drawn.controls)))
+    reconcile = not all(table.exact for table in drawn.controls)
     chosen = choice.tables(cube.shape)
     found: list[Item] = []
     reports: dict[Method, Mapping[str, object]] = {}
@@ -90,9 +88,9 @@ def what_if(
 
 
 def _calibrated(drawn: NoisyCube, method: Method, reconcile: bool, seed: int) -> Calibrated:
-    controls = []
+    controls: list[Control] = []
     if method != "none":
-        controls = [Control(t.by, t.noisy, t.noise_variance) for t in drawn.controls]
+        controls = list(drawn.controls)
     noises = tuple(control.noise for control in controls)
     model = NoiseModel(drawn.shape, method, drawn.noise_variance, noises)
     coins = SeededCoins(seed + 1)
@@ -115,7 +113,7 @@ def _of_dimension(
         after = published.cells(by, np.asarray(tables.table(Query(by)).values / JOB))
         before = published.cells(by, originals.employment(by))
         apart.append(after - before)
-        noise.append(published.cells(by, np.asarray(made.variances(by))) / JOB**2)
+        noise.append(published.cells(by, np.asarray(made.variances(Query(by)))) / JOB**2)
         distance = hellinger(before, after)
         if distance is not None:
             distances.append(distance)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from eree.noise.thousandths import JOB
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.items import Collected, Item
 from eree.survey.assess.measures import Array, cramers_v, mean, quantiles, root_mean_square
@@ -51,9 +52,10 @@ def public_items(
         add = Collected(found, dimension, True).add
         add(LOOKED_AT, "tables", len(tables), "tables")
         add(LOOKED_AT, "tables that there are", choice.there_are(shape, dimension), "tables")
-        estimates = [published.cells(by, published.estimates(by)) for by in tables]
-        noise = [published.cells(by, published.noise_variances(by)) for by in tables]
-        errors = [published.cells(by, published.standard_errors(by)) for by in tables]
+        read = [published.table(by) for by in tables]
+        estimates = [table.estimates for table in read]
+        noise = [table.noise_variances for table in read]
+        errors = [table.standard_errors for table in read]
         together, spread, around = map(np.concatenate, (estimates, noise, errors))
         _of_cells(add, together, spread, around, thresholds)
         passing: dict[Rule, list[bool]] = {"weighted": [], "variation": []}
@@ -64,7 +66,7 @@ def public_items(
         for rule, passes in passing.items():
             add(WHOLE_TABLES, f"{RULES[rule]}: after", sum(passes), "tables")
         if dimension == 2:
-            strengths = [cramers_v(published.estimates(by)) for by in tables]
+            strengths = [cramers_v(table.whole.values / JOB) for table in read]
             kept = np.array([strength for strength in strengths if strength is not None])
             add(ASSOCIATION, "mean after", mean(kept), "distance")
             add(ASSOCIATION, "largest after", quantiles(kept, [1])[0], "distance")

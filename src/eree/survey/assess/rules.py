@@ -8,6 +8,7 @@ from math import isfinite
 import numpy as np
 
 from eree.errors import Refusal
+from eree.release.listing import checked_level
 from eree.survey.assess.measures import Array, Mask
 
 
@@ -19,7 +20,7 @@ class Thresholds:
     `unweighted` records, and if its coefficient of variation, the standard error divided by the
     estimate, is at most `variation`.  A cell is near zero if its employment, without its sign, is
     below `near_zero` jobs; where that is None, below half the average weight of a record, which is
-    confidential.  Intervals are those of a normal estimate at `level`.
+    confidential.  Intervals are those at `level`.
     """
 
     weighted: float = 1_000.0
@@ -34,8 +35,7 @@ class Thresholds:
             numbers.append(self.near_zero)
         if not all(isfinite(number) and number >= 0 for number in numbers):
             raise Refusal("thresholds are numbers, 0 or more")
-        if not 0 < self.level < 1:
-            raise Refusal("the level of an interval is above 0 and below 1, such as 0.95")
+        checked_level(self.level)
 
     def weighted_passes(self, employment: Array) -> Mask:
         """Which cells have employment enough."""

@@ -63,17 +63,13 @@ PUBLIC_MEANINGS = MEANINGS | {
     ERRORS: "As published: modelled sampling error, where that was paid for, and known noise.",
     ASSOCIATION: f"Of the protected cube. {MEANINGS[ASSOCIATION]}",
 }
-#: What the variance of a table's noise is known as, in words.
+#: What is known of the noise in tables, by whether it has a bound only.
 KNOWN = {
-    "variance": (
+    False: (
         "the noise variance of every table is known (where there are structural zeros, what it is"
         " at most)"
     ),
-    "bound": "the noise of every table has a known bound on its mean squared error",
-    "sum of bounds": (
-        "the release does not say how it was calibrated: the errors of cells may all go the same"
-        " way, and the noise of a table is at most the sum of theirs"
-    ),
+    True: "the noise of every table has a known bound on its mean squared error",
 }
 #: Pages list so many two-way tables at most; the file of tables has all.
 _MOST_LINES = 60
@@ -147,7 +143,7 @@ def _settings(settings: Mapping[str, Any]) -> list[str]:
         f"- Release {settings['release']}: {settings['mode']}, epsilon {price['epsilon']}, delta"
         f" {price['delta']} for one {price['neighbours']}, covering {settings['covers']}{private}.",
         f"- Cube of {', '.join(settings['variables'])}: {settings['cells']:,} cells; calibration"
-        f" {settings['calibration']}; {KNOWN[settings['noise_known']]}; {model}.",
+        f" {settings['calibration']}; {KNOWN[settings['noise_bounded']]}; {model}.",
         f"- Rules: employment of at least {rules['weighted']:,g} jobs; at least"
         f" {rules['unweighted']:,g} records; a coefficient of variation of at most"
         f" {rules['variation']:g}. Near zero: below {limit}. Intervals at {rules['level']:.0%}.",

@@ -42,6 +42,8 @@ class Control:
     """A control table: its variables, its cells in thousandths of a job, and their variance.
 
     The axes of `values` are in the order of `variables`.  Without any variable it is the total.
+    A table that was not noised at all has the variance 0; there is one only where a cube is
+    protected as published.
     """
 
     variables: tuple[str, ...]
@@ -61,6 +63,11 @@ class Control:
         """The public part."""
         return ControlNoise(self.variables, self.variance)
 
+    @property
+    def exact(self) -> bool:
+        """Whether it is confidential truth, published without noise."""
+        return self.variance == 0
+
     def in_order(self, shape: Shape) -> Whole:
         """The values with axes in the order of the cube's."""
         axes = shape.axes(self.variables)
@@ -70,7 +77,7 @@ class Control:
                 f"the control table by {', '.join(self.variables) or 'nothing'} needs the shape "
                 f"{expected} of its variables"
             )
-        return np.ascontiguousarray(self.values.transpose(np.argsort(axes)))
+        return np.array(self.values.transpose(np.argsort(axes)), order="C")  # a total has no axis
 
     def __repr__(self) -> str:
         return f"Control({self.variables!r}, variance={self.variance!r})"

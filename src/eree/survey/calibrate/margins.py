@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -10,9 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from eree.errors import Refusal
-from eree.survey.shape import Shape
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -71,72 +67,3 @@ class Margin:
         """A view of a whole cube in the shape that `spread` fits."""
         leading = self._leading
         return cells.reshape(*self.levels[:leading], prod(self.levels[leading:]))
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a cube: one cell for each combination of the variables `by`, within filters.
-
-    `where` gives for some variables the codes that count; a variable of `by` keeps only those, in
-    the order of the cube.  Axes of the table are in the order of `by`.
-    """
-
-    shape: Shape
-    by: tuple[str, ...]
-    where: Mapping[str, tuple[str, ...]]
-
-    def __init__(
-        self,
-        shape: Shape,
-        by: Sequence[str] = (),
-        where: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "by", tuple(by))
-        object.__setattr__(self, "where", {k: tuple(v) for k, v in (where or {}).items()})
-        if len(set(self.by)) < len(self.by):
-            raise Refusal("a table names each of its variables once")
-        shape.axes(self.by)
-        for name, codes in self.where.items():
-            known = shape.variable(name).codes
-            if missing := [code for code in codes if code not in known]:
-                raise Refusal(f"the variable {name!r} has no code {missing[0]!r}")
-
-    @cached_property
-    def places(self) -> tuple[NDArray[np.intp], ...]:
-        """For each axis of the cube, the places of the codes that count."""
-        return tuple(
-            np.array(
-                [
-                    place
-                    for place, code in enumerate(variable.codes)
-                    if code in self.where.get(variable.name, variable.codes)
-                ],
-                dtype=np.intp,
-            )
-            for variable in self.shape.variables
-        )
-
-    @cached_property
-    def sizes(self) -> tuple[Whole, ...]:
-        """For each axis of the cube, how many codes each group of the table has."""
-        by = set(self.shape.axes(self.by))
-        return tuple(
-            np.ones(len(places), dtype=np.int64) if axis in by else np.array([len(places)])
-            for axis, places in enumerate(self.places)
-        )
-
-    def sums(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """The cells of the table: sums of the cube's."""
-        for axis, places in enumerate(self.places):
-            if len(places) < self.shape.levels[axis]:
-                cells = cells.take(places, axis=axis)
-        axes = self.shape.axes(self.by)
-        found = Margin(cells.shape, tuple(sorted(axes))).sums(cells)
-        return self.ordered(found)
-
-    def ordered(self, values: NDArray[Any]) -> NDArray[Any]:
-        """An array over the variables of the table in the cube's order, put in that of `by`."""
-        axes = self.shape.axes(self.by)
-        rank = sorted(axes)
-        return values.transpose([rank.index(axis) for axis in axes])

@@ -5,21 +5,20 @@ All variances are in thousandths of a job squared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, Literal, cast, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from eree.errors import Refusal
 from eree.survey.calibrate.controls import ControlNoise
 from eree.survey.calibrate.effects import Gain, gains, variances
-from eree.survey.calibrate.margins import Array, Table, Whole
+from eree.survey.calibrate.margins import Array, Whole
 from eree.survey.calibrate.rounding import ROUNDING
 from eree.survey.shape import Shape
-from eree.survey.tables import Query, Tabulator
+from eree.survey.tables import Query, group_sizes, table
 
 Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -59,33 +58,33 @@ class NoiseModel:
         tables = [(c.margin(self.shape).kept, c.variance) for c in self.controls]
         return gains(self.shape.levels, self.cell, tables)
 
-    @cached_property
-    def _possible(self) -> Tabulator | None:
-        """Counts of the cells that can be; None where all can."""
-        if self.shape.possible is None:
-            return None
-        return Tabulator(self.shape, self.shape.possible.astype(np.int64))
-
     @property
     def rounding(self) -> float:
         """The most that rounding to whole thousandths adds to a cell."""
         return 0.0 if self.method == "none" else ROUNDING
 
-    def variances(
-        self, by: Sequence[str] = (), where: Mapping[str, Sequence[str]] | None = None
-    ) -> Array:
-        """The noise variance of every cell of a table; see the class for raked cubes."""
-        table = Table(self.shape, by, where)
-        left = self.of_groups(table.sizes)
-        kept = left.reshape([len(table.sizes[axis]) for axis in sorted(self.shape.axes(by))])
-        found = table.ordered(kept)
-        counts = np.asarray(table.ordered(_counts(table).reshape(kept.shape)))
-        if self._possible is not None:
-            counts = self._possible.table(Query(by, table.where)).values
-            found = np.minimum(found, self.cell * counts)
-        return np.asarray(found + self.rounding * counts)
+    def variances(self, query: Query, counts: Whole | None = None) -> Array:
+        """The noise variance of every cell of a table; see the class for raked cubes.
 
-    def of_groups(self, sizes: Sequence[Whole]) -> Array:
+        `counts` says how many cells with noise each of them adds up, where that is not all that
+        the query names: by default those that can be.
+        """
+        shape, sizes = self.shape, group_sizes(self.shape, query)
+        if counts is None and shape.possible is not None:
+            counts = table(shape, shape.possible.astype(np.int64), query).values
+        axes = shape.axes(query.by)
+        kept = sorted(axes)
+        order = [kept.index(axis) for axis in axes]
+
+        def as_asked(values: Array) -> Array:
+            return values.reshape([len(sizes[axis]) for axis in kept]).transpose(order)
+
+        found = as_asked(self.of_groups(sizes))
+        if counts is None:
+            return found + self.rounding * as_asked(_product_of(sizes))
+        return np.asarray(np.minimum(found, self.cell * counts) + self.rounding * counts)
+
+    def of_groups(self, sizes: tuple[Whole, ...]) -> Array:
         """The variance before rounding for groups of codes, by their numbers of codes.
 
         One array for each axis of the cube, with the size of each group (one group of all codes
@@ -107,35 +106,10 @@ class NoiseModel:
         apart = np.asarray(raked, dtype=np.float64) - np.maximum(reference, 0)
         return np.asarray(2 * variances + 2 * apart * apart)
 
-    def as_json(self) -> dict[str, Any]:
-        """All that is needed to compute the variance of any table, next to the shape."""
-        return {
-            "method": self.method,
-            "cell_variance": self.cell,
-            "controls": [
-                {"variables": list(control.variables), "variance": control.variance}
-                for control in self.controls
-            ],
-        }
 
-    @classmethod
-    def from_json(cls, shape: Shape, told: Mapping[str, Any]) -> NoiseModel:
-        """The noise that a description tells of."""
-        try:
-            controls = tuple(
-                ControlNoise(tuple(map(str, c["variables"])), float(c["variance"]))
-                for c in told["controls"]
-            )
-            method, cell = told["method"], float(told["cell_variance"])
-        except (KeyError, TypeError, ValueError):
-            raise Refusal(
-                "the noise needs a method, a cell_variance and controls with variables and variance"
-            ) from None
-        return cls(shape, cast(Method, method), cell, controls)
-
-
-def _counts(table: Table) -> Whole:
-    found = np.ones((1,) * len(table.sizes), dtype=np.int64)
-    for axis, sizes in enumerate(table.sizes):
-        found = found * sizes.reshape([-1 if i == axis else 1 for i in range(len(table.sizes))])
+def _product_of(sizes: tuple[Whole, ...]) -> Array:
+    """How many cells of the cube each combination of groups has."""
+    found = np.ones((1,) * len(sizes))
+    for axis, along in enumerate(sizes):
+        found = found * along.reshape([-1 if i == axis else 1 for i in range(len(sizes))])
     return found

@@ -10,6 +10,8 @@ from eree.survey.calibrate.margins import Array, Whole
 
 #: The most that rounding adds to the variance of one cell, in thousandths squared.
 ROUNDING = 0.25
+#: Cells beyond this many thousandths of a job are set to it.
+LIMIT = 10**15
 #: Whole numbers beyond this have no room in sums of int64.
 LARGEST = 2.0**53
 

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from eree.errors import Refusal
-from eree.survey.calibrate.margins import Array, Margin, Table
+from eree.survey.calibrate.margins import Array, Margin
 
 #: Controls without noise get this share of what the noise of their cells would be.
 _SURE = 1e-9
@@ -60,24 +60,15 @@ class ControlSystem:
         added *= self._possible
         return added, {"solver": "conjugate gradients", "rounds": rounds}
 
-    def variances(self, table: Table) -> Array:
-        """The exact noise variance, before rounding, of every cell of a table; a solve for each.
+    def variance(self, cells: NDArray[np.bool_]) -> float:
+        """The exact noise variance, before rounding, of the sum of some cells; a solve.
 
         With u the possible cells of the sum, it is s² u'u - s⁴ (A u)' (s² A A' + T)^-1 (A u).
         """
-        counts = table.sums(self._possible.astype(np.int64))
-        found = np.empty(counts.shape)
-        axes = table.shape.axes(table.by)
-        for place in np.ndindex(counts.shape):
-            codes = list(table.places)
-            for axis, k in zip(axes, place, strict=True):
-                codes[axis] = codes[axis][k : k + 1]
-            chosen = np.zeros(self._possible.shape)
-            chosen[np.ix_(*codes)] = self._possible[np.ix_(*codes)]
-            sums = np.concatenate([margin.sums(chosen).ravel() for margin in self._margins])
-            gained = sums @ self._solve(sums)[0]
-            found[place] = self._variance * (counts[place] - self._variance * gained)
-        return np.maximum(found, 0.0)
+        chosen = (cells & self._possible).astype(np.float64)
+        sums = np.concatenate([margin.sums(chosen).ravel() for margin in self._margins])
+        gained = sums @ self._solve(sums)[0]
+        return max(float(self._variance * (chosen.sum() - self._variance * gained)), 0.0)
 
     def _solve(self, right: Array) -> tuple[Array, int]:
         right = np.where(self._empty, 0.0, right)
