@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.assess.assessment import Assessment, assess_cube
+    from eree.survey.assess.report import assess_cube_file, write_assessment
+    from eree.survey.assess.rules import Thresholds
     from eree.survey.bounds import Shares
     from eree.survey.calibrate.controls import Control
     from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
@@ -94,6 +97,9 @@ _HOMES = {
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
+    "eree.survey.assess.assessment": ("Assessment", "assess_cube"),
+    "eree.survey.assess.report": ("assess_cube_file", "write_assessment"),
+    "eree.survey.assess.rules": ("Thresholds",),
     "eree.survey.bounds": ("Shares",),
     "eree.survey.calibrate.controls": ("Control",),
     "eree.survey.estimates": ("Estimates",),
@@ -124,6 +130,7 @@ __all__ = [
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
+    "Assessment",
     "AttackFindings",
     "Attribute",
     "Cells",
@@ -170,11 +177,14 @@ __all__ = [
     "Survey",
     "Tables",
     "Tabulator",
+    "Thresholds",
     "Unreadable",
     "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "assess_cube",
+    "assess_cube_file",
     "build_cube",
     "build_cube_file",
     "certify_grid",
@@ -209,6 +219,7 @@ __all__ = [
     "tabulate",
     "threshold",
     "verify",
+    "write_assessment",
     "write_cells",
     "write_infused",
 ]

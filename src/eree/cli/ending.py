@@ -17,6 +17,7 @@ from eree.cli import (
     certify,
     commands,
     cube,
+    cube_assess,
     demo,
     ledger,
     legacy,
@@ -32,7 +33,19 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, cube, demo, ledger, legacy, protect, rank, release, study)
+COMMANDS = (
+    certify,
+    commands,
+    cube,
+    cube_assess,
+    demo,
+    ledger,
+    legacy,
+    protect,
+    rank,
+    release,
+    study,
+)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

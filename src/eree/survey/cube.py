@@ -151,7 +151,7 @@ def build_cube(
     positions, establishments = survey.positions(shape), survey.establishments
     if most_records is not None:
         tell("keeping the first records of each establishment", 0.1)
-        kept = _first_records(survey, most_records)
+        kept = first_records(survey, most_records)
         weights, positions, establishments = weights[kept], positions[kept], establishments[kept]
     tell("counting", 0.4)
     unweighted = np.zeros(shape.size, dtype=np.int64)
@@ -217,7 +217,7 @@ def _checked_bounds(
     return int(thousandths)
 
 
-def _first_records(survey: Survey, most: int) -> NDArray[np.intp]:
+def first_records(survey: Survey, most: int) -> NDArray[np.intp]:
     """Which records stay when no establishment may have more than `most`."""
     by_establishment = survey.order[np.argsort(survey.establishments[survey.order], kind="stable")]
     establishment = survey.establishments[by_establishment]
