@@ -47,7 +47,7 @@ class Margin:
 
     @cached_property
     def _steps(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Shapes and axes to sum over, one after another: outer axes first, over long inner runs."""
+        """Shapes and axes to sum over, in turn: outer axes first, over long inner runs."""
         found, left = [], list(enumerate(self.levels))
         for block in (_BLOCK, _INNER, 1):
             inner = len(left)
@@ -91,7 +91,7 @@ class Margin:
         return self._filled(places) if places.size * prod(block) <= _REMEMBERED else None
 
     def _filled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values repeated along the block of trailing axes, unless they are the same in all of it."""
+        """Values repeated along the block of trailing axes, unless all of it has the same."""
         leading = self._leading
         thin = values.reshape(
             [level if axis in self.kept else 1 for axis, level in enumerate(self.levels)]

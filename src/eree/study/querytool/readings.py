@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from math import comb, prod
 
@@ -48,15 +48,17 @@ class Tables:
 
     def energies(self, errors: Array) -> Array:
         """The squared length of every effect in cubes of errors; the first axis counts cubes."""
-        now = np.asarray(errors, dtype=np.float64)
-        for axis, level in enumerate(self.levels, start=1):
-            now = np.moveaxis(np.tensordot(now, _contrasts(level), axes=(axis, 1)), -1, axis)
-        now = now * now
-        for axis in range(1, len(self.levels) + 1):
-            mean = now.take([0], axis=axis)
-            now = np.concatenate([mean, now.sum(axis=axis, keepdims=True) - mean], axis=axis)
+        cubes = len(errors)
+        now = np.moveaxis(np.asarray(errors, dtype=np.float64), 0, -1)
+        # each product takes the first axis away and puts it last: after all, cubes come first
+        for level in self.levels:
+            now = now.reshape(level, -1).T @ _contrasts(level).T
+        now = np.moveaxis((now * now).reshape(cubes, *self.levels), 0, -1)
+        for level in self.levels:
+            now = now.reshape(level, -1).T @ _shared(level).T
+        whole = now.reshape([cubes, *[2] * len(self.levels)])
         # the first variable is the lowest bit
-        return now.transpose([0, *range(len(self.levels), 0, -1)]).reshape(len(now), -1)
+        return whole.transpose([0, *range(len(self.levels), 0, -1)]).reshape(cubes, -1)
 
     def pooled(self, energies: Array, *, centred: bool) -> Array:
         """For every dimension the mean square over the cells of all its tables.
@@ -114,12 +116,21 @@ class Tables:
         return found
 
 
+@cache
 def _contrasts(level: int) -> Array:
     """An orthogonal matrix whose first row is constant."""
     start = np.eye(level)
     start[0] = 1
     found = np.linalg.qr(start.T)[0].T
     return np.asarray(found * np.sign(found[:, :1] + (found[:, :1] == 0)))
+
+
+@cache
+def _shared(level: int) -> Array:
+    """Sums the squares of contrasts: that of the mean by itself, all others together."""
+    found = np.zeros((2, level))
+    found[0, 0] = found[1, 1:] = 1
+    return found
 
 
 def nearest_reading(expected: dict[str, Array], printed: Sequence[float]) -> str:
