@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
 from eree.noise.thousandths import JOB
-from eree.study.querytool_readings import Tables
+from eree.study.querytool.readings import READINGS, Tables
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.margins import Margin
@@ -34,9 +34,10 @@ LEVELS = (5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
 CASES, RUNS, EPSILON, CAP, CYCLES = 182, 1_000, 7.0, 1, 10
 #: Noise of control totals where they have some: of every one of the ten tables.
 CONTROL_EPSILON, CONTROL_CAP = 1.0, 7
-#: The largest relative difference to a control total that counts as converged; the paper has none.
-TOLERANCE = 1e-3
-TOLERANCES = (0.1, 0.01, 1e-3, 1e-4, 1e-6)
+#: Cycles of raking without negative cells, after those that the paper allows for.
+LONG = 50
+#: Raking that comes so near is not carried on.
+NEAR = 1e-12
 #: Runs that one process does before it reports.
 _TOGETHER = 20
 
@@ -51,6 +52,7 @@ ARMS = {
     "rake-nonnegative, reconciled controls": "clipped and raked, noisy controls reconciled",
     "least-squares, noisy controls": "least squares, noisy controls",
 }
+RAKED = tuple(arm for arm in ARMS if arm.startswith("rake"))
 
 
 def capped_law(epsilon: float, cap: int) -> tuple[Whole, Array]:
@@ -81,20 +83,26 @@ class Settings:
     def __post_init__(self) -> None:
         if self.runs < 2 or self.cap < 1 or self.control_cap < 1 or self.cycles < 1:
             raise Refusal("the study needs two runs or more, caps and cycles of 1 or more")
+        if self.seed < 0:
+            raise Refusal("the seed must be a whole number, such as 1")
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Figures of all runs: an array by run and dimension for each arm, centred or not.
+    """Figures of all runs: an array by run and dimension for each arm and reading.
 
-    `differences` is the largest relative difference to a control after the last cycle, `changed`
-    the share of cells that noise changed, `negative` the number of cells below zero after it.
+    `differences` is the largest relative difference to a control after the cycles that the paper
+    allows for, `later` the same after more of them, where negatives were clipped and there is a
+    solution; `changed` is the
+    share of cells that noise changed, `negative` the number of cells below zero after it.
     """
 
     settings: Settings
     levels: tuple[int, ...]
+    cases: int
     variances: dict[tuple[str, str], Array]
     differences: dict[str, Array]
+    later: dict[str, Array]
     changed: Array
     negative: Array
 
@@ -110,53 +118,45 @@ def shape_of(levels: Sequence[int]) -> Shape:
     )
 
 
-def made_up_cube(
-    seed: int = 1, cases: int = CASES, levels: Sequence[int] = LEVELS, classes: int = 6
-) -> Whole:
-    """Unweighted cases in a cube, alike within a few classes, in thousandths of a case."""
-    rng = np.random.default_rng(seed)
-    kind = rng.choice(classes, cases, p=rng.dirichlet(np.full(classes, 2.0)))
-    columns = []
-    for level in levels:
-        chances = rng.dirichlet(np.full(level, 1.0), classes)
-        columns.append([rng.choice(level, p=chances[k]) for k in kind])
-    cube = np.zeros(tuple(levels), dtype=np.int64)
-    np.add.at(cube, tuple(np.array(column) for column in columns), JOB)
-    return cube
-
-
 def simulate(
-    cube: Whole,
+    cubes: Sequence[Whole],
     unit: int = JOB,
     settings: Settings | None = None,
     *,
     progress: Progress | None = None,
     processes: int | None = None,
-) -> Runs:
-    """Run the evaluation on a cube in thousandths; noise comes in steps of `unit` thousandths.
+) -> list[Runs]:
+    """Run the evaluation on cubes in thousandths; noise comes in steps of `unit` thousandths.
 
     The unit is a case (1,000) for an unweighted cube and the average weight for a weighted one;
     variances are in square units.  The same seed gives the same figures, on any number of cores.
     """
     chosen, tell = settings or Settings(), progress or (lambda _step, _done: None)
-    starts = list(range(0, chosen.runs, _TOGETHER))
-    tasks = [(cube, unit, chosen, k, min(k + _TOGETHER, chosen.runs)) for k in starts]
+    starts = range(0, chosen.runs, _TOGETHER)
+    tasks = [
+        (cube, unit, chosen, k, min(k + _TOGETHER, chosen.runs)) for cube in cubes for k in starts
+    ]
     found: dict[int, dict[str, Array]] = {}
     for number, part in on_every_core(some_runs, tasks, processes):
         found[number] = part
-        tell(f"{len(found) * _TOGETHER:,} of {chosen.runs:,} runs", len(found) / len(tasks))
-    parts = [found[k] for k in range(len(tasks))]
+        runs = sum(tasks[k][4] - tasks[k][3] for k in found)
+        tell(f"{runs:,} of {chosen.runs * len(cubes):,} runs", len(found) / len(tasks))
+    each = len(starts)
+    return [
+        _joined(cube, unit, chosen, [found[k] for k in range(each * i, each * (i + 1))])
+        for i, cube in enumerate(cubes)
+    ]
+
+
+def _joined(cube: Whole, unit: int, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    tables = Tables(cube.shape)
     return Runs(
         chosen,
         cube.shape,
-        {
-            (arm, reading): tables.pooled(whole[f"energies of {arm}"], centred=reading == "centred")
-            for arm in ARMS
-            for reading in ("centred", "uncentred")
-        },
-        {arm: whole[f"difference of {arm}"] for arm in ARMS if arm.startswith("rake")},
+        round(float(cube.sum()) / unit),
+        {(arm, reading): whole[f"{reading} {arm}"] for arm in ARMS for reading in READINGS},
+        {arm: whole[f"difference {arm}"] for arm in RAKED},
+        {arm: whole[f"later {arm}"] for arm in RAKED if f"later {arm}" in whole},
         whole["changed"],
         whole["negative"],
     )
@@ -165,50 +165,81 @@ def simulate(
 def some_runs(
     cube: Whole, unit: int, settings: Settings, first: int, last: int
 ) -> dict[str, Array]:
-    """The energies of effects and the reports of some runs; each run has a seed of its own."""
-    shape, tables = shape_of(cube.shape), Tables(cube.shape)
-    margins = [Margin(cube.shape, (axis,)) for axis in range(cube.ndim)]
-    variance = unit**2 * capped_variance(settings.epsilon, settings.cap)
-    noisy_variance = unit**2 * capped_variance(settings.control_epsilon, settings.control_cap)
-    sums = [margin.sums(cube) for margin in margins]
-    cell_law = capped_law(settings.epsilon, settings.cap)
-    control_law = capped_law(settings.control_epsilon, settings.control_cap)
+    """The figures of some runs; each run has a seed of its own."""
+    evaluation = Evaluation(cube, unit, settings)
     found: dict[str, list[Array | float]] = {}
     for run in range(first, last):
-        rng = np.random.default_rng([settings.seed, run])
-        noise = unit * rng.choice(cell_law[0], cube.shape, p=cell_law[1])
-        shaken = [s + unit * rng.choice(control_law[0], s.shape, p=control_law[1]) for s in sums]
-        cells = cube + noise
-        made: dict[str, Array] = {"none": cells.astype(np.float64)}
-        for values, spread, suffix in (
-            (sums, 0.0, ""),
-            (shaken, noisy_variance, ", noisy controls"),
-        ):
-            controls = [
-                Control((variable.name,), value, spread)
-                for variable, value in zip(shape.variables, values, strict=True)
-            ]
-            made[f"least-squares{suffix}"] = cells + correction(cells, shape, controls, variance)[0]
-            targets = {suffix: [value.astype(np.float64) for value in values]}
-            if suffix:
-                agreed = made[f"least-squares{suffix}"]
-                targets[", reconciled controls"] = [margin.sums(agreed) for margin in margins]
-            for words, wanted in targets.items():
-                for name, method in (("rake", rake), ("rake-nonnegative", rake_nonnegative)):
-                    if f"{name}{words}" not in ARMS:
-                        continue
-                    raked, report = method(
-                        made["none"], margins, wanted, cycles=settings.cycles, tolerance=1e-12
-                    )
-                    made[f"{name}{words}"] = raked
-                    apart = np.inf if report.diverged else report.difference
-                    found.setdefault(f"difference of {name}{words}", []).append(apart)
-        for arm in ARMS:
-            errors = (made[arm] - cube) / unit
-            found.setdefault(f"energies of {arm}", []).append(tables.energies(errors[None])[0])
-        found.setdefault("changed", []).append(float((noise != 0).mean()))
-        found.setdefault("negative", []).append(float((cells < 0).sum()))
-    return {name: np.array(values) for name, values in found.items()}
+        for name, figure in evaluation.run(run).items():
+            found.setdefault(name, []).append(figure)
+    return {name: np.array(figures) for name, figures in found.items()}
+
+
+class Evaluation:
+    """Noise and calibrations on one cube, run by run."""
+
+    def __init__(self, cube: Whole, unit: int, settings: Settings) -> None:
+        self._cube, self._unit, self._settings = cube, unit, settings
+        self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
+        self.margins = [Margin(cube.shape, (axis,)) for axis in range(cube.ndim)]
+        self.sums = [margin.sums(cube) for margin in self.margins]
+        self._law = capped_law(settings.epsilon, settings.cap)
+        self._control_law = capped_law(settings.control_epsilon, settings.control_cap)
+
+    def noisy(self, run: int) -> tuple[Whole, list[Whole]]:
+        """The noisy cells and the noisy control totals of a run."""
+        rng = np.random.default_rng([self._settings.seed, run])
+        noise = rng.choice(self._law[0], self._cube.shape, p=self._law[1])
+        values, chances = self._control_law
+        totals = [s + self._unit * rng.choice(values, s.shape, p=chances) for s in self.sums]
+        return self._cube + self._unit * noise, totals
+
+    def run(self, run: int) -> dict[str, Array | float]:
+        """All figures of one run."""
+        cells, noisy_sums = self.noisy(run)
+        found: dict[str, Array | float] = {
+            "changed": float((cells != self._cube).mean()),
+            "negative": float((cells < 0).sum()),
+        }
+        made = {"none": cells.astype(np.float64)}
+        law = self._settings.control_epsilon, self._settings.control_cap
+        spread = self._unit**2 * capped_variance(*law)
+        made["least-squares"] = self._least_squares(cells, self.sums, 0.0)
+        agreed = self._least_squares(cells, noisy_sums, spread)
+        made["least-squares, noisy controls"] = agreed
+        targets = {
+            "": self.sums,
+            ", noisy controls": noisy_sums,
+            ", reconciled controls": [margin.sums(agreed) for margin in self.margins],
+        }
+        for arm in RAKED:
+            signed = not arm.startswith("rake-nonnegative")
+            suffix = arm.removeprefix("rake" if signed else "rake-nonnegative")
+            method, wanted = rake if signed else rake_nonnegative, targets[suffix]
+            controls = [np.asarray(total, dtype=np.float64) for total in wanted]
+            cycles = self._settings.cycles
+            raked, report = method(
+                made["none"], self.margins, controls, cycles=cycles, tolerance=NEAR
+            )
+            found[f"difference {arm}"] = np.inf if report.diverged else report.difference
+            if not signed and suffix != ", noisy controls":  # goes on where it was
+                more = max(LONG - cycles, 1)
+                raked, report = method(raked, self.margins, controls, cycles=more, tolerance=1e-6)
+                found[f"later {arm}"] = np.inf if report.diverged else report.difference
+            made[arm] = raked
+        errors = np.stack([(made[arm] - self._cube) / self._unit for arm in ARMS])
+        energies = self._tables.energies(errors)
+        for reading in READINGS:
+            figures = self._tables.figures(energies, reading)
+            found |= {f"{reading} {arm}": row for arm, row in zip(ARMS, figures, strict=True)}
+        return found
+
+    def _least_squares(self, cells: Whole, totals: Sequence[Whole], spread: float) -> Array:
+        variance = capped_variance(self._settings.epsilon, self._settings.cap) * self._unit**2
+        controls = [
+            Control((variable.name,), total, spread)
+            for variable, total in zip(self._shape.variables, totals, strict=True)
+        ]
+        return np.asarray(cells + correction(cells, self._shape, controls, variance)[0])
 
 
 def expected(levels: tuple[int, ...], settings: Settings) -> dict[str, dict[str, Array]]:

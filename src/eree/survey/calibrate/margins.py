@@ -107,6 +107,35 @@ class Margin:
         leading = self._leading
         return cells.reshape(*self.levels[:leading], prod(self.levels[leading:]))
 
+    def scale(self, cells: NDArray[Any], factor: NDArray[Any]) -> None:
+        """Multiply all cells by the factor that the margin has for them."""
+        view = self.wide(cells)
+        view *= self.spread(factor)
+
+    def at(self, places: NDArray[np.intp]) -> FewMargin:
+        """The margin of some cells, named by their places in the flat cube; all others are 0."""
+        codes = np.unravel_index(places, self.levels)
+        kept = tuple(codes[axis] for axis in self.kept)
+        home = np.ravel_multi_index(kept, self.shape) if kept else np.zeros_like(places)
+        return FewMargin(np.asarray(home), self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class FewMargin:
+    """A margin of a cube of which only a few cells, in a flat array, are not 0."""
+
+    places: NDArray[np.intp]
+    shape: tuple[int, ...]
+
+    def sums(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """The sums of all cells with the same values on the axes that are kept."""
+        found = np.bincount(self.places, weights=cells, minlength=prod(self.shape))
+        return found.reshape(self.shape)
+
+    def scale(self, cells: NDArray[Any], factor: NDArray[Any]) -> None:
+        """Multiply all cells by the factor that the margin has for them."""
+        cells *= factor.take(self.places)
+
 
 @dataclass(frozen=True)
 class Table:
