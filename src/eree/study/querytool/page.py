@@ -1,337 +1,386 @@
-"""What of the query tool's Table 4 reproduces: a tidy table, a page and a picture from the runs."""
+"""The page of the rerun: what of the query tool's Table 4 reproduces, in words made of numbers."""
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, fields
-from pathlib import Path
-from typing import cast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
-from eree.figures.querytool import Line, Look, dimensions_figure
-from eree.noise.thousandths import JOB
-from eree.study.claims import Claim
-from eree.study.querytool import (
-    ARMS,
-    CAP,
-    CYCLES,
-    EPSILON,
-    TOLERANCE,
-    TOLERANCES,
-    Progress,
-    Settings,
-    Whole,
-    capped_law,
-    capped_variance,
-    simulate,
-)
-from eree.study.querytool_readings import READINGS, nearest_reading
-from eree.study.querytool_results import (
-    NEAREST,
-    PRINTED,
-    PRINTED_CHANGED,
+from eree.study.claims import Claim, short
+from eree.study.querytool import claims
+from eree.study.querytool.claims import COVERED, SHARP, TENTH, listed, number, percents
+from eree.study.querytool.convergence import (
+    CHOSEN,
+    CRITERIA,
     PRINTED_CONVERGED,
+    SURVEYS,
+    Convergence,
+)
+from eree.study.querytool.guaranteed import (
+    ESTABLISHMENTS,
+    MEASURES,
+    MOST_WEIGHT,
+    WIDTH,
+    WORDS,
+    Calibrations,
+)
+from eree.study.querytool.readings import READINGS, nearest_reading
+from eree.study.querytool.results import (
+    FEWEST,
+    PRINTED,
     PRINTED_RAKED,
     PRINTED_REDUCTION,
-    SHARP,
     Results,
-    Row,
 )
+from eree.study.querytool.runs import ARMS, LONG
+from eree.survey.calibrate.noise import METHODS
 
 
-def querytool_study(
-    out: str | os.PathLike[str],
-    cube: Whole,
-    unit: int = JOB,
-    settings: Settings | None = None,
-    *,
-    progress: Progress | None = None,
-    processes: int | None = None,
-) -> tuple[Path, ...]:
-    """Run the evaluation on a cube; see `simulate` for the arguments.
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that was run: convergence, the two cubes of the evaluation, calibrations."""
 
-    Writes `querytool.csv`, `querytool.md`, `querytool.png` and `querytool.svg` into a folder.
-    """
-    results = Results(simulate(cube, unit, settings, progress=progress, processes=processes))
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    table = folder / "querytool.csv"
-    with table.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow([field.name for field in fields(Row)])
-        lines.writerows([_plain(value) for value in astuple(row)] for row in results.rows)
-    page = folder / "querytool.md"
-    page.write_text(
-        "\n".join(findings(results, round(float(cube.sum()) / unit))) + "\n", encoding="utf-8"
-    )
-    pictures = [folder / f"querytool{suffix}" for suffix in (".png", ".svg")]
-    for path in pictures:
-        picture(path, results)
-    return (table, page, *pictures)
+    convergence: Convergence
+    survey: Results
+    evened: Results
+    calibrations: Sequence[Calibrations]
+
+    def paper_claims(self) -> Iterator[tuple[str, list[Claim], list[Claim]]]:
+        """Headings and claims about the paper, on the survey and on the evened cube."""
+        for heading, made in (
+            ("The first column, without calibration", claims.reading_claims),
+            ("Runs that converge, and the other columns", claims.selection_claims),
+            ("All runs", claims.expectation_claims),
+            ("Other ways to calibrate", claims.other_claims),
+        ):
+            yield heading, list(made(self.survey)), list(made(self.evened))
 
 
-def _plain(value: object) -> object:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
-
-
-def picture(path: Path, results: Results) -> None:
-    """Variances by dimension, for each way to calibrate."""
-    told = (
-        ("none", "all", "without calibration", "plain"),
-        ("rake", "all", "raked as published, all runs", "bad"),
-        ("rake", "converged", f"… runs that converged ({results.converged.mean():.0%})", "warm"),
-        ("rake", NEAREST, f"… the {results.nearest.mean():.1%} that came nearest", "mild"),
-        ("least-squares", "all", "least squares", "good"),
-        ("least-squares, noisy controls", "all", "least squares, noisy controls", "fine"),
-        ("rake-nonnegative", "all", "negatives clipped, then raked", "soft"),
-    )
-    lines = [
-        Line(words, results.means(arm, runs), results.means("none", runs), cast(Look, look))
-        for arm, runs, words, look in told
-    ]
-    points = [("printed, without", PRINTED), ("printed, calibrated", PRINTED_RAKED)]
-    dimensions_figure(
-        path,
-        lines=[line for line in lines if line.figures],
-        points=points if results.as_published else [],
-        title="Noise left in tables of the query tool's evaluation",
-        note=f"{results.runs.settings.runs:,} runs; mean over runs of the variance among cells",
-    )
-
-
-# ------------------------------------------------------------------------------------ the page
-
-
-def claims(results: Results) -> Iterator[Claim]:
-    """What the paper says of the evaluation, held against the runs; only for its own settings."""
-    runs, none = results.runs, results.expected["none"]
-    changed = float(runs.changed.mean())
-    _, chances = capped_law(EPSILON, CAP)
-    rate = 1 - float(chances[CAP])
-    yield Claim.sure(
-        f"noise changes {PRINTED_CHANGED:.1%} of the cells",
-        abs(rate - PRINTED_CHANGED) < 0.01,
-        f"{rate:.3%} by the law, {changed:.3%} in the runs",
-    )
-    variance = capped_variance(EPSILON, CAP)
-    yield Claim.sure(
-        "the variance of the noise is 0.00182",
-        abs(variance - 0.00182) < 5e-6,
-        f"{variance:.5f}",
-    )
-    near = nearest_reading(none, PRINTED[:SHARP])
-    apart = np.abs(none[near][:SHARP] / np.array(PRINTED[:SHARP]) - 1)
-    yield Claim.sure(
-        "the column without calibration is the variance about each table's mean, over all cells",
-        near == "centred" and float(apart.max()) < 0.06,
-        f"nearest reading: {near}; expected {_list(none[near][:SHARP])}, {_most(apart)} above",
-    )
-    share = float(results.converged.mean())
-    yield Claim.sure(
-        f"{PRINTED_CONVERGED:.1%} of the runs converge within {CYCLES} cycles",
-        abs(share - PRINTED_CONVERGED) < 0.05,
-        "; ".join(
-            f"{(runs.differences['rake'] <= t).mean():.1%} to within {t:g}" for t in TOLERANCES
-        ),
-    )
-    everyone = results.means("none")
-    for name, words in (
-        ("converged", f"that converge to within {TOLERANCE:g}"),
-        (
-            NEAREST,
-            f"that come nearest to convergence, {results.nearest.mean():.1%} as in the paper",
-        ),
-    ):
-        if not (chosen := results.means("none", name)):
-            continue
-        ratios = np.array(chosen[:SHARP]) / np.array(everyone[:SHARP])
-        yield Claim.sure(
-            f"like the others before any calibration: runs {words}",
-            bool((ratios > 0.99).all()),
-            f"they had {_list(ratios)} of the noise of all runs (printed "
-            f"over expected: {_list(np.array(PRINTED[:SHARP]) / none['centred'][:SHARP])})",
-        )
-        raked = results.means("rake", name)
-        yield Claim.sure(
-            f"raking leaves {_list(PRINTED_RAKED[1:SHARP])} for 2 to 4 variables, in runs {words}",
-            all(
-                abs(r / p - 1) < 0.1
-                for r, p in zip(raked[1:SHARP], PRINTED_RAKED[1:SHARP], strict=True)
-            ),
-            _list(raked[1:SHARP]),
-        )
-        reduced = results.reductions("rake", name)
-        yield Claim.sure(
-            f"a reduction by {_percent(PRINTED_REDUCTION[1:SHARP])}, in runs {words}",
-            all(
-                abs(r - p) < 0.05
-                for r, p in zip(reduced[1:SHARP], PRINTED_REDUCTION[1:SHARP], strict=True)
-            ),
-            _percent(reduced[1:SHARP]),
-        )
-        yield Claim.sure(
-            f"and barely a change from 5 variables on, in runs {words}",
-            all(abs(r) < 0.05 for r in reduced[SHARP:]),
-            _percent(reduced[SHARP:]),
-        )
-    yield Claim.sure(
-        "variance reduction occurs in expectation",
-        all(r > 0 for r in results.reductions("rake")[:3]),
-        f"over all runs the means of 2 to 4 variables are {_list(results.means('rake')[1:4])}, "
-        f"against {_list(everyone[1:4])} without calibration; medians "
-        f"{_list([_median(results, 'rake', d) for d in (2, 3, 4)])}",
-    )
-
-
-def better(results: Results) -> Iterator[Claim]:
-    """What other ways to calibrate do in the same runs."""
-    clipped = results.runs.differences["rake-nonnegative"]
-    yield Claim.sure(
-        "with negatives clipped, every run converges",
-        bool((clipped <= TOLERANCE).all()),
-        f"{(clipped <= TOLERANCE).mean():.1%} to within {TOLERANCE:g}",
-    )
-    yield Claim.sure(
-        "and has less error than without calibration in every dimension, though it is biased",
-        all(r > 0 for r in results.reductions("rake-nonnegative")),
-        _percent(results.reductions("rake-nonnegative")),
-    )
-    for arm in ("least-squares", "least-squares, noisy controls"):
-        rows = [results.row(arm, d) for d in range(1, len(results.runs.levels) + 1)]
-        gaps = [
-            abs(row.mean - row.expected) / max(row.standard_error, 1e-12)
-            for row in rows
-            if row is not None and row.expected is not None and row.expected > 1e-9
-        ]
-        yield Claim.sure(
-            f"{ARMS[arm]}: the figures are those known before any draw (within 4 standard errors)",
-            max(gaps) <= 4,
-            f"at most {max(gaps):.1f} standard errors away",
-        )
-        yield Claim.sure(
-            f"{ARMS[arm]}: variance falls in every dimension, in every expectation",
-            all(
-                float(after) < float(before)
-                for after, before in zip(
-                    results.expected[arm]["centred"],
-                    results.expected["none"]["centred"],
-                    strict=True,
-                )
-            ),
-            "expected reductions "
-            + _percent(1 - results.expected[arm]["centred"] / results.expected["none"]["centred"]),
-        )
-    noisy = results.runs.differences["rake, noisy controls"] <= TOLERANCE
-    agreed = results.runs.differences["rake-nonnegative, reconciled controls"] <= TOLERANCE
-    yield Claim.sure(
-        "raking converges to noisy controls as well",
-        bool(noisy.mean() > 0.5),
-        f"{noisy.mean():.1%} of runs: noisy tables contradict each other in their common total; "
-        f"once reconciled, {agreed.mean():.1%} (negatives clipped)",
-    )
-
-
-def findings(results: Results, cases: int) -> Iterator[str]:
-    """The page in Markdown."""
-    chosen = results.runs.settings
+def page(study: Study, pictures: Sequence[str]) -> Iterator[str]:
+    """The page in Markdown; three pictures, named by their files."""
+    chosen = study.survey.runs.settings
     yield "# The query tool's evaluation, rerun"
     yield ""
     yield (
-        f"{chosen.runs:,} runs, seed {chosen.seed}: a made-up cube of {cases:,} cases and "
-        f"{np.prod(results.runs.levels):,} cells gets noise of the capped law (epsilon "
-        f"{chosen.epsilon:g}, cap {chosen.cap}) and is calibrated to its "
-        f"{len(results.runs.levels)} one-way tables, raking in at most {chosen.cycles} cycles. "
-        f"Noise leaves {results.runs.negative.mean():.1f} cells below zero in the mean. A run has "
-        f"converged when no control total is missed by more than {TOLERANCE:g} of itself; the "
-        f"paper states no criterion. The nearest runs are the {results.nearest.mean():.1%} that "
-        "missed their controls least, as large a share as converged in the paper. Noisy controls "
-        f"have epsilon {chosen.control_epsilon:g} and cap {chosen.control_cap} in each table, "
-        "which a record pays for once for each. "
-        "Figures are mean squared errors about each table's mean, over all cells of all tables "
-        "of a dimension, in square units of noise."
+        f"`eree cube study --runs {chosen.runs} --seed {chosen.seed}` wrote this page. A made-up "
+        f"cube of {study.survey.runs.cases} cases and {np.prod(study.survey.runs.levels):,} cells "
+        f"gets noise of the capped law (epsilon {chosen.epsilon:g}, cap {chosen.cap}) and is raked "
+        f"to its ten one-way tables without noise, in at most {chosen.cycles} cycles: "
+        f"{chosen.runs:,} times."
     )
     yield ""
-    if results.as_published:
+    yield from _in_short(study)
+    yield from _rules()
+    yield from _convergence(study, pictures[1])
+    yield from _table_4(study, pictures[0])
+    yield from _claims(study)
+    yield from _readings(study.survey)
+    yield from _calibrations(study.calibrations, pictures[2])
+
+
+# ------------------------------------------------------------------------------------ in short
+
+
+def _in_short(study: Study) -> Iterator[str]:
+    known, few = study.survey.expected["none"], study.evened
+    near = nearest_reading(known, PRINTED[:SHARP])
+    below = 1 - np.array(PRINTED[:SHARP]) / known[near][:SHARP]
+    yield "## In short"
+    yield ""
+    yield (
+        f"- **Reading.** For 1 to 4 variables the first column has {listed(PRINTED[:SHARP])}. The "
+        f"nearest reading is “{near}”: {listed(known[near][:SHARP])}, known without a draw; the "
+        f"printed figures are {percents(below)} less. About each table's mean (“centred”) it is "
+        f"{listed(known['centred'][:SHARP])}, about zero {listed(known['uncentred'][:SHARP])}."
+    )
+    shares = np.array([study.convergence.shares(criterion) for criterion in CRITERIA])
+    survey = study.convergence.shares(CHOSEN)[0]
+    yield (
+        f"- **Convergence.** From {shares.min():.1%} to {shares.max():.1%} of the runs converge, "
+        f"over cubes and criteria; in surveys as they are {survey.min():.1%} to "
+        f"{survey.max():.1%}, to within {CHOSEN.words}. Nearest to the printed "
+        f"{PRINTED_CONVERGED:.1%} come cases of which {study.convergence.matched:.0%} of the "
+        f"answers are redrawn evenly, with {few.converged.mean():.1%}. That cube was chosen for "
+        "this share alone, and is what the other figures of Table 4 are held against."
+    )
+    if few.means("rake", "converged"):
+        mine, others = few.means("none", "converged"), few.means("none", "not converged")
+        apart = [1 - one / other for one, other in zip(mine, others, strict=False)]
+        raked = listed(few.means("rake", "converged")[1:SHARP])
         yield (
-            "The paper's cases are not public. Which runs converge, and what raking leaves, depend "
-            "on the cases and on the criterion, so that a `no` there says that the printed figure "
-            "does not follow from the printed settings, not that it was not found."
+            f"- **Selection.** Before any calibration, runs that converge had "
+            f"{percents(apart[:SHARP]) or 'all'} less noise than the others. In them raking leaves "
+            f"{raked} for 2 to 4 variables (printed: {listed(PRINTED_RAKED[1:SHARP])}), which is "
+            f"{percents(few.reductions('rake', 'converged')[1:SHARP])} less than before (printed: "
+            f"{percents(PRINTED_REDUCTION[1:SHARP])})."
+        )
+    else:
+        yield f"- Fewer than {FEWEST} runs converged: there is no column to hold beside Table 4's."
+    for one in (few, study.survey):
+        yield (
+            f"- **All runs**, on {one.name}: raking leaves {listed(one.means('rake')[1:SHARP])} in "
+            f"the mean and {listed(one.medians('rake')[1:SHARP])} in the median, against "
+            f"{listed(one.means('none')[1:SHARP])} without; {percents(one.worse('rake')[1:SHARP])} "
+            f"of the runs become worse, and {percents(one.exploded('rake')[1:SHARP])} end with "
+            "more than ten times the noise that is expected without."
+        )
+    best = 1 - few.expected["least-squares"]["centred"] / known["centred"]
+    yield (
+        f"- **Other ways.** Least squares has {percents(best[1:SHARP])} less noise than before, "
+        f"known without a draw and in whatever cube. With negatives clipped before raking it is "
+        f"{percents(few.reductions('rake-nonnegative')[1:SHARP])} on {few.name} and "
+        f"{percents(study.survey.reductions('rake-nonnegative')[1:SHARP])} on {study.survey.name}."
+    )
+    for found in study.calibrations:
+        if not found.zeros:
+            theirs = found.means("rake-nonnegative", MEASURES[0])
+            mine = found.means("least-squares", MEASURES[0])
+            times = [one / other for one, other in zip(theirs, mine, strict=True)]
+            yield (
+                f"- **Under a guarantee** of epsilon {found.epsilon}, clipped and raked tables of "
+                f"1 to {len(times)} variables have {', '.join(map(short, times))} times the "
+                "squared error of least squares."
+            )
+    yield ""
+
+
+def _rules() -> Iterator[str]:
+    yield "## How it is judged"
+    yield ""
+    yield (
+        "By the same limits for all claims, none of which comes from the runs. A claim holds where "
+        "all of its figures say so by two standard errors, fails where one says the opposite by as "
+        "much, and is too close to tell in between. Two figures agree where they differ by less "
+        f"than a tenth ({TENTH:.0%}) of the printed one, by that rule. A printed figure is a mean "
+        "of 224 runs: its own standard error is taken to be that of 224 runs here. What is known "
+        "without a draw is held against the printed digits. A run has converged when no control "
+        f"total is missed by more than {CHOSEN.words}; the paper states no criterion. Fewer than "
+        f"{FEWEST} runs are no column."
+    )
+    yield ""
+    yield (
+        "Figures are mean squared errors about each table's mean, over all cells of all tables of "
+        "a dimension, in squared cases. The mean of raked runs is ruled by the few that run away; "
+        "these multiply rounding errors, so that their figures differ from machine to machine. So "
+        "medians, and shares of runs, stand beside. The cases are not the paper's: “no” says that "
+        "a printed figure does not follow from what the paper states, not that it was not found."
+    )
+    yield ""
+
+
+# ------------------------------------------------------------------------------------- figures
+
+
+def _convergence(study: Study, picture: str) -> Iterator[str]:
+    found = study.convergence
+    yield "## Which runs converge"
+    yield ""
+    yield (
+        f"Shares of converged runs, from the least to the greatest of {SURVEYS} made-up surveys "
+        f"(seeds {found.seeds[0]} to {found.seeds[-1]}, {found.runs} runs each). Each answer of "
+        "each case is redrawn, with a chance, with all codes alike: 0% are surveys as they are, "
+        "where some codes have one case, 100% are cases without any pattern. Columns: the most by "
+        f"which a control total is missed. Printed: {PRINTED_CONVERGED:.1%}."
+    )
+    yield ""
+    yield (
+        "| redrawn | smallest total | "
+        + " | ".join(criterion.words for criterion in CRITERIA)
+        + " |"
+    )
+    yield "|---" * (len(CRITERIA) + 2) + "|"
+    for k, redrawn in enumerate(found.redrawn):
+        smallest = found.smallest[k]
+        shares = (found.shares(criterion)[k] for criterion in CRITERIA)
+        yield (
+            f"| {redrawn:.0%} | {smallest.min():g} to {smallest.max():g} | "
+            + " | ".join(_span(share) for share in shares)
+            + " |"
+        )
+    yield ""
+    yield f"![Share of converged runs]({picture})"
+    yield ""
+    yield from _verdicts(claims.convergence_claims(found))
+
+
+def _span(shares: np.ndarray) -> str:
+    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
+    return low if low == high else f"{low.removesuffix('%')}–{high}"
+
+
+def _table_4(study: Study, picture: str) -> Iterator[str]:
+    yield "## Table 4 again"
+    yield ""
+    yield f"![Noise left in tables]({picture})"
+    yield ""
+    for results in (study.evened, study.survey):
+        share = f"{results.converged.mean():.1%} of the runs converged"
+        yield f"### On {results.name}"
+        yield ""
+        yield (
+            f"{share}. Noise leaves {results.runs.negative.mean():.1f} cells below zero in the "
+            f"mean. Means over runs; printed figures beside the runs that converged."
         )
         yield ""
+        yield from _three_columns(results)
+        yield from _other_columns(results)
+        yield from _runaways(results)
+
+
+def _three_columns(results: Results) -> Iterator[str]:
+    few = bool(results.means("rake", "converged"))
+    kept = [("printed", None)] + [
+        (name, name) for name in ("converged", "all") if name == "all" or few
+    ]
+    heads = {"printed": "printed", "converged": "converged", "all": "all runs"}
+    yield "| variables |" + "".join(
+        f" {heads[name]}: without | with | less by |" for name, _ in kept
+    )
+    yield "|--:" * (1 + 3 * len(kept)) + "|"
+    columns: list[Sequence[float]] = []
+    for _, runs in kept:
+        if runs is None:
+            columns += [PRINTED, PRINTED_RAKED, PRINTED_REDUCTION]
+        else:
+            columns += [
+                results.means("none", runs),
+                results.means("rake", runs),
+                results.reductions("rake", runs),
+            ]
+    yield from _rows(columns)
+
+
+def _other_columns(results: Results) -> Iterator[str]:
+    arms = [arm for arm in ARMS if arm not in ("none", "rake")]
     yield (
-        "The nearest runs are a selection made after the fact, to see what selecting does. Means "
-        "of raked cells over all runs are ruled by a few runs and would change with other seeds."
+        "The same for other ways, over all runs. With noisy controls, each of the ten tables has "
+        f"noise of epsilon {results.runs.settings.control_epsilon:g}, which a record pays for once "
+        "for each; reconciled, cells are raked to the sums of the least squares cube. Negatives "
+        f"clipped: up to {LONG} cycles, but for noisy controls, which have no solution."
     )
     yield ""
-    yield from _figures(results)
-    if results.as_published:
-        yield "## What the paper says"
+    yield "| variables | without |" + "".join(f" {ARMS[arm]} | less by |" for arm in arms)
+    yield "|--:" * (2 + 2 * len(arms)) + "|"
+    columns: list[Sequence[float]] = [results.means("none")]
+    for arm in arms:
+        columns += [results.means(arm), results.reductions(arm)]
+    yield from _rows(columns, without=1)
+
+
+def _rows(columns: Sequence[Sequence[float]], without: int = 0) -> Iterator[str]:
+    """Lines of a table: variances, and after each pair or triple of them a share."""
+    for k in range(len(columns[0])):
+        cells = []
+        for place, column in enumerate(columns):
+            is_share = (place - without) % (2 if without else 3) == (1 if without else 2)
+            value = column[k]
+            cells.append(_share(value) if is_share and place >= without else number(value))
+        yield f"| {k + 1} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _share(value: float) -> str:
+    if value < -10:
+        return f"{short(1 - value)} times as much"
+    return f"{value:.1%}"
+
+
+def _runaways(results: Results) -> Iterator[str]:
+    arms = [arm for arm in ARMS if arm != "none"]
+    yield (
+        "Medians over all runs / share of runs with more noise than before calibration / share "
+        "with more than ten times what is expected without:"
+    )
+    yield ""
+    yield "| variables | " + " | ".join(ARMS[arm] for arm in arms) + " |"
+    yield "|--:" * (1 + len(arms)) + "|"
+    for k in range(len(results.dimensions)):
+        cells = [
+            f"{number(results.medians(arm)[k])} / {results.worse(arm)[k]:.0%} / "
+            f"{results.exploded(arm)[k]:.0%}"
+            for arm in arms
+        ]
+        yield f"| {k + 1} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+# ------------------------------------------------------------------------------------ verdicts
+
+
+def _claims(study: Study) -> Iterator[str]:
+    yield "## What the paper says, and what else could be done"
+    yield ""
+    yield from _verdicts(claims.law_claims())
+    for heading, survey, evened in study.paper_claims():
+        yield f"### {heading}"
         yield ""
-        yield from _table(claims(results))
-    yield "## What else could be done"
-    yield ""
-    yield from _table(better(results))
-    yield "## How Table 4 can be read"
-    yield ""
-    yield "Expected variance of noise without calibration, for 1 to 10 variables, by reading:"
-    yield ""
-    yield "| reading | " + " | ".join(str(d + 1) for d in range(len(results.runs.levels))) + " |"
-    yield "|---" * (len(results.runs.levels) + 1) + "|"
-    if results.as_published:
-        yield "| printed | " + " | ".join(f"{value:.3f}" for value in PRINTED) + " |"
-    for reading in READINGS:
-        values = results.expected["none"][reading]
-        yield f"| {reading} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+        yield f"| claim | on {study.evened.name} | | on {study.survey.name} | |"
+        yield "|---|---|---|---|---|"
+        for one, other in zip(evened, survey, strict=True):
+            same = (other.holds, other.figures) == (one.holds, one.figures)
+            beside = "the same |" if same else f"{other.holds} | {other.figures}"
+            yield f"| {one.words} | **{one.holds}** | {one.figures} | {beside} |"
+        yield ""
 
 
-def _figures(results: Results) -> Iterator[str]:
-    dimensions = range(1, len(results.runs.levels) + 1)
-    yield "| variance of noise, by number of variables | " + " | ".join(map(str, dimensions)) + " |"
-    yield "|---" * (len(dimensions) + 1) + "|"
-    if results.as_published:
-        yield "| printed, without calibration | " + _cells(PRINTED) + " |"
-        yield "| printed, with calibration | " + _cells(PRINTED_RAKED) + " |"
-    for arm, words in ARMS.items():
-        if arm in results.expected:
-            yield f"| {words}, expected | " + _cells(results.expected[arm]["centred"]) + " |"
-        for name, kind in (("converged", "runs that converged"), (NEAREST, "nearest runs")):
-            if means := results.means(arm, name):
-                yield f"| {words}, {kind} | " + _cells(means) + " |"
-        yield f"| {words}, all runs | " + _cells(results.means(arm)) + " |"
-    yield ""
-
-
-def _table(found: Iterator[Claim]) -> Iterator[str]:
+def _verdicts(found: Iterable[Claim]) -> Iterator[str]:
     yield "| claim | holds | figures |"
     yield "|---|---|---|"
     for claim in found:
-        yield f"| {claim.words} | {claim.holds} | {claim.figures} |"
+        yield f"| {claim.words} | **{claim.holds}** | {claim.figures} |"
     yield ""
 
 
-def _median(results: Results, arm: str, dimension: int) -> float:
-    row = results.row(arm, dimension)
-    return float("nan") if row is None else row.median
+def _readings(results: Results) -> Iterator[str]:
+    yield "## How Table 4 can be read"
+    yield ""
+    yield "Expected variance of noise without calibration, by the number of variables:"
+    yield ""
+    yield "| reading | " + " | ".join(map(str, results.dimensions)) + " |"
+    yield "|---" * (len(results.dimensions) + 1) + "|"
+    yield "| printed | " + " | ".join(f"{value:.3f}" for value in PRINTED) + " |"
+    for reading in READINGS:
+        values = results.expected["none"][reading]
+        yield f"| {reading} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+    yield ""
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
-
-
-def _cells(values: Sequence[float] | np.ndarray) -> str:
-    return " | ".join(_number(float(value)) for value in values)
-
-
-def _list(values: Sequence[float] | np.ndarray) -> str:
-    return ", ".join(_number(float(value)) for value in values)
-
-
-def _percent(values: Sequence[float] | np.ndarray) -> str:
-    return ", ".join(f"{float(value):.1%}" for value in values)
-
-
-def _most(values: np.ndarray) -> str:
-    return f"{float(values.min()):.1%} to {float(values.max()):.1%}"
+def _calibrations(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
+    runs = len(found[0].figures)
+    yield "## The three calibrations under a guarantee"
+    yield ""
+    yield (
+        f"A made-up survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
+        f"{MOST_WEIGHT:,} jobs; records are protected at the epsilon stated, half of it "
+        "for the cells and half for the one-way tables of all variables, by discrete Laplace "
+        f"noise without a failure chance. {runs} draws each. Raked cubes go to reconciled controls. Errors are against the cube of "
+        "trimmed weights: noise, not sampling. In each cell of the tables: root mean squared error "
+        "in jobs / root of the variance that would be published (for raked cubes its bound) / "
+        f"share of intervals of {WIDTH} published standard errors that cover the truth."
+    )
+    yield ""
+    yield f"![Errors and what is published of them]({picture})"
+    yield ""
+    for one in found:
+        zeros = f", of which {one.zeros:,} cannot be" if one.zeros else ""
+        names = " × ".join(one.variables)
+        yield f"### Epsilon {one.epsilon}, {names}"
+        yield ""
+        yield f"{one.cells:,} cells{zeros}."
+        yield ""
+        yield "| variables | " + " | ".join(WORDS[method] for method in METHODS) + " |"
+        yield "|--:" * (1 + len(METHODS)) + "|"
+        for k in range(len(one.variables)):
+            cells = []
+            for method in METHODS:
+                error, told, covered = (one.means(method, measure)[k] for measure in MEASURES)
+                cells.append(f"{short(sqrt(error))} / {short(sqrt(told))} / {covered:.1%}")
+            yield f"| {k + 1} | " + " | ".join(cells) + " |"
+        yield ""
+        yield from _verdicts(claims.calibration_claims(one))
+    yield (
+        f"A Laplace variable alone is covered by {1 - np.exp(-WIDTH * sqrt(2)):.1%} of such "
+        f"intervals, a normal one by 95%; the limit of {COVERED:.0%} was set below both."
+    )

@@ -74,7 +74,7 @@ def rake(
 
 def _rake(
     now: Array,
-    margins: Sequence[Margin] | Sequence[FewMargin],
+    margins: Sequence[Margin | FewMargin],
     controls: Sequence[Array],
     cycles: int,
     tolerance: float,
@@ -127,7 +127,7 @@ def _size(control: Array) -> Array:
 
 def _difference(
     cells: Array,
-    margins: Sequence[Margin] | Sequence[FewMargin],
+    margins: Sequence[Margin | FewMargin],
     controls: Sequence[Array],
     sizes: Sequence[Array],
 ) -> float:
