@@ -26,10 +26,10 @@ _LOOKS: dict[Look, tuple[str, str, str]] = {
 }
 #: Below this a figure is zero but for what cycles of raking left over.
 _NOTHING = 1e-4
-#: Lines are shown up to so many times the largest figure without calibration, and down to a part.
-_HIGH, _LOW = 100.0, 0.05
-#: Marks of the axis of shares.
-_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+#: Lines are shown up to so many times the largest figure without calibration.
+_HIGH = 30.0
+#: Marks of the axis of shares, and where it ends.
+_TICKS, _ENDS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0), (0.09, 2.2)
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,23 @@ def dimensions_figure(
     path: Path,
     *,
     lines: Sequence[Line],
-    points: Sequence[tuple[str, Sequence[float]]],
+    points: Sequence[tuple[str, Sequence[float], Sequence[float]]],
     title: str,
     note: str,
 ) -> None:
     """Variances over the number of variables, and on the right as shares of those before.
 
     Both axes are logarithmic: figures of zero have no place on them, and lines that run away leave
-    the picture.  Printed figures are open marks.
+    the picture.  Points are open marks: a name, variances, and shares of those before.
     """
-    figure = Figure(figsize=(10.5, 5.6), layout="constrained")
+    figure = Figure(figsize=(9.8, 5.3), layout="constrained")
     left, right = figure.subplots(1, 2)
     for line in lines:
         shares = [y / x for y, x in zip(line.figures, line.before, strict=True)]
         _draw(left, line.figures, line.look, line.name)
         _draw(right, shares, line.look)
-    for (name, figures), marker in zip(points, "os", strict=False):
-        shares = [y / x for y, x in zip(figures, points[0][1], strict=True)]
-        for axes, values in ((left, figures), (right, shares)):
+    for (name, figures, parts), marker in zip(points, "os", strict=False):
+        for axes, values in ((left, figures), (right, parts)):
             x, y = _seen(values)
             axes.plot(
                 x,
@@ -85,9 +84,9 @@ def dimensions_figure(
                 markeredgewidth=1.0,
                 label=name if axes is left else None,
             )
-    most = max(lines[0].figures)
-    left.set_ylim(0.5 * min(lines[0].figures), _HIGH * most)
-    right.set_ylim(_LOW, _HIGH)
+    least = min(y for line in lines for y in _seen(line.figures)[1])
+    left.set_ylim(0.6 * least, _HIGH * max(lines[0].figures))
+    right.set_ylim(*_ENDS)
     for axes, words in (
         (left, "variance of noise"),
         (right, "share of that without calibration, in the same runs"),
@@ -152,6 +151,19 @@ def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note
                 markerfacecolor="none",
                 markeredgewidth=1.0,
             )
+        top = _HIGH * max(panel.published[0])
+        axes.set_ylim(0.5 * min(min(errors) for _, errors, _ in panel.errors), top)
+        beyond = [f"{name}: {min(y):,.0f} and more" for name, y, _ in panel.errors if min(y) > top]
+        axes.text(
+            0.98,
+            0.97,
+            "\n".join(beyond),
+            transform=axes.transAxes,
+            horizontalalignment="right",
+            verticalalignment="top",
+            fontsize=9,
+            color=STRONG,
+        )
         axes.set_xticks(range(1, len(panel.published[0]) + 1))
         _finish(axes, "variables of the table", "root mean squared error, jobs")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))

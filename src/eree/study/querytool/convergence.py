@@ -42,7 +42,7 @@ class Criterion:
     def words(self) -> str:
         """For people to read."""
         if self.kind == "relative":
-            return f"{self.limit:.6g} of it" if self.limit < 0.01 else f"{self.limit:.0%} of it"
+            return f"{100 * self.limit:.4f}".rstrip("0").rstrip(".") + "% of it"
         return f"{self.limit:g} case{'s' * (self.limit != 1)}"
 
 

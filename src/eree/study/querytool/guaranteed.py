@@ -138,8 +138,11 @@ def survey_cubes(seed: int, establishments: int = ESTABLISHMENTS) -> dict[str, C
 
 def some_calibrations(name: str, epsilon: str, seed: int, first: int, last: int) -> Array:
     """The measures of some runs on a cube of the survey; each run has coins of its own."""
-    cube = survey_cubes(seed)[name]
-    return calibrated_runs(cube, epsilon, [seed * 1_000_003 + run for run in range(first, last)])
+    place = len(EPSILONS) * list(CUBES).index(name) + EPSILONS.index(epsilon)
+    start = (seed * len(CUBES) * len(EPSILONS) + place) * 1_000_003
+    return calibrated_runs(
+        survey_cubes(seed)[name], epsilon, [start + run for run in range(first, last)]
+    )
 
 
 def calibrated_runs(cube: Cube, epsilon: str, seeds: Sequence[int]) -> Array:

@@ -92,15 +92,15 @@ def _in_short(study: Study) -> Iterator[str]:
     yield (
         f"- **Reading.** For 1 to 4 variables the first column has {listed(PRINTED[:SHARP])}. The "
         f"nearest reading is “{near}”: {listed(known[near][:SHARP])}, known without a draw; the "
-        f"printed figures are {percents(below)} less. About each table's mean (“centred”) it is "
-        f"{listed(known['centred'][:SHARP])}, about zero {listed(known['uncentred'][:SHARP])}."
+        f"printed figures are {percents(below)} less. About zero, and not about each table's mean, "
+        f"it would be {listed(known['uncentred'][:SHARP])}."
     )
     shares = np.array([study.convergence.shares(criterion) for criterion in CRITERIA])
     survey = study.convergence.shares(CHOSEN)[0]
     yield (
         f"- **Convergence.** From {shares.min():.1%} to {shares.max():.1%} of the runs converge, "
-        f"over cubes and criteria; in surveys as they are {survey.min():.1%} to "
-        f"{survey.max():.1%}, to within {CHOSEN.words}. Nearest to the printed "
+        f"over cubes and criteria; in surveys as they are {_span(survey)}, to within "
+        f"{CHOSEN.words}. Nearest to the printed "
         f"{PRINTED_CONVERGED:.1%} come cases of which {study.convergence.matched:.0%} of the "
         f"answers are redrawn evenly, with {few.converged.mean():.1%}. That cube was chosen for "
         "this share alone, and is what the other figures of Table 4 are held against."
@@ -206,8 +206,8 @@ def _convergence(study: Study, picture: str) -> Iterator[str]:
 
 
 def _span(shares: np.ndarray) -> str:
-    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
-    return low if low == high else f"{low.removesuffix('%')}–{high}"
+    low, high = f"{100 * shares.min():.3g}", f"{100 * shares.max():.3g}"
+    return f"{low}%" if low == high else f"{low}–{high}%"
 
 
 def _table_4(study: Study, picture: str) -> Iterator[str]:
@@ -230,78 +230,76 @@ def _table_4(study: Study, picture: str) -> Iterator[str]:
 
 
 def _three_columns(results: Results) -> Iterator[str]:
-    few = bool(results.means("rake", "converged"))
-    kept = [("printed", None)] + [
-        (name, name) for name in ("converged", "all") if name == "all" or few
-    ]
-    heads = {"printed": "printed", "converged": "converged", "all": "all runs"}
-    yield "| variables |" + "".join(
-        f" {heads[name]}: without | with | less by |" for name, _ in kept
-    )
-    yield "|--:" * (1 + 3 * len(kept)) + "|"
-    columns: list[Sequence[float]] = []
-    for _, runs in kept:
-        if runs is None:
-            columns += [PRINTED, PRINTED_RAKED, PRINTED_REDUCTION]
-        else:
-            columns += [
-                results.means("none", runs),
-                results.means("rake", runs),
-                results.reductions("rake", runs),
-            ]
-    yield from _rows(columns)
+    columns: list[Sequence[float]] = [PRINTED, PRINTED_RAKED, PRINTED_REDUCTION]
+    heads = ["printed: without", "with", "less by"]
+    for runs, words in (("converged", "converged"), ("all", "all runs")):
+        if results.means("rake", runs):
+            heads += [f"{words}: without", "with", "less by"]
+            columns += _columns(results, ["none", "rake"], runs)
+    yield from _grid(heads, columns)
 
 
 def _other_columns(results: Results) -> Iterator[str]:
-    arms = [arm for arm in ARMS if arm not in ("none", "rake")]
     yield (
-        "The same for other ways, over all runs. With noisy controls, each of the ten tables has "
-        f"noise of epsilon {results.runs.settings.control_epsilon:g}, which a record pays for once "
-        "for each; reconciled, cells are raked to the sums of the least squares cube. Negatives "
-        f"clipped: up to {LONG} cycles, but for noisy controls, which have no solution."
+        "The same for other ways, over all runs; first to control totals without noise, then to "
+        "noisy ones. Noisy controls have epsilon "
+        f"{results.runs.settings.control_epsilon:g} in each of the ten tables, which a record pays "
+        "for once for each; they contradict each other, and, reconciled, are the sums of the least "
+        f"squares cube. Where negatives are clipped, and there is a solution, up to {LONG} cycles."
     )
     yield ""
-    yield "| variables | without |" + "".join(f" {ARMS[arm]} | less by |" for arm in arms)
-    yield "|--:" * (2 + 2 * len(arms)) + "|"
-    columns: list[Sequence[float]] = [results.means("none")]
+    exact = ["none", "rake-nonnegative", "least-squares"]
+    for arms in (exact, [arm for arm in ARMS if arm.endswith(" controls")]):
+        heads = ["without"] if "none" in arms else []
+        for arm in arms[len(heads) :]:
+            heads += [ARMS[arm], "less by"]
+        yield from _grid(heads, _columns(results, arms, "all"))
+
+
+def _columns(results: Results, arms: Sequence[str], runs: str) -> list[Sequence[float]]:
+    """Variances, each with its reduction but those without calibration."""
+    found: list[Sequence[float]] = []
     for arm in arms:
-        columns += [results.means(arm), results.reductions(arm)]
-    yield from _rows(columns, without=1)
+        found.append(results.means(arm, runs))
+        if arm != "none":
+            found.append(results.reductions(arm, runs))
+    return found
 
 
-def _rows(columns: Sequence[Sequence[float]], without: int = 0) -> Iterator[str]:
-    """Lines of a table: variances, and after each pair or triple of them a share."""
+def _grid(heads: Sequence[str], columns: Sequence[Sequence[float]]) -> Iterator[str]:
+    """A table with a line for each dimension; columns that tell a reduction are in percent."""
+    yield "| variables | " + " | ".join(heads) + " |"
+    yield "|--:" * (1 + len(heads)) + "|"
     for k in range(len(columns[0])):
-        cells = []
-        for place, column in enumerate(columns):
-            is_share = (place - without) % (2 if without else 3) == (1 if without else 2)
-            value = column[k]
-            cells.append(_share(value) if is_share and place >= without else number(value))
+        cells = [
+            _share(column[k]) if head == "less by" else number(column[k])
+            for head, column in zip(heads, columns, strict=True)
+        ]
         yield f"| {k + 1} | " + " | ".join(cells) + " |"
     yield ""
 
 
-def _share(value: float) -> str:
-    if value < -10:
-        return f"{short(1 - value)} times as much"
-    return f"{value:.1%}"
+def _share(reduction: float) -> str:
+    return f"{reduction:.1%}" if reduction > -9 else f"× {short(1 - reduction)}"
 
 
 def _runaways(results: Results) -> Iterator[str]:
-    arms = [arm for arm in ARMS if arm != "none"]
+    arms = [arm for arm in ARMS if arm.startswith("rake") and "nonnegative" not in arm]
     yield (
-        "Medians over all runs / share of runs with more noise than before calibration / share "
-        "with more than ten times what is expected without:"
+        "Raking of signed cells over all runs: the mean, the median, the share of runs with more "
+        "noise than before calibration, and the share with more than ten times what is expected "
+        "without."
     )
     yield ""
-    yield "| variables | " + " | ".join(ARMS[arm] for arm in arms) + " |"
-    yield "|--:" * (1 + len(arms)) + "|"
+    yield "| variables |" + "".join(
+        f" {ARMS[arm]}: mean | median | worse | tenfold |" for arm in arms
+    )
+    yield "|--:" * (1 + 4 * len(arms)) + "|"
     for k in range(len(results.dimensions)):
-        cells = [
-            f"{number(results.medians(arm)[k])} / {results.worse(arm)[k]:.0%} / "
-            f"{results.exploded(arm)[k]:.0%}"
-            for arm in arms
-        ]
+        cells = []
+        for arm in arms:
+            cells += [number(results.means(arm)[k]), number(results.medians(arm)[k])]
+            cells += [f"{results.worse(arm)[k]:.1%}", f"{results.exploded(arm)[k]:.1%}"]
         yield f"| {k + 1} | " + " | ".join(cells) + " |"
     yield ""
 
@@ -355,8 +353,9 @@ def _calibrations(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
         f"A made-up survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
         f"{MOST_WEIGHT:,} jobs; records are protected at the epsilon stated, half of it "
         "for the cells and half for the one-way tables of all variables, by discrete Laplace "
-        f"noise without a failure chance. {runs} draws each. Raked cubes go to reconciled controls. Errors are against the cube of "
-        "trimmed weights: noise, not sampling. In each cell of the tables: root mean squared error "
+        f"noise without a failure chance. {runs} draws each. Raked cubes go to reconciled "
+        "controls. Errors are against the cube of trimmed weights: noise, not sampling. In each "
+        "cell of the tables: root mean squared error "
         "in jobs / root of the variance that would be published (for raked cubes its bound) / "
         f"share of intervals of {WIDTH} published standard errors that cover the truth."
     )
@@ -365,10 +364,10 @@ def _calibrations(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
     yield ""
     for one in found:
         zeros = f", of which {one.zeros:,} cannot be" if one.zeros else ""
-        names = " × ".join(one.variables)
-        yield f"### Epsilon {one.epsilon}, {names}"
+        kind = "with structural zeros" if one.zeros else "all cells possible"
+        yield f"### Epsilon {one.epsilon}, {kind}"
         yield ""
-        yield f"{one.cells:,} cells{zeros}."
+        yield f"{' × '.join(one.variables)}: {one.cells:,} cells{zeros}."
         yield ""
         yield "| variables | " + " | ".join(WORDS[method] for method in METHODS) + " |"
         yield "|--:" * (1 + len(METHODS)) + "|"
@@ -379,8 +378,16 @@ def _calibrations(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
                 cells.append(f"{short(sqrt(error))} / {short(sqrt(told))} / {covered:.1%}")
             yield f"| {k + 1} | " + " | ".join(cells) + " |"
         yield ""
-        yield from _verdicts(claims.calibration_claims(one))
+    yield "### What holds of it"
+    yield ""
+    names = [f"epsilon {one.epsilon}{', zeros' * bool(one.zeros)}" for one in found]
+    yield "| claim | " + " | ".join(names) + " |"
+    yield "|---" * (1 + len(names)) + "|"
+    for together in zip(*(claims.calibration_claims(one) for one in found), strict=True):
+        told_of = (f"**{claim.holds}**: {claim.figures}" for claim in together)
+        yield f"| {together[0].words} | " + " | ".join(told_of) + " |"
+    yield ""
     yield (
         f"A Laplace variable alone is covered by {1 - np.exp(-WIDTH * sqrt(2)):.1%} of such "
-        f"intervals, a normal one by 95%; the limit of {COVERED:.0%} was set below both."
+        f"intervals, a normal one by 95%; the limit of {COVERED:.0%} is below both."
     )

@@ -16,7 +16,7 @@ from eree.figures.querytool import (
 )
 from eree.study.querytool.convergence import CHOSEN, CRITERIA, PRINTED_CONVERGED, Convergence
 from eree.study.querytool.guaranteed import MEASURES, WORDS, Calibrations
-from eree.study.querytool.results import PRINTED, PRINTED_RAKED, Results
+from eree.study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
 from eree.survey.calibrate.noise import METHODS, Method
 
 _LOOKS: dict[Method, Look] = {
@@ -49,7 +49,11 @@ def noise_picture(path: Path, results: Results) -> None:
             "fine",
         ),
     ]
-    points = [("printed, without", PRINTED), ("printed, calibrated", PRINTED_RAKED)]
+    shares = [1 - reduction for reduction in PRINTED_REDUCTION]
+    points = [
+        ("printed, without", PRINTED, [1.0] * len(PRINTED)),
+        ("printed, calibrated", PRINTED_RAKED, shares),
+    ]
     dimensions_figure(
         path,
         lines=[Line(*line) for line in told if line[1]],
