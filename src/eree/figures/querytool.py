@@ -205,4 +205,4 @@ def _draw(axes: Axes, figures: Sequence[float], look: Look, name: str | None = N
 
 def _save(figure: Figure, path: Path, title: str) -> None:
     metadata = {"Title": title} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=100, metadata=metadata)
+    figure.savefig(path, dpi=90, metadata=metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,15 +17,20 @@ from eree.survey.synthetic import synthesize_survey
 Whole = NDArray[np.int64]
 
 
+@lru_cache(maxsize=8)
+def survey_counts(seed: int) -> Whole:
+    """The cases of a made-up survey of QUERYTOOL's shape, counted into its cells."""
+    with TemporaryDirectory(prefix="eree-") as folder:
+        made = synthesize_survey(Path(folder) / "survey", shape="querytool", seed=seed)
+        return build_cube(read_survey(made, replicates=False)).unweighted
+
+
 def survey_cases(seed: int = 1, redrawn: float = 0.0) -> Whole:
     """182 unweighted cases of a made-up survey in 17,280 cells, in thousandths of a case.
 
     Some of their answers are redrawn evenly: see `evened`.
     """
-    with TemporaryDirectory(prefix="eree-") as folder:
-        made = synthesize_survey(Path(folder) / "survey", shape="querytool", seed=seed)
-        counts = build_cube(read_survey(made, replicates=False)).unweighted
-    return JOB * evened(counts, redrawn, seed)
+    return JOB * evened(survey_counts(seed), redrawn, seed)
 
 
 def evened(counts: Whole, redrawn: float, seed: int) -> Whole:

@@ -19,9 +19,11 @@ from eree.study.querytool.convergence import CHOSEN, CRITERIA, PRINTED_CONVERGED
 from eree.study.querytool.guaranteed import MEASURES, WORDS, Calibrations
 from eree.study.querytool.readings import READINGS
 from eree.study.querytool.results import (
+    FEWEST,
     PRINTED,
     PRINTED_CHANGED,
     PRINTED_RAKED,
+    PRINTED_REDUCTION,
     PRINTED_RUNS,
     PRINTED_VARIANCE,
     Results,
@@ -151,6 +153,39 @@ def convergence_claims(found: Convergence) -> Iterator[Claim]:
     )
 
 
+def column_claims(few: Array, raked: Array) -> Iterator[Claim]:
+    """Table 4's columns beside the same of runs that converged: noise before and after raking."""
+    kept = len(few) >= FEWEST
+    before = few.mean(axis=0) if kept else np.zeros(0)
+    after = raked.mean(axis=0) if kept else np.zeros(0)
+    yield Claim.of(
+        "the first column is that of the runs that converge, for 1 to 4 variables",
+        [_beside_printed(few[:, k], PRINTED[k]) for k in range(SHARP)] if kept else [],
+        f"{listed(before[:SHARP])} (printed: {listed(PRINTED[:SHARP])})",
+    )
+    yield Claim.of(
+        "the second column is that of the runs that converge: nothing is left for 1 variable",
+        [(HALF_A_DIGIT - float(after[0]), error_of(raked[:, 0]))] if kept else [],
+        f"{after[0]:.2g}" if kept else "",
+    )
+    yield Claim.of(
+        "and for 2 to 4 variables",
+        [_beside_printed(raked[:, k], PRINTED_RAKED[k]) for k in range(1, SHARP)] if kept else [],
+        f"{listed(after[1:SHARP])} (printed: {listed(PRINTED_RAKED[1:SHARP])})",
+    )
+    for first, last, words in (
+        (1, SHARP, "the third column: what is left of the noise, for 2 to 4 variables"),
+        (SHARP, len(PRINTED), "and “barely changed” for 5 to 10 variables"),
+    ):
+        shares = [left(raked[:, k], few[:, k], True) for k in range(first, last) if kept]
+        printed = [1 - PRINTED_REDUCTION[k] for k in range(first, last)]
+        yield Claim.of(
+            words,
+            [agreeing(*share, p) for share, p in zip(shares, printed, strict=False)],
+            f"{percents([share for share, _ in shares])} (printed: {percents(printed)})",
+        )
+
+
 def selection_claims(results: Results) -> Iterator[Claim]:
     """What keeping only runs that converged does, and what Table 4 has of it."""
     all_runs, few = results.values("none"), results.values("none", "converged")
@@ -163,7 +198,8 @@ def selection_claims(results: Results) -> Iterator[Claim]:
         ],
         f"by {percents(1 - np.array(PRINTED[:SHARP]) / known[:SHARP])}",
     )
-    both = len(few) and len(others)
+    both = len(few) > 0 and len(others) > 0
+    apart = 1 - few.mean(axis=0) / others.mean(axis=0) if both else np.zeros(0)
     yield Claim.of(
         "runs that converge had less noise than the others before any calibration",
         [
@@ -172,48 +208,11 @@ def selection_claims(results: Results) -> Iterator[Claim]:
                 hypot(error_of(others[:, k]), error_of(few[:, k])),
             )
             for k in range(SHARP)
-        ]
-        if both
-        else [],
-        f"by {percents(1 - few.mean(axis=0)[:SHARP] / others.mean(axis=0)[:SHARP])}"
-        if both
-        else "",
+            if both
+        ],
+        f"by {percents(apart[:SHARP])}",
     )
-    raked = results.values("rake", "converged")
-    yield Claim.of(
-        "the first column is that of the runs that converge, for 1 to 4 variables",
-        [_beside_printed(few[:, k], PRINTED[k]) for k in range(SHARP)] if len(few) else [],
-        f"{listed(results.means('none', 'converged')[:SHARP])} (printed: "
-        f"{listed(PRINTED[:SHARP])})",
-    )
-    yield Claim.of(
-        "the second column is that of the runs that converge: nothing is left for 1 variable",
-        [(HALF_A_DIGIT - float(raked[:, 0].mean()), error_of(raked[:, 0]))] if len(raked) else [],
-        f"{raked[:, 0].mean():.2g}" if len(raked) else "",
-    )
-    yield Claim.of(
-        "and for 2 to 4 variables",
-        [_beside_printed(raked[:, k], PRINTED_RAKED[k]) for k in range(1, SHARP)]
-        if len(raked)
-        else [],
-        f"{listed(results.means('rake', 'converged')[1:SHARP])} (printed: "
-        f"{listed(PRINTED_RAKED[1:SHARP])})",
-    )
-    for first, last, words in (
-        (1, SHARP, "the third column: what is left of the noise, for 2 to 4 variables"),
-        (SHARP, len(PRINTED), "and “barely changed” for 5 to 10 variables"),
-    ):
-        shares = (
-            [left(raked[:, k], few[:, k], True) for k in range(first, last)] if len(raked) else []
-        )
-        printed = [PRINTED_RAKED[k] / PRINTED[k] if k < SHARP else 1.0 for k in range(first, last)]
-        yield Claim.of(
-            words,
-            [agreeing(*share, p) for share, p in zip(shares, printed, strict=True)]
-            if shares
-            else [],
-            f"{percents([share for share, _ in shares])} (printed: {percents(printed)})",
-        )
+    yield from column_claims(few, results.values("rake", "converged"))
 
 
 def expectation_claims(results: Results) -> Iterator[Claim]:

@@ -15,7 +15,8 @@ import numpy as np
 from eree.mechanisms.grid import on_every_core
 from eree.noise.thousandths import JOB
 from eree.study.querytool.cases import survey_cases
-from eree.study.querytool.runs import NEAR, Array, Evaluation, Progress, Settings
+from eree.study.querytool.readings import Tables
+from eree.study.querytool.runs import NEAR, Array, Evaluation, Progress, Settings, Whole
 from eree.survey.calibrate.rake import rake
 
 #: Of the runs in the paper, so many converged.
@@ -65,13 +66,17 @@ CRITERIA = (
 class Convergence:
     """The largest differences to a control in all runs: by share redrawn, by survey and by run.
 
-    `smallest` is the least control total of each cube, in cases.
+    They are relative, and in cases.  `before` and `after` are the variances of noise without
+    calibration and raked, about each table's mean, with an axis of dimensions besides; `smallest`
+    is the least control total of each cube, in cases.
     """
 
     redrawn: tuple[float, ...]
     seeds: tuple[int, ...]
     relative: Array
     cases: Array
+    before: Array
+    after: Array
     smallest: Array
 
     @property
@@ -88,6 +93,12 @@ class Convergence:
         """The share of runs that converged, by share redrawn and by survey."""
         return np.asarray(self.met(criterion).mean(axis=2))
 
+    def columns(self, redrawn: float) -> tuple[Array, Array]:
+        """Noise before and after raking in the runs of all surveys that converged."""
+        k = self.redrawn.index(redrawn)
+        kept = self.met(CHOSEN)[k] > 0
+        return self.before[k][kept], self.after[k][kept]
+
     @property
     def matched(self) -> float:
         """The share redrawn, above 0, at which as many runs converge as in the paper, or nearly."""
@@ -103,32 +114,45 @@ def convergence(
     tell = progress or (lambda _step, _done: None)
     seeds = tuple(range(settings.seed, settings.seed + SURVEYS))
     runs = max(settings.runs // _PART, 2)
-    tasks = [(settings, seed, redrawn, runs) for redrawn in REDRAWN for seed in seeds]
-    found: dict[int, tuple[Array, float]] = {}
+    tell("making surveys", 0.0)
+    tasks = [(survey_cases(seed, redrawn), settings, runs) for redrawn in REDRAWN for seed in seeds]
+    found: dict[int, tuple[Array, Array, float]] = {}
     for number, part in on_every_core(raked_apart, tasks, processes):
         found[number] = part
         tell(f"convergence, {len(found)} of {len(tasks)} cubes", len(found) / len(tasks))
-    apart = np.array([found[k][0] for k in range(len(tasks))])
-    apart = apart.reshape(len(REDRAWN), len(seeds), runs, 2)
-    smallest = np.array([found[k][1] for k in range(len(tasks))]).reshape(len(REDRAWN), -1)
-    return Convergence(REDRAWN, seeds, apart[..., 0], apart[..., 1], smallest)
+    places, parts = (len(REDRAWN), len(seeds)), [found[k] for k in range(len(tasks))]
+    apart = np.array([part[0] for part in parts]).reshape(*places, runs, 2)
+    noise = np.array([part[1] for part in parts]).reshape(*places, runs, 2, -1)
+    smallest = np.array([part[2] for part in parts]).reshape(places)
+    return Convergence(
+        REDRAWN,
+        seeds,
+        apart[..., 0],
+        apart[..., 1],
+        noise[..., 0, :],
+        noise[..., 1, :],
+        smallest,
+    )
 
 
-def raked_apart(settings: Settings, seed: int, redrawn: float, runs: int) -> tuple[Array, float]:
+def raked_apart(cube: Whole, settings: Settings, runs: int) -> tuple[Array, Array, float]:
     """For every run the largest difference to a control, relative and in cases.
 
-    Also the smallest control total of the cube.
+    Also the variance of noise before and after raking for every dimension, and the smallest
+    control total of the cube.
     """
-    evaluation = Evaluation(survey_cases(seed, redrawn), JOB, settings)
+    evaluation, tables = Evaluation(cube, JOB, settings), Tables(cube.shape)
     controls = [total.astype(np.float64) for total in evaluation.sums]
-    found = np.full((runs, 2), np.inf)
+    apart, noise = np.full((runs, 2), np.inf), np.zeros((runs, 2, cube.ndim))
     for run in range(runs):
         cells = evaluation.noisy(run)[0].astype(np.float64)
         raked, report = rake(
             cells, evaluation.margins, controls, cycles=settings.cycles, tolerance=NEAR
         )
+        energies = tables.energies((np.stack([cells, raked]) - cube) / JOB)
+        noise[run] = tables.figures(energies, "centred")
         if not report.diverged:
             pairs = zip(evaluation.margins, controls, strict=True)
             largest = max(float(np.abs(margin.sums(raked) - c).max()) for margin, c in pairs)
-            found[run] = report.difference, largest / JOB
-    return found, min(float(control.min()) for control in controls) / JOB
+            apart[run] = report.difference, largest / JOB
+    return apart, noise, min(float(control.min()) for control in controls) / JOB

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
 from eree.study.claims import Claim, short
 from eree.study.querytool import claims
-from eree.study.querytool.claims import COVERED, SHARP, TENTH, listed, number, percents
+from eree.study.querytool.claims import SHARP, TENTH, listed, number, percents
 from eree.study.querytool.convergence import (
     CHOSEN,
     CRITERIA,
@@ -18,14 +17,8 @@ from eree.study.querytool.convergence import (
     SURVEYS,
     Convergence,
 )
-from eree.study.querytool.guaranteed import (
-    ESTABLISHMENTS,
-    MEASURES,
-    MOST_WEIGHT,
-    WIDTH,
-    WORDS,
-    Calibrations,
-)
+from eree.study.querytool.guaranteed import MEASURES, Calibrations
+from eree.study.querytool.guaranteed_section import calibrations_section
 from eree.study.querytool.readings import READINGS, nearest_reading
 from eree.study.querytool.results import (
     FEWEST,
@@ -35,7 +28,6 @@ from eree.study.querytool.results import (
     Results,
 )
 from eree.study.querytool.runs import ARMS, LONG
-from eree.survey.calibrate.noise import METHODS
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +69,7 @@ def page(study: Study, pictures: Sequence[str]) -> Iterator[str]:
     yield from _table_4(study, pictures[0])
     yield from _claims(study)
     yield from _readings(study.survey)
-    yield from _calibrations(study.calibrations, pictures[2])
+    yield from calibrations_section(study.calibrations, pictures[2])
 
 
 # ------------------------------------------------------------------------------------ in short
@@ -111,10 +103,10 @@ def _in_short(study: Study) -> Iterator[str]:
         raked = listed(few.means("rake", "converged")[1:SHARP])
         yield (
             f"- **Selection.** Before any calibration, runs that converge had "
-            f"{percents(apart[:SHARP]) or 'all'} less noise than the others. In them raking leaves "
+            f"{percents(apart[:SHARP])} less noise than the others. In them raking leaves "
             f"{raked} for 2 to 4 variables (printed: {listed(PRINTED_RAKED[1:SHARP])}), which is "
-            f"{percents(few.reductions('rake', 'converged')[1:SHARP])} less than before (printed: "
-            f"{percents(PRINTED_REDUCTION[1:SHARP])})."
+            f"{percents(few.reductions('rake', 'converged')[1:SHARP])} less than before (below "
+            f"zero: more; printed: {percents(PRINTED_REDUCTION[1:SHARP])})."
         )
     else:
         yield f"- Fewer than {FEWEST} runs converged: there is no column to hold beside Table 4's."
@@ -203,6 +195,31 @@ def _convergence(study: Study, picture: str) -> Iterator[str]:
     yield f"![Share of converged runs]({picture})"
     yield ""
     yield from _verdicts(claims.convergence_claims(found))
+    yield (
+        "Table 4's columns in the runs that converged, of all surveys together, by how even the "
+        "cases are: for 1 to 4 variables without calibration, for 2 to 4 raked, and by how much "
+        "that is less (below zero: more); each with whether it agrees with the printed figures."
+    )
+    yield ""
+    yield "| redrawn | runs | without | | raked | | less by | |"
+    yield "|---|--:|---|---|---|---|---|---|"
+    columns = [listed(PRINTED[:SHARP]), listed(PRINTED_RAKED[1:SHARP])]
+    columns.append(percents(PRINTED_REDUCTION[1:SHARP]))
+    yield "| printed | 224 | " + " | | ".join(columns) + " | |"
+    for redrawn in found.redrawn:
+        yield _columns_at(found, redrawn)
+    yield ""
+
+
+def _columns_at(found: Convergence, redrawn: float) -> str:
+    before, after = found.columns(redrawn)
+    if len(before) < FEWEST:
+        return f"| {redrawn:.0%} | {len(before)} |" + " – | – |" * 3
+    first, _, second, third, _ = claims.column_claims(before, after)
+    plain, raked = before.mean(axis=0)[:SHARP], after.mean(axis=0)[:SHARP]
+    cells = [listed(plain), first.holds, listed(raked[1:]), second.holds]
+    cells += [percents(1 - raked[1:] / plain[1:]), third.holds]
+    return f"| {redrawn:.0%} | {len(before):,} | " + " | ".join(cells) + " |"
 
 
 def _span(shares: np.ndarray) -> str:
@@ -343,51 +360,3 @@ def _readings(results: Results) -> Iterator[str]:
         values = results.expected["none"][reading]
         yield f"| {reading} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
     yield ""
-
-
-def _calibrations(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
-    runs = len(found[0].figures)
-    yield "## The three calibrations under a guarantee"
-    yield ""
-    yield (
-        f"A made-up survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
-        f"{MOST_WEIGHT:,} jobs; records are protected at the epsilon stated, half of it "
-        "for the cells and half for the one-way tables of all variables, by discrete Laplace "
-        f"noise without a failure chance. {runs} draws each. Raked cubes go to reconciled "
-        "controls. Errors are against the cube of trimmed weights: noise, not sampling. In each "
-        "cell of the tables: root mean squared error "
-        "in jobs / root of the variance that would be published (for raked cubes its bound) / "
-        f"share of intervals of {WIDTH} published standard errors that cover the truth."
-    )
-    yield ""
-    yield f"![Errors and what is published of them]({picture})"
-    yield ""
-    for one in found:
-        zeros = f", of which {one.zeros:,} cannot be" if one.zeros else ""
-        kind = "with structural zeros" if one.zeros else "all cells possible"
-        yield f"### Epsilon {one.epsilon}, {kind}"
-        yield ""
-        yield f"{' × '.join(one.variables)}: {one.cells:,} cells{zeros}."
-        yield ""
-        yield "| variables | " + " | ".join(WORDS[method] for method in METHODS) + " |"
-        yield "|--:" * (1 + len(METHODS)) + "|"
-        for k in range(len(one.variables)):
-            cells = []
-            for method in METHODS:
-                error, told, covered = (one.means(method, measure)[k] for measure in MEASURES)
-                cells.append(f"{short(sqrt(error))} / {short(sqrt(told))} / {covered:.1%}")
-            yield f"| {k + 1} | " + " | ".join(cells) + " |"
-        yield ""
-    yield "### What holds of it"
-    yield ""
-    names = [f"epsilon {one.epsilon}{', zeros' * bool(one.zeros)}" for one in found]
-    yield "| claim | " + " | ".join(names) + " |"
-    yield "|---" * (1 + len(names)) + "|"
-    for together in zip(*(claims.calibration_claims(one) for one in found), strict=True):
-        told_of = (f"**{claim.holds}**: {claim.figures}" for claim in together)
-        yield f"| {together[0].words} | " + " | ".join(told_of) + " |"
-    yield ""
-    yield (
-        f"A Laplace variable alone is covered by {1 - np.exp(-WIDTH * sqrt(2)):.1%} of such "
-        f"intervals, a normal one by 95%; the limit of {COVERED:.0%} is below both."
-    )
