@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
+    from eree.study.querytool.study import CubeStudy, cube_study
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
@@ -109,6 +110,7 @@ _HOMES = {
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
     "eree.survey.verify": ("verify",),
+    "eree.study.querytool.study": ("CubeStudy", "cube_study"),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
@@ -140,6 +142,7 @@ __all__ = [
     "Cube",
     "CubeOutline",
     "CubePlan",
+    "CubeStudy",
     "Decisions",
     "DropFrom",
     "EngineFailure",
@@ -190,6 +193,7 @@ __all__ = [
     "certify_grid",
     "check",
     "check_survey",
+    "cube_study",
     "infuse",
     "load",
     "lodes",
