@@ -32,7 +32,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     choice = click.Choice
     options = (
         click.option("--epsilon", metavar="E", required=True, help="The price, such as 2."),
-        click.option("--delta", metavar="D", default="0", show_default=True, help="The same."),
+        click.option("--delta", metavar="D", default="0", show_default=True, help="Its delta."),
         click.option(
             "--unit",
             type=choice(["record", "establishment"]),
