@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -41,35 +41,10 @@ class Margin:
             block *= self.levels[leading]
         return leading
 
-    @cached_property
-    def _steps(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Shapes and axes to sum over, in turn: outer axes first, over long inner runs."""
-        found, left = [], list(enumerate(self.levels))
-        for block in (_BLOCK, _INNER, 1):
-            inner = len(left)
-            while inner and prod(level for _, level in left[inner - 1 :]) <= block:
-                inner -= 1
-            groups: list[tuple[bool, int]] = []  # neighbours of one kind are one axis
-            for axis, level in left[:inner]:
-                kept = axis in self.kept
-                if groups and groups[-1][0] == kept:
-                    level *= groups.pop()[1]
-                groups.append((kept, level))
-            dropped = tuple(k for k, (kept, _) in enumerate(groups) if not kept)
-            if dropped:
-                rest = prod(level for _, level in left[inner:])
-                found.append(((*(level for _, level in groups), rest), dropped))
-                left = [
-                    (axis, level)
-                    for k, (axis, level) in enumerate(left)
-                    if k >= inner or axis in self.kept
-                ]
-        return found
-
     def sums(self, cells: NDArray[Any]) -> NDArray[Any]:
         """The sums of all cells with the same values on the axes that are kept."""
         now = np.asarray(cells)
-        for shape, dropped in self._steps:
+        for shape, dropped in _steps(self.levels, self.kept):
             now = np.add.reduce(now.reshape(shape), axis=dropped)
         return now.reshape(self.shape)
 
@@ -114,6 +89,30 @@ class Margin:
         kept = tuple(codes[axis] for axis in self.kept)
         home = np.ravel_multi_index(kept, self.shape) if kept else np.zeros_like(places)
         return FewMargin(np.asarray(home), self.shape)
+
+
+@lru_cache(maxsize=1 << 12)
+def _steps(
+    levels: tuple[int, ...], kept: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shapes and axes to sum over, in turn: outer axes first, over long inner runs."""
+    found, left = [], list(enumerate(levels))
+    for block in (_BLOCK, _INNER, 1):
+        inner = len(left)
+        while inner and prod(level for _, level in left[inner - 1 :]) <= block:
+            inner -= 1
+        groups: list[tuple[bool, int]] = []  # neighbours of one kind are one axis
+        for axis, level in left[:inner]:
+            stays = axis in kept
+            if groups and groups[-1][0] == stays:
+                level *= groups.pop()[1]
+            groups.append((stays, level))
+        dropped = tuple(k for k, (stays, _) in enumerate(groups) if not stays)
+        if dropped:
+            rest = prod(level for _, level in left[inner:])
+            found.append(((*(level for _, level in groups), rest), dropped))
+            left = [pair for k, pair in enumerate(left) if k >= inner or pair[0] in kept]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
