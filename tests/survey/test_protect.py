@@ -269,6 +269,28 @@ def test_small_cubes_spend_all_on_their_cells_and_large_ones_half_on_one_way_tab
     assert usual_controls(SHAPE, "rake") == (("a",), ("b",), ("c",))
 
 
+@pytest.mark.parametrize("zeros", [(), ZEROS])
+def test_a_plan_foretells_the_noise_of_the_release(tmp_path: Path, zeros: Sequence[Any]) -> None:
+    of = shape(3, 4, 2, impossible=zeros)
+    cube = count(survey(5, of, 50), of, 2_000_000, 5)
+    settings: Any = {"unit": "establishment", "epsilon": 3, "controls": [("b",), ("a", "c")]}
+    plan = eree.plan_cube(cube, **settings)
+    made = seeded(cube, tmp_path / "out", **settings, calibration=None, squares=None)
+    raw = seeded(cube, tmp_path / "raw", **settings, squares=None)
+    assert plan.price == made.guarantee
+    assert plan.noise.controls == made.calibrated.noise.controls
+    assert [told.by for told in plan.outlook()] == [
+        *((), ("a",), ("b",), ("c",)),
+        *(("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")),
+    ]
+    for told in plan.outlook():
+        for cube_, foretold in ((made, told.left), (raw, told.drawn)):
+            found = cube_.table(eree.Query(told.by))
+            there = found.noise_variance[() if found.absent is None else ~found.absent]
+            assert there.size == told.cells
+            assert foretold * 1000 == pytest.approx(there.mean() ** 0.5, rel=1e-6)
+
+
 def test_a_calibration_that_has_no_solution_leaves_the_cells_as_they_were_drawn(
     cube: Cube, ledger: eree.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
