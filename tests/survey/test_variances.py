@@ -221,3 +221,15 @@ def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design(seed: int)
             covered = (np.abs(errors) <= 1.96 * np.sqrt(variances)).mean(axis=0)
             assert ratio.min() > least and np.median(ratio) > 1
             assert covered.min() > lowest and np.median(covered) > 0.94
+
+
+def test_a_model_that_is_told_in_anything_but_numbers_is_refused() -> None:
+    told = SamplingModel(10_000.0, [SquareSum((), 5e6, 0.0)], 5).as_json()
+    for said in ("7" * 50, True, None, float("nan"), [1]):
+        for wrong in (
+            told | {"total": said},
+            told | {"squares": [told["squares"][0] | {"value": said}]},
+            told | {"squares": [told["squares"][0] | {"variance": said}]},
+        ):
+            with pytest.raises(Refusal, match="the sampling model needs a total"):
+                SamplingModel.from_json(wrong)

@@ -267,6 +267,7 @@ def _loaded(found: CubeFile) -> Cube:
         and int(weighted.min()) > 0
         and int(unweighted.sum()) == sums.records
         and int(weighted.sum()) == sums.weight
+        and _keeps_bounds(sums, *bounds, unweighted, weighted)
     )
     if not could_be:
         raise ValueError
@@ -278,6 +279,17 @@ def _loaded(found: CubeFile) -> Cube:
     if shape.possible is not None and arrays[0][~shape.possible].any():
         raise ValueError
     return Cube(shape, arrays[0], arrays[1], sums, *bounds)
+
+
+def _keeps_bounds(
+    sums: Sums, weight: int | None, records: int | None, unweighted: Whole, weighted: Whole
+) -> bool:
+    """Whether cells and sums can come of records that keep the bounds that are stated."""
+    trimmed = weight is None or (
+        bool((weighted <= unweighted * weight).all()) and sums.squares <= weight * sums.weight
+    )
+    few = records is None or sums.records <= sums.establishments * records
+    return trimmed and few
 
 
 def _counts(value: object) -> bool:
