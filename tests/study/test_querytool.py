@@ -227,7 +227,7 @@ def test_shares_are_counted_by_criterion_and_the_nearest_to_the_printed_one_is_f
     assert found.shares(Criterion("relative", 1e-6)).tolist() == [[0, 0], [0, 0], [1, 1]]
     assert found.shares(Criterion("cases", 1e-4)).tolist() == [[0, 0], [0.25, 0.25], [1, 1]]
     assert found.matched == 0.25
-    before, after = found.columns(0.25)
+    before, after = found.columns(0.25, CHOSEN)
     assert before.tolist() == found.before[1][:, 0].tolist()  # the first run of both surveys
     assert (after == 2 * before).all()
     assert [criterion.words for criterion in CRITERIA][:5] == [

@@ -215,9 +215,12 @@ def test_the_page_says_what_was_found_in_numbers() -> None:
     assert "which is 48.3%, 19.3%, 5.4% less than before (below zero: more; printed: 48.3%" in said
     assert "| 2 | 3.255 | 1.684 | 48.3% |" in said
     assert "| noise changes 23.5% of the cells | **no** | 0.182% by the law |" in said
-    assert "| 0% | 0 | – | – |" in said
-    assert "| 25% | 220 | 6.592, 3.255, 1.340, 0.522 | yes | 1.684, 1.082, 0.494 | yes |" in said
-    assert "| 100% | 1,000 | 6.592, 3.255, 1.340, 0.522 | yes | 3.368, 2.164, 0.988 | no |" in said
+    first = "6.592, 3.255, 1.340, 0.522 | yes"
+    assert f"| 25%, 0.1% of it | 22.0% | {first} | 1.684, 1.082, 0.494 | yes | 48.3%" in said
+    assert f"| 100%, 10% of it | 100.0% | {first} | 3.368, 2.164, 0.988 | no | -3.5%" in said
+    assert "| 0%, 10% of it" not in said and "| 25%, 0.0001% of it" not in said
+    assert "At 16 pairs of them enough runs converge" in said
+    assert "It agrees with the printed one at 12: 25% redrawn, to within 10% of it;" in said
     for picture in ("a.png", "b.png", "c.png"):
         assert f"]({picture})" in said
     assert "nan" not in said.lower().replace("finance", "")

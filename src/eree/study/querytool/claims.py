@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.study.claims import Claim, Margin, short
-from eree.study.querytool.convergence import CHOSEN, CRITERIA, PRINTED_CONVERGED, Convergence
+from eree.study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree.study.querytool.guaranteed import MEASURES, WORDS, Calibrations
 from eree.study.querytool.readings import READINGS
 from eree.study.querytool.results import (
@@ -137,17 +137,16 @@ def convergence_claims(found: Convergence) -> Iterator[Claim]:
         f"{PRINTED_CONVERGED:.1%})",
     )
     k = found.redrawn.index(found.matched)
-    relative = [criterion for criterion in CRITERIA if criterion.kind == "relative"]
-    loose, strict = (found.met(relative[i])[k].ravel() for i in (0, -1))
+    loose, strict = (found.met(RELATIVE[i])[k].ravel() for i in (0, -1))
     yield Claim.of(
         "and on the criterion, where they are as even as is needed for the printed share",
         [(float((loose - strict).mean()), share_of(loose != strict)[1])],
-        f"{loose.mean():.1%} to within {relative[0].words}, {strict.mean():.1%} to within "
-        f"{relative[-1].words}",
+        f"{loose.mean():.1%} to within {RELATIVE[0].words}, {strict.mean():.1%} to within "
+        f"{RELATIVE[-1].words}",
     )
-    share, error = share_of(found.met(relative[0])[found.redrawn.index(0.0)])
+    share, error = share_of(found.met(RELATIVE[0])[found.redrawn.index(0.0)])
     yield Claim.of(
-        f"in surveys as they are, as many as printed converge, to within {relative[0].words}",
+        f"in surveys as they are, as many as printed converge, to within {RELATIVE[0].words}",
         [(share - PRINTED_CONVERGED, error)],
         f"{share:.1%}",
     )

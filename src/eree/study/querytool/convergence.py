@@ -47,7 +47,7 @@ class Criterion:
         return f"{self.limit:g} case{'s' * (self.limit != 1)}"
 
 
-#: The criterion of all other figures, chosen beforehand.
+#: The criterion of all figures that have no other.
 TOLERANCE = 1e-3
 CHOSEN = Criterion("relative", TOLERANCE)
 CRITERIA = (
@@ -60,6 +60,7 @@ CRITERIA = (
     Criterion("cases", 0.1),
     Criterion("cases", 0.01),
 )
+RELATIVE = tuple(criterion for criterion in CRITERIA if criterion.kind == "relative")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +94,10 @@ class Convergence:
         """The share of runs that converged, by share redrawn and by survey."""
         return np.asarray(self.met(criterion).mean(axis=2))
 
-    def columns(self, redrawn: float) -> tuple[Array, Array]:
+    def columns(self, redrawn: float, criterion: Criterion) -> tuple[Array, Array]:
         """Noise before and after raking in the runs of all surveys that converged."""
         k = self.redrawn.index(redrawn)
-        kept = self.met(CHOSEN)[k] > 0
+        kept = self.met(criterion)[k] > 0
         return self.before[k][kept], self.after[k][kept]
 
     @property
