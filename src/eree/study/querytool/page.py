@@ -174,7 +174,8 @@ def _rules() -> Iterator[str]:
         f"than a tenth ({TENTH:.0%}) of the printed one, by that rule. A printed figure is a mean "
         "of 224 runs: its own standard error is taken to be that of 224 runs here. What is known "
         "without a draw is held against the printed digits. A run has converged when no control "
-        f"total is missed by more than {CHOSEN.words}; the paper states no criterion. Fewer than "
+        f"total is missed by more than {CHOSEN.words}, which is what raking asks for here by "
+        "default; the paper states no criterion, and others are beside. Fewer than "
         f"{FEWEST} runs are no column."
     )
     yield ""
