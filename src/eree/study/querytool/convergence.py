@@ -17,7 +17,7 @@ from eree.noise.thousandths import JOB
 from eree.study.querytool.cases import survey_cases
 from eree.study.querytool.readings import Tables
 from eree.study.querytool.runs import NEAR, Array, Evaluation, Progress, Settings, Whole
-from eree.survey.calibrate.rake import rake
+from eree.survey.calibrate.rake import TOLERANCE, rake
 
 #: Of the runs in the paper, so many converged.
 PRINTED_CONVERGED = 0.224
@@ -47,19 +47,19 @@ class Criterion:
         return f"{self.limit:g} case{'s' * (self.limit != 1)}"
 
 
-#: The criterion of all other figures, chosen beforehand.
-TOLERANCE = 1e-3
+#: The criterion of all figures that have no other: that of raking here by default.
 CHOSEN = Criterion("relative", TOLERANCE)
 CRITERIA = (
     Criterion("relative", 0.1),
     Criterion("relative", 0.01),
-    CHOSEN,
+    Criterion("relative", 1e-3),
     Criterion("relative", 1e-4),
-    Criterion("relative", 1e-6),
+    CHOSEN,
     Criterion("cases", 1.0),
     Criterion("cases", 0.1),
     Criterion("cases", 0.01),
 )
+RELATIVE = tuple(criterion for criterion in CRITERIA if criterion.kind == "relative")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +93,10 @@ class Convergence:
         """The share of runs that converged, by share redrawn and by survey."""
         return np.asarray(self.met(criterion).mean(axis=2))
 
-    def columns(self, redrawn: float) -> tuple[Array, Array]:
+    def columns(self, redrawn: float, criterion: Criterion) -> tuple[Array, Array]:
         """Noise before and after raking in the runs of all surveys that converged."""
         k = self.redrawn.index(redrawn)
-        kept = self.met(CHOSEN)[k] > 0
+        kept = self.met(criterion)[k] > 0
         return self.before[k][kept], self.after[k][kept]
 
     @property

@@ -14,7 +14,7 @@ from eree.figures.querytool import (
     convergence_figure,
     dimensions_figure,
 )
-from eree.study.querytool.convergence import CHOSEN, CRITERIA, PRINTED_CONVERGED, Convergence
+from eree.study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree.study.querytool.guaranteed import MEASURES, WORDS, Calibrations
 from eree.study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
 from eree.survey.calibrate.noise import METHODS, Method
@@ -68,8 +68,7 @@ def convergence_picture(path: Path, found: Convergence) -> None:
     chosen = found.shares(CHOSEN)
     shares = [
         (f"to within {criterion.words}", list(map(float, found.shares(criterion).mean(axis=1))))
-        for criterion in CRITERIA
-        if criterion.kind == "relative"
+        for criterion in RELATIVE
     ]
     convergence_figure(
         path,

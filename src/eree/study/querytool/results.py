@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.study.querytool.convergence import PRINTED_CONVERGED, TOLERANCE
+from eree.study.querytool.convergence import CHOSEN, PRINTED_CONVERGED
 from eree.study.querytool.readings import READINGS
 from eree.study.querytool.runs import (
     ARMS,
@@ -65,7 +65,7 @@ class Results:
     def __init__(self, runs: Runs, name: str = "survey") -> None:
         self.runs, self.name = runs, name
         self.expected = expected(runs.levels, runs.settings)
-        self.converged: NDArray[np.bool_] = runs.differences["rake"] <= TOLERANCE
+        self.converged: NDArray[np.bool_] = runs.differences["rake"] <= CHOSEN.limit
         self.selections = {
             "all": np.ones(len(self.converged), dtype=np.bool_),
             "converged": self.converged,

@@ -223,7 +223,7 @@ class Evaluation:
             found[f"difference {arm}"] = np.inf if report.diverged else report.difference
             if not signed and suffix != ", noisy controls":  # goes on where it was
                 more = max(LONG - cycles, 1)
-                raked, report = method(raked, self.margins, controls, cycles=more, tolerance=1e-6)
+                raked, report = method(raked, self.margins, controls, cycles=more)
                 found[f"later {arm}"] = np.inf if report.diverged else report.difference
             made[arm] = raked
         errors = np.stack([(made[arm] - self._cube) / self._unit for arm in ARMS])

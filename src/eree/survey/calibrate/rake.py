@@ -15,6 +15,8 @@ import numpy as np
 from eree.errors import Refusal
 from eree.survey.calibrate.margins import Array, FewMargin, Margin
 
+#: The largest relative difference to a control that counts as converged, where nobody says.
+TOLERANCE = 1e-6
 #: A margin below this share of the sum of its cells' sizes counts as zero: nothing to divide by.
 NEAR_ZERO = 1e-9
 #: Cells that grow beyond this many times the largest control are given up on.
@@ -53,7 +55,7 @@ def rake(
     controls: Sequence[Array],
     *,
     cycles: int = 10,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Array, RakeReport]:
     """Rake signed cells to control tables in their order, cycle by cycle, as published.
 
@@ -107,7 +109,7 @@ def rake_nonnegative(
     controls: Sequence[Array],
     *,
     cycles: int = 50,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Array, RakeReport]:
     """Set negative cells and controls to zero, then rake; zeros stay zeros."""
     cut = [np.maximum(control, 0) for control in controls]
