@@ -149,6 +149,7 @@ def _settings(published: Published, rules: Thresholds, choice: Choice) -> dict[s
     return {
         "release": record["release"],
         "private": record["private"],
+        "seeded": protected.release.seeded,
         "mode": protected.mode,
         "guarantee": {
             "neighbours": price.neighbours.name,

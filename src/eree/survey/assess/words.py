@@ -138,7 +138,9 @@ def _settings(settings: Mapping[str, Any]) -> list[str]:
     near = rules["near_zero"]
     limit = "half the average weight" if near is None else f"{near:,g} jobs"
     model = "sampling errors are modelled" if settings["sampling_model"] else "no sampling model"
-    private = "" if settings["private"] else "; drawn with seeded coins, and so not private"
+    private = "" if settings["private"] else "; not private"
+    if settings["seeded"]:
+        private = "; drawn with seeded coins, and so not private"
     return [
         f"- Release {settings['release']}: {settings['mode']}, epsilon {price['epsilon']}, delta"
         f" {price['delta']} for one {price['neighbours']}, covering {settings['covers']}{private}.",
