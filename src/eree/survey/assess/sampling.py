@@ -41,7 +41,9 @@ class Sampling:
         """The replicates of a cube's records: those that came with them, or else successive ones.
 
         The cube is counted again from the survey, to be sure that it is its own.  Where weights
-        are trimmed, replicate weights are by the same share.
+        are trimmed, replicate weights are by the same share.  Successive differences are those of
+        establishments, in the order of the file: they are what was drawn first, and records of one
+        are alike.
         """
         weights, kept = _same(survey, cube)
         answers = {v.name: survey.answers[v.name][kept] for v in cube.shape.variables}
@@ -51,7 +53,9 @@ class Sampling:
             held = survey.replicates[:, kept] * (weights / before * JOB)
             made = Replicates.given(weights.astype(np.float64), held, scale)
         else:
-            made = Replicates.successive(weights.astype(np.float64), replicates)
+            made = Replicates.successive(
+                weights.astype(np.float64), replicates, survey.establishments[kept]
+            )
         total = int(survey.weights.sum())
         return cls(
             cube.shape,
