@@ -1,4 +1,4 @@
-"""What a cube says of its calibration, its payment and its privacy is checked against its tables."""
+"""What a cube says of its calibration, payment and privacy is checked against its tables."""
 
 from __future__ import annotations
 
