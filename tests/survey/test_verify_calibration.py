@@ -36,7 +36,7 @@ Row = list[Any]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cube of every calibration, without signatures."""
     folder = tmp_path_factory.mktemp("calibrated")
-    cube = count(survey(1, SHAPE, 40), SHAPE, 2_000_000, 5)
+    cube = count(survey(1, SHAPE, 40), SHAPE, 2_000_000)
     ledger = eree.Ledger.create(
         folder / "l.db", eree.Guarantee(eree.RECORD, 100, "0.9"), data_set="survey"
     )
@@ -115,7 +115,7 @@ def test_sound_cubes_as_published_give_no_alarm(
     ledger = eree.Ledger.create(tmp_path / "l.db", total, data_set="survey")
     for exact in (True, False):
         made = eree.protect_cube(
-            count(survey(2, SHAPE, 10), SHAPE, 2_000_000, 5),
+            count(survey(2, SHAPE, 10), SHAPE, 2_000_000),
             epsilon=epsilon,
             cap=40,
             mode="as-published",
@@ -205,7 +205,7 @@ def test_cells_are_near_the_controls(copied: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize("mode", ["guaranteed", "as-published"])
 def test_a_seeded_cube_that_is_called_private_was_never_paid(tmp_path: Path, mode: Any) -> None:
     made = eree.protect_cube(
-        count(survey(1, SHAPE, 8), SHAPE, 2_000_000, 5),
+        count(survey(1, SHAPE, 8), SHAPE, 2_000_000),
         epsilon=1,
         cap=3 if mode == "as-published" else None,
         mode=mode,
