@@ -18,6 +18,7 @@ import eree
 from eree.noise.coins import SeededCoins
 from eree.release.record import digest_of, file_digest, record_text
 from eree.survey.columns import as_text
+from eree.survey.shape import Impossible
 from small_cubes import count, shape, survey
 
 SHAPE = shape(6, 5, 4)
@@ -29,6 +30,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "published": {"mode": "as-published", "cap": 3},
     "noisy": {"mode": "as-published", "cap": 3, "exact_controls": False, "keep_empty": "1/2"},
 }
+ZEROS = Impossible({"a": ("a0",), "b": ("b1",)})
 Row = list[Any]
 
 
@@ -88,7 +90,7 @@ def test_sound_guaranteed_cubes_give_no_alarm(
     tmp_path: Path, unit: Any, delta: str, epsilon: str, calibration: Any
 ) -> None:
     kind = eree.RECORD if unit == "record" else eree.ESTABLISHMENT
-    for number, one in enumerate((SHAPE, shape(3, 2, 2, impossible=[{"a": ["a0"], "b": ["b1"]}]))):
+    for number, one in enumerate((SHAPE, shape(3, 2, 2, impossible=[ZEROS]))):
         made = eree.protect_cube(
             count(survey(number, one, 10), one, 2_000_000, 5),
             epsilon=epsilon,
