@@ -120,6 +120,17 @@ def test_shares_of_runs_have_an_error_where_all_are_alike() -> None:
     assert share == 1 and error == pytest.approx((102 / 104 * 2 / 104 / 104) ** 0.5)
 
 
+def test_a_few_runs_that_run_away_do_not_hide_that_a_figure_is_greater() -> None:
+    """One run of 100 has a million times the noise: a difference would be one standard error."""
+    calm, wild = np.ones(100), np.ones(100)
+    wild[0] = 1e6
+    for one, other, sign in ((calm, wild, 1), (wild, calm, -1)):
+        margin, error = claims.less(one, other)
+        assert margin == pytest.approx(sign, abs=1e-3)
+        assert 2 * error < 1e-3
+    assert claims.less(calm, calm) == (0, 0)
+
+
 def test_rows_count_what_they_say() -> None:
     results = Results(hand_made(), "by hand")
     rows = {(r.arm, r.runs, r.reading, r.dimension): r for r in results.rows()}

@@ -123,11 +123,11 @@ def convergence_figure(
             redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=words
         )
     axes.axhline(printed, color=INK, linewidth=1.2, linestyle="--", label=f"printed: {printed:.1%}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    _finish(axes, "answers redrawn evenly", "runs that converge", scale="linear")
     axes.set_xticks(redrawn)
     axes.set_ylim(-0.02, 1.02)
-    _finish(axes, "answers redrawn evenly", "runs that converge", scale="linear")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     axes.set_title(f"{title}\n{note}", fontsize=11, color=INK)
     figure.legend(loc="outside right center", fontsize=9, frameon=False)
     _save(figure, path, title)
@@ -205,4 +205,4 @@ def _draw(axes: Axes, figures: Sequence[float], look: Look, name: str | None = N
 
 def _save(figure: Figure, path: Path, title: str) -> None:
     metadata = {"Title": title} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=90, metadata=metadata)
+    figure.savefig(path, dpi=88, metadata=metadata)

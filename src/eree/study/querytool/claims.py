@@ -74,12 +74,21 @@ def agreeing(found: float, error: float, printed: float) -> Margin:
 
 
 def less(one: Array, other: Array) -> Margin:
-    """By how much one figure is less than another in the same runs."""
-    return float((other - one).mean()), error_of(other - one)
+    """By how much one figure is less than another in the same runs, as a share of the greater.
+
+    So a few runs that run away do not hide, by their spread, that a figure is the greater one.
+    """
+    if other.mean() >= one.mean():
+        ratio, error = left(one, other)
+        return 1 - ratio, error
+    ratio, error = left(other, one)
+    return ratio - 1, error
 
 
 def left(after: Array, before: Array, printed_runs: bool = False) -> tuple[float, float]:
     """The share of noise that is left, and its standard error; both come from the same runs."""
+    if not before.mean():
+        return 1.0, 0.0
     ratio = float(after.mean() / before.mean())
     apart = (after - ratio * before) / before.mean()
     mine = error_of(apart)

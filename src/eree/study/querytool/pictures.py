@@ -32,7 +32,7 @@ def noise_picture(path: Path, results: Results) -> None:
     plain = results.means("none")
     told: list[tuple[str, list[float], list[float], Look]] = [
         ("without calibration", plain, plain, "plain"),
-        ("raked, all runs: mean", results.means("rake"), plain, "bad"),
+        ("raked, all runs: mean (above)", results.means("rake"), plain, "bad"),
         ("raked, all runs: median", results.medians("rake"), plain, "median"),
         (
             f"raked, runs that converged ({results.converged.mean():.0%})",
