@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 import eree
-from bench import draws, totals
+from bench import cubes, draws, totals
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -27,10 +27,11 @@ PEOPLE = [*PLACES, "sex", "education"]
 RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the columns", "Polars"]
 TABLES = ["DuckDB", "Polars", "pyarrow"]
 DRAWS = ["NumPy", "OpenDP"]
+CUBES = ["NumPy", "pyarrow"]
 RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
-PARTS = ["tables", "draws", "releases", "totals"]
+PARTS = ["tables", "draws", "releases", "totals", "cubes"]
 
 
 def tell(line: str) -> None:
@@ -159,6 +160,10 @@ def main() -> None:
         compared = totals.run(OUT / f"data-{chosen.jobs}", tell)
         found["totals"] = as_rows(compared)
         texts["bench-totals"] = totals.table(compared)
+    if "cubes" in parts:
+        asked = cubes.run(OUT / "cubes", chosen.rounds, tell)
+        found["cubes"] = as_rows(asked)
+        texts["bench-cubes"] = f"Measured on {machine(*CUBES)}.\n\n{cubes.table(asked)}"
     OUT.mkdir(parents=True, exist_ok=True)
     text = "\n".join(texts.values())
     (OUT / "bench.md").write_text(text, encoding="utf-8")

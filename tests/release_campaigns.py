@@ -4,7 +4,8 @@ Run as a script, in a process that has no threads and so may fork:
 
     release_campaigns.py kill LEDGER DATA OUT KILLS SEED
 
-DATA holds `tables.pickle` and `plan.pickle`.  It prints what happened as one JSON object.
+DATA holds `tables.pickle` and `plan.pickle`, or `cube.pickle`: then cubes are protected.  It prints
+what happened as one JSON object.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from eree.release import publish as module
 from eree.release.record import file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
+from eree.survey.guaranteed import Guaranteed
+from eree.survey.protect import protect_cube
 from ledger_campaigns import forked, heard, say
 from offices import TOTAL, settings
+from small_cubes import count, shape, survey
 
 #: A kill comes at a random moment of the first this many seconds of a process.
 LIFETIME = 0.8
@@ -39,6 +43,8 @@ VERIFIED = 50
 
 def publishing(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None:
     """Publish until somebody stops it; tells before every draw, and after every release."""
+    if (data / "cube.pickle").exists():
+        protecting(ledger, data, out, kill, tell)
     tables, plan = (
         pickle.loads((data / f"{name}.pickle").read_bytes()) for name in ("tables", "plan")
     )
@@ -56,12 +62,32 @@ def publishing(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None
         say(tell, "released", f"{kill}-{number}")
 
 
+def protecting(ledger: str, data: Path, out: Path, kill: int, tell: int) -> None:
+    """The same with cubes."""
+    cube = pickle.loads((data / "cube.pickle").read_bytes())
+    drawn = Guaranteed.draw
+
+    def watched(*given: Any) -> Any:
+        say(tell, "draw")
+        return drawn(*given)
+
+    Guaranteed.draw = watched
+    book, number = Ledger.open(ledger), 0
+    while True:
+        number += 1
+        name = f"{kill}-{number}"
+        protect_cube(cube, epsilon="1/10", ledger=book, out=out / name, controls=[("a",)])
+        say(tell, "released", name)
+
+
 def kill(ledger: str, data: Path, out: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill that many processes, and look at what they left."""
     rng = random.Random(seed)
     book = Ledger.open(ledger)
     draws = unpaid = unsound = told = reserved = 0
-    per_release = len(pickle.loads((data / "plan.pickle").read_bytes()).tables)
+    per_release = 1
+    if not (data / "cube.pickle").exists():
+        per_release = len(pickle.loads((data / "plan.pickle").read_bytes()).tables)
     for number in range(kills):
         child, listen = forked(
             lambda tell, number=number: publishing(ledger, data, out, number, tell)
@@ -109,9 +135,24 @@ def campaign(ledger: str, folder: Path, kills: int, seed: int) -> dict[str, int]
     plan = eree.Plan.of(settings(data))
     (data / "tables.pickle").write_bytes(pickle.dumps(eree.load(data)))
     (data / "plan.pickle").write_bytes(pickle.dumps(plan))
+    eree.Ledger.create(ledger, eree.Guarantee(eree.Strong("0.1"), 10**6), data_set="town")
+    return _killed(ledger, data, folder, kills, seed)
+
+
+def cube_campaign(ledger: str, folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """The same with cubes."""
+    of = shape(6, 5, 4, 3, 2)
+    cube = count(survey(1, of, 300), of, 2_000_000)
+    data = folder / "data"
+    data.mkdir()
+    (data / "cube.pickle").write_bytes(pickle.dumps(cube))
+    eree.Ledger.create(ledger, eree.Guarantee(eree.RECORD, 10**6), data_set="survey")
+    return _killed(ledger, data, folder, kills, seed)
+
+
+def _killed(ledger: str, data: Path, folder: Path, kills: int, seed: int) -> dict[str, int]:
     out = folder / "out"
     out.mkdir()
-    eree.Ledger.create(ledger, eree.Guarantee(eree.Strong("0.1"), 10**6), data_set="town")
     done = subprocess.run(
         [sys.executable, __file__, "kill", ledger, data, out, str(kills), str(seed)],
         capture_output=True,

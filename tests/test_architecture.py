@@ -34,7 +34,7 @@ DOORS = {
     ("click", "rich"): ("cli/", "cli.py"),
     ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("noise/coins.py",),
     ("cryptography",): ("noise/coins.py", "release/signature.py"),
-    ("random", "numpy.random"): ("data/synthetic/", "study/", "survey/microdata.py"),
+    ("random", "numpy.random"): ("data/synthetic/", "study/", "survey/synthetic.py"),
     ("sqlite3", "sqlalchemy", "psycopg"): ("budget/stores.py",),
     ("starlette", "fastapi", "uvicorn", "jinja2", "flask", "django", "http.server"): ("web/",),
     ("socket", "urllib.request", "http.client", "requests", "httpx", "aiohttp"): ("web/",),

@@ -27,7 +27,7 @@ from eree.demo.run import BUDGET, OWN, SHOWN
 from eree.errors import Fault, Refusal
 from eree.figures import population as figures
 from eree.release.hiding import MEASURES
-from eree.release.verify import Verification
+from eree.release.recheck import Verification
 from test_readme import PICTURE, pixels
 
 JOBS = 20_000

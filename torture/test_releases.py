@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from release_campaigns import campaign, change_bytes, signed_release
+from release_campaigns import campaign, change_bytes, cube_campaign, signed_release
 
 OUT = Path(__file__).parents[1] / "build" / "torture"
 
@@ -32,6 +32,15 @@ def test_no_kill_leaves_a_draw_unpaid(
     assert found["broken_releases"] == 0
     assert found["settled_but_not_released"] == 0
     assert found["kills"] == kills
+
+
+def test_no_kill_leaves_a_cube_unpaid(tmp_path: Path) -> None:
+    found = cube_campaign(str(tmp_path / "ledger.db"), tmp_path, 1_000, 12)
+    write("cubes", found)
+    assert found["draws_without_payment"] == 0
+    assert found["faulty_ledgers"] == 0
+    assert found["broken_releases"] == 0
+    assert found["settled_but_not_released"] == 0
 
 
 @pytest.mark.parametrize("changes", [1_000, None], ids=["random", "all"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eree.noise.coins import Coins, SeededCoins
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
-    from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+    from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.schema import Attribute, Schema
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
@@ -35,14 +35,31 @@ if TYPE_CHECKING:
     from eree.release.plan import Plan
     from eree.release.publish import publish
     from eree.release.rank import Ranking, rank
+    from eree.release.recheck import Verification
     from eree.release.release import Release
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
-    from eree.release.verify import Verification, verify
+    from eree.study.querytool.study import CubeStudy, cube_study
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.assess.assessment import Assessment, assess_cube
+    from eree.survey.assess.report import assess_cube_file, write_assessment
+    from eree.survey.assess.rules import Thresholds
+    from eree.survey.bounds import Shares
+    from eree.survey.calibrate.controls import Control
+    from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
+    from eree.survey.estimates import Estimates
+    from eree.survey.microdata import Survey, check_survey, read_survey
+    from eree.survey.noisy import NoisyTotal
+    from eree.survey.plan import CubePlan, plan_cube
+    from eree.survey.protect import protect_cube
+    from eree.survey.protected import ProtectedCube
+    from eree.survey.shape import Impossible, Shape, Variable
+    from eree.survey.synthetic import synthesize_survey
+    from eree.survey.tables import Query, Tabulator
+    from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
 __version__ = "0.1.0"
@@ -67,7 +84,7 @@ _HOMES = {
     "eree.noise.coins": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
-    "eree.policy.neighbours": ("EDGE", "NODE", "Strong", "Weak"),
+    "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
     "eree.release.listing": ("Listing", "new_csv"),
     "eree.release.lodes": ("LODES_COLUMNS", "LodesTable", "lodes"),
@@ -76,45 +93,75 @@ _HOMES = {
     "eree.release.plan": ("Plan",),
     "eree.release.publish": ("publish",),
     "eree.release.rank": ("Ranking", "rank"),
+    "eree.release.recheck": ("Verification",),
     "eree.release.release": ("Release",),
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
-    "eree.release.verify": ("Verification", "verify"),
+    "eree.survey.assess.assessment": ("Assessment", "assess_cube"),
+    "eree.survey.assess.report": ("assess_cube_file", "write_assessment"),
+    "eree.survey.assess.rules": ("Thresholds",),
+    "eree.survey.bounds": ("Shares",),
+    "eree.survey.calibrate.controls": ("Control",),
+    "eree.survey.estimates": ("Estimates",),
+    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.plan": ("CubePlan", "plan_cube"),
+    "eree.survey.protect": ("protect_cube",),
+    "eree.survey.protected": ("ProtectedCube",),
+    "eree.survey.shape": ("Impossible", "Shape", "Variable"),
+    "eree.survey.verify": ("verify",),
+    "eree.study.querytool.study": ("CubeStudy", "cube_study"),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
+    "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
+    "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
+    "eree.survey.synthetic": ("synthesize_survey",),
+    "eree.survey.tables": ("Query", "Tabulator"),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 
 __all__ = [
     "EDGE",
+    "ESTABLISHMENT",
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
     "RAMP",
+    "RECORD",
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
+    "Assessment",
     "AttackFindings",
     "Attribute",
     "Cells",
     "Certificate",
     "Coins",
+    "Control",
+    "Cube",
+    "CubeOutline",
+    "CubePlan",
+    "CubeStudy",
     "Decisions",
     "DropFrom",
     "EngineFailure",
+    "Estimates",
     "ExpectedError",
     "Fault",
     "Faulty",
     "Guarantee",
+    "Impossible",
     "Infused",
     "Ledger",
     "Listing",
     "LodesTable",
     "Marginal",
     "Mechanism",
+    "NoisyTotal",
     "Plan",
+    "ProtectedCube",
+    "Query",
     "Ramp",
     "Ranking",
     "Refusal",
@@ -124,17 +171,29 @@ __all__ = [
     "ScaleTo",
     "Schema",
     "SeededCoins",
+    "Shape",
+    "Shares",
     "Signer",
     "Strong",
     "Study",
     "StudyReport",
+    "Survey",
     "Tables",
+    "Tabulator",
+    "Thresholds",
     "Unreadable",
+    "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "assess_cube",
+    "assess_cube_file",
+    "build_cube",
+    "build_cube_file",
     "certify_grid",
     "check",
+    "check_survey",
+    "cube_study",
     "infuse",
     "load",
     "lodes",
@@ -145,11 +204,14 @@ __all__ = [
     "new_key",
     "outlook",
     "parameters_from_text",
+    "plan_cube",
+    "protect_cube",
     "public_key_of",
     "publish",
     "rank",
     "read_key",
     "read_schema",
+    "read_survey",
     "requirements_table",
     "run_attacks",
     "run_study",
@@ -157,9 +219,11 @@ __all__ = [
     "study_report",
     "success_bound",
     "synthesize",
+    "synthesize_survey",
     "tabulate",
     "threshold",
     "verify",
+    "write_assessment",
     "write_cells",
     "write_infused",
 ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from eree.budget.entries import ORIGIN, Created, Reserved, Row, Settled, read_event, seal
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
 
 AT = "2026-07-14T12:00:00Z"
 TOTAL = Guarantee(Weak("1/10", ["sex", "age"]), "2", "1e-6")
@@ -27,6 +27,8 @@ alphas = st.fractions(Fraction(1, 1000), 10)
 relations = st.one_of(
     st.just(EDGE),
     st.just(NODE),
+    st.just(RECORD),
+    st.just(ESTABLISHMENT),
     st.builds(Strong, alphas),
     st.builds(Weak, alphas, st.lists(names, min_size=1, max_size=3, unique=True)),
 )

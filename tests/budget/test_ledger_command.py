@@ -150,6 +150,10 @@ def test_a_damaged_file_is_a_fault(tmp_path: Path) -> None:
             ("create", "l.db", "--neighbours", "edge", "--alpha", "0.1", "--epsilon", "1"),
             "edge neighbours take no --alpha and no --types; leave them out",
         ),
+        (
+            ("create", "l.db", "--neighbours", "record", "--alpha", "1", "--epsilon", "1"),
+            "record neighbours take no --alpha and no --types; leave them out",
+        ),
         (("create", "l.db", *STRONG[:5], "two"), "epsilon must be a number, such as '0.1'"),
         (("create", "l.db", *STRONG, "--delta", "1"), "delta must be at least 0 and below 1"),
         (("create", "l.db", *STRONG, "--data-set", ""), "the name of the data set must be a text"),
@@ -194,3 +198,31 @@ def test_a_server_is_named_without_its_login(postgres: PostgresServer) -> None:
             assert done.status == (2 if words[0] == "create" and more else 0)
             assert "geheim" not in done.out + done.err
     assert "no fault found" in run("ledger", "verify", where).out
+
+
+def test_a_survey_has_ledgers_of_its_own(tmp_path: Path) -> None:
+    words = ("--neighbours", "establishment", "--epsilon", "4")
+    assert run("ledger", "create", "s.db", *words, cwd=tmp_path) == Done(
+        0,
+        "Made s.db for data: epsilon 4 and delta 0 to spend,\nunder establishment neighbours.\n",
+        "",
+    )
+    done = run(
+        "ledger",
+        "create",
+        "r.db",
+        "--neighbours",
+        "record",
+        "--epsilon",
+        "4",
+        "--json",
+        cwd=tmp_path,
+    )
+    assert json.loads(done.out)["total"]["neighbours"] == {"name": "record"}
+    ledger = eree.Ledger.open(tmp_path / "s.db")
+    assert ledger.total == eree.Guarantee(eree.ESTABLISHMENT, 4)
+    ledger.reserve(eree.Guarantee(eree.ESTABLISHMENT, 1), release="a", what={})
+    for other in (eree.Strong("0.1"), eree.NODE, eree.RECORD):
+        with pytest.raises(eree.Refusal, match="promises nothing under the ledger's"):
+            ledger.reserve(eree.Guarantee(other, 1), release="b", what={})
+    assert ledger.spent().epsilon == 1

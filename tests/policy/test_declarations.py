@@ -254,6 +254,7 @@ def test_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         (b"a = '\xff\xfe'\n", "is not UTF-8 text"),
         ("[worker]".encode("utf-16"), "is not UTF-8 text"),
         (b"a = " + b"[" * 5000 + b"]" * 5000, "is nested too deeply"),
+        (b"a = " + b"9" * 5000, "holds a number that is too long"),
         (None, "holds no schema.toml"),
     ],
 )

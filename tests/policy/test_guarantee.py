@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
 
 STRONG = Strong("0.1")
 epsilons = st.fractions(Fraction(1, 1000), 8, max_denominator=1000)
@@ -114,3 +114,21 @@ def test_a_guarantee_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(Refusal, match=words):
         Guarantee(*arguments)
+
+
+def test_a_survey_speaks_of_records_and_establishments() -> None:
+    found = Guarantee(ESTABLISHMENT, "1/2", "1e-9").statements()
+    assert [(s.topic, s.steps) for s in found] == [
+        ("presence", 1),
+        ("answer", 2),
+        ("establishment", 1),
+        ("answers", 2),
+    ]
+    assert found[2].words == (
+        "Whether an establishment is in the survey: a release changes the odds by at most a factor"
+        " of 1.65, but for a chance of 1.01e-09."
+    )
+    assert [s.topic for s in Guarantee(RECORD, 1).statements()] == ["presence", "answer"]
+    assert not any("work" in s.words for s in found)
+    with pytest.raises(Refusal, match="a survey has no workplaces"):
+        Guarantee(RECORD, 1).size_statement(1, 2)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from eree.errors import Refusal
 from eree.policy.neighbours import (
     EDGE,
+    ESTABLISHMENT,
     NODE,
+    RECORD,
     Neighbours,
     Strong,
     Weak,
@@ -118,6 +120,33 @@ def test_every_relation_implies_itself_and_the_edge_and_node_implies_all() -> No
         assert implies(relation, relation)
         assert implies(relation, EDGE)
         assert implies(NODE, relation)
+
+
+SURVEYED: list[Neighbours] = [RECORD, ESTABLISHMENT]
+
+
+@given(st.lists(st.integers(0, 12), min_size=4, max_size=4), growths)
+def test_survey_neighbours_imply_those_whose_steps_they_allow(
+    before: list[int], joined: list[int]
+) -> None:
+    after = [h + d for h, d in zip(before, joined, strict=True)]
+    for paid, wanted in product(SURVEYED, SURVEYED):
+        if implies(paid, wanted):
+            assert paid.allows(before, after) or not wanted.allows(before, after)
+    assert not implies(RECORD, ESTABLISHMENT)
+    assert ESTABLISHMENT.allows([0] * 4, joined) == any(joined)
+    assert RECORD.allows([0] * 4, joined) == (sum(joined) == 1)
+    assert ESTABLISHMENT.allows(before, after) == (
+        any(joined) if not any(before) else sum(joined) == 1
+    )
+    assert RECORD.allows(before, after) == (sum(joined) == 1)
+    assert not any(relation.allows(after, before) for relation in SURVEYED if any(joined))
+
+
+def test_a_survey_and_linked_tables_promise_nothing_to_each_other() -> None:
+    for surveyed, linked in product(SURVEYED, relations):
+        assert not implies(surveyed, linked)
+        assert not implies(linked, surveyed)
 
 
 def shortest(relation: Strong, common: int, leave: int, join: int, others: int) -> int:

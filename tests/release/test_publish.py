@@ -17,6 +17,7 @@ import pytest
 
 import eree
 from eree.data import tabulate as counting
+from eree.release import issue
 from eree.release import publish as publishing
 from eree.release.hiding import regrouped
 from eree.release.record import RECORD, digest_of
@@ -186,7 +187,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing(
     def refused(**_named: Any) -> str:
         raise PermissionError
 
-    monkeypatch.setattr(publishing.tempfile, "mkdtemp", refused)
+    monkeypatch.setattr(issue.tempfile, "mkdtemp", refused)
     with pytest.raises(eree.Refusal, match="nothing can be written in"):
         eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "out")
     assert ledger.spent().epsilon == 0

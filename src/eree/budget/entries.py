@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, Strong, Weak
 
 ORIGIN = "0" * 64
 """What stands for the hash of an entry before the first."""
@@ -262,6 +262,10 @@ def _relation(body: Mapping[str, Any]) -> Neighbours:
             return EDGE
         case "node":
             return NODE
+        case "record":
+            return RECORD
+        case "establishment":
+            return ESTABLISHMENT
     raise ValueError
 
 

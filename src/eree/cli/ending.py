@@ -13,7 +13,19 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from eree.cli import certify, commands, demo, ledger, legacy, rank, release, study
+from eree.cli import (
+    certify,
+    commands,
+    cube,
+    cube_assess,
+    demo,
+    ledger,
+    legacy,
+    protect,
+    rank,
+    release,
+    study,
+)
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
 from eree.cli.terminal import one_line
@@ -21,7 +33,19 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, demo, ledger, legacy, rank, release, study)
+COMMANDS = (
+    certify,
+    commands,
+    cube,
+    cube_assess,
+    demo,
+    ledger,
+    legacy,
+    protect,
+    rank,
+    release,
+    study,
+)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,12 @@ from eree.budget.account import Account, relation_words
 from eree.budget.entries import Created, Entry, Reserved, guarantee_body
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
-from eree.policy.neighbours import Neighbours, plain
+from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, plain
 
+#: Relations that have nothing but their name.
+PLAIN: Mapping[str, Neighbours] = {
+    relation.name: relation for relation in (EDGE, NODE, RECORD, ESTABLISHMENT)
+}
 where_argument = click.argument("where", metavar="FILE_OR_URL")
 
 
@@ -53,14 +57,16 @@ def ledger(context: click.Context) -> None:
         "    --epsilon 8 --delta 1e-9 --data-set 'jobs of the three states'",
         "eree ledger create postgresql://office@server/jobs --neighbours node \\",
         "    --epsilon 4",
+        "eree ledger create survey.db --neighbours establishment --epsilon 4 \\",
+        "    --data-set 'survey of 2026'",
     ],
 )
 @where_argument
 @click.option(
     "--neighbours",
-    type=click.Choice(["strong", "weak", "edge", "node"]),
+    type=click.Choice(["strong", "weak", *PLAIN]),
     required=True,
-    help="What one step of the data is.",
+    help="What one step of the data is; the last two are of a survey.",
 )
 @click.option("--alpha", metavar="A", help="The share by which a workplace may grow, such as 0.1.")
 @click.option("--types", metavar="A,B,…", help="Worker attributes that are the types, if weak.")
@@ -179,10 +185,10 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
 
 def relation_from_text(name: str, alpha: str | None, types: str | None) -> Neighbours:
     """The neighbours that the options name, with all that belongs to them and nothing else."""
-    if name in ("edge", "node"):
+    if name in PLAIN:
         if alpha is not None or types is not None:
             raise eree.Refusal(f"{name} neighbours take no --alpha and no --types; leave them out")
-        return eree.EDGE if name == "edge" else eree.NODE
+        return PLAIN[name]
     if alpha is None:
         raise eree.Refusal(f"{name} neighbours need an --alpha, such as 0.1")
     if name == "strong":

@@ -12,8 +12,7 @@ import click
 
 import eree
 from eree.cli.options import as_json, cli, path, with_engine
-from eree.cli.terminal import one_line, progress
-from eree.errors import Cost
+from eree.cli.terminal import one_line, progress, say_released
 from eree.policy.neighbours import plain
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
@@ -159,11 +158,7 @@ def release(
             f" {plain(price.epsilon)}, delta {plain(price.delta)}.\n"
             f"Next: eree verify {shlex.quote(str(out))}"
         )
-    try:
-        click.echo(words)
-    except BaseException as error:  # a full disk under the output does not undo a release
-        error.add_note(Cost(f"the release in {out} is whole, and its price is settled"))
-        raise
+    say_released(words, out)
 
 
 @cli.command(

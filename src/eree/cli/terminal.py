@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -19,6 +20,7 @@ from rich.progress import (
 )
 
 from eree.cli.interrupts import Interrupts
+from eree.errors import Cost
 
 QUIET_SECONDS = 2.0  # shorter work shows no progress
 
@@ -60,6 +62,15 @@ def progress() -> Iterator[Callable[[str, float], None]]:
         if on_terminal:
             late.join()
         bar.stop()
+
+
+def say_released(words: str, out: Path) -> None:
+    """Print what was released; a full disk under the output does not undo it."""
+    try:
+        click.echo(words)
+    except BaseException as error:
+        error.add_note(Cost(f"the release in {out} is whole, and its price is settled"))
+        raise
 
 
 def one_line(text: str) -> str:

@@ -18,19 +18,13 @@ from eree.data.columns import (
 from eree.data.engine import DuckEngine, Engine
 from eree.data.relations import key_kind, plain, typed
 from eree.data.relations import link_relation as links
-from eree.data.sources import Source, readable
+from eree.data.sources import DAMAGED, Source, readable
 from eree.errors import DamagedFile, EngineFailure, Fault
 from eree.policy.schema import Attribute, Kind, Owner, Reference, Schema
 
 #: Dense whole-number ids are looked at in ranges of this many, which DuckDB counts in an array:
 #: less time than one great hash table, and memory that does not grow with the data.
 SLICE = 1 << 21
-
-DAMAGED = {
-    "parquet": "cannot be read to the end; the file is damaged",
-    "csv": "cannot be read to the end; lines may end in different ways or be longer than 2 MB, or"
-    " text may follow a closing quotation mark",
-}
 
 
 class RowChecks:

@@ -23,6 +23,13 @@ from eree.errors import Fault
 Format = Literal["parquet", "csv"]
 ColumnKind = Literal["string", "integer", "boolean", "other"]
 
+#: The rule that a file breaks whose rows stop being readable.
+DAMAGED: Mapping[Format, str] = {
+    "parquet": "cannot be read to the end; the file is damaged",
+    "csv": "cannot be read to the end; lines may end in different ways or be longer than 2 MB, or"
+    " text may follow a closing quotation mark",
+}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -83,7 +90,7 @@ def readable(source: Source) -> bool:
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches():
                     batch.validate(full=True)
-        except (_UnusableError, *_UNREADABLE):
+        except (_UnusableError, *UNREADABLE):
             return False
     return True
 
@@ -95,7 +102,7 @@ class _UnusableError(Exception):
 
 
 #: What Arrow raises over a damaged file: its own exceptions, and those of the layers below.
-_UNREADABLE = (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError, OverflowError)
+UNREADABLE = (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError, OverflowError)
 
 
 def _parts(path: Path) -> tuple[list[Path], str]:
@@ -142,7 +149,7 @@ def _parquet_columns(path: Path) -> dict[str, pa.DataType]:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             names = schema.names
-    except _UNREADABLE:
+    except UNREADABLE:
         raise _UnusableError("cannot be read as Parquet; it may be truncated or damaged") from None
     _distinct(names)
     types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in schema]

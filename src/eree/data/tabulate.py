@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -21,6 +20,7 @@ from eree.cells import Cells
 from eree.data.relations import key_kind
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
+from eree.data.whole_file import appearing_file, new_path
 from eree.errors import Refusal
 from eree.policy.schema import Schema, Value
 from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
@@ -100,15 +100,7 @@ def new_file(out: str | os.PathLike[str]) -> Path:
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
         raise Refusal(f"{path.name!r} is no name for cells: it must end in .parquet or .csv")
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise Refusal("the file's name is not UTF-8; choose another name") from None
-    if path.exists():
-        raise Refusal(f"{path} exists already; choose another name or remove it")
-    if not path.parent.is_dir():
-        raise Refusal(f"the folder {path.parent} does not exist; make it first")
-    return path
+    return new_path(path)
 
 
 def write_cells(
@@ -127,24 +119,16 @@ def write_batches(
 ) -> int:
     """Stream rows into a new file, as `write_cells` does; returns their number."""
     path, rows = new_file(out), 0
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
-    os.close(handle)
-    try:
+    with appearing_file(path) as partial:
         opened = (
-            parquet.ParquetWriter(name, schema)
+            parquet.ParquetWriter(partial, schema)
             if path.suffix == ".parquet"
-            else arrow_csv.CSVWriter(name, schema)
+            else arrow_csv.CSVWriter(partial, schema)
         )
         with opened as file:
             for batch in batches:
                 file.write_batch(batch)
                 rows += batch.num_rows
-        try:
-            os.link(name, path)  # unlike a rename, never over a file that came meanwhile
-        except OSError:  # it came, or the disk knows no links
-            Path(name).replace(new_file(path))
-    finally:
-        Path(name).unlink(missing_ok=True)
     return rows
 
 

@@ -11,8 +11,8 @@ from eree.demo.strata import Accuracy, Exposure
 from eree.policy.guarantee import Guarantee
 from eree.release.outlook import TableOutlook
 from eree.release.rank import Ranking
+from eree.release.recheck import Verification
 from eree.release.record import guarantee_as_json
-from eree.release.verify import Verification
 
 #: What has to be said wherever released counts stand beside true ones.
 STUDY = "A study of made-up data: the true counts of real data are confidential"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -30,6 +29,7 @@ from eree.policy.settings import (
     JobSettings,
     KeyedSettings,
     ReferenceSettings,
+    read_toml,
 )
 
 SECTIONS = dict.fromkeys(("workplace", "worker", "job", "group", "hierarchy", "reference"))
@@ -45,20 +45,8 @@ def inspect_schema(folder: Path) -> tuple[Schema, tuple[Fault, ...]]:
     path = folder / SCHEMA_FILE
     if not folder.is_dir():
         raise Unreadable(f"{folder} is not a folder; name the folder that holds {SCHEMA_FILE}")
-    try:
-        raw = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise Unreadable(
-            f"{folder} holds no {SCHEMA_FILE}; write one, or make a population with 'eree synth'"
-        ) from None
-    except UnicodeDecodeError:
-        raise Unreadable(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"{path} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise Unreadable(f"{path} is nested too deeply; write it with fewer levels") from None
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+    missing = f"{folder} holds no {SCHEMA_FILE}; write one, or make a population with 'eree synth'"
+    raw = read_toml(path, missing=missing)
     reading = _Reading(folder, raw)
     schema = reading.schema()
     return schema, tuple(reading.faults.found)

@@ -15,10 +15,12 @@ from math import exp, expm1, inf, log10, nextafter
 
 from eree.errors import Refusal
 from eree.policy.neighbours import (
-    Edge,
+    Establishment,
     Exact,
+    Linked,
     Neighbours,
     Node,
+    Record,
     Strong,
     Weak,
     exact,
@@ -52,8 +54,11 @@ class Guarantee:
     delta: Fraction = Fraction(0)
 
     def __init__(self, neighbours: Neighbours, epsilon: Exact, delta: Exact = 0) -> None:
-        if not isinstance(neighbours, (Strong, Weak, Edge, Node)):
-            raise Refusal("neighbours must be Strong(alpha), Weak(alpha, types), EDGE or NODE")
+        if not isinstance(neighbours, Neighbours):
+            raise Refusal(
+                "neighbours must be Strong(alpha), Weak(alpha, types), EDGE or NODE, or those of a"
+                " survey: RECORD or ESTABLISHMENT"
+            )
         object.__setattr__(self, "neighbours", neighbours)
         object.__setattr__(self, "epsilon", exact(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(delta, "delta"))
@@ -104,12 +109,17 @@ class Guarantee:
         return Statement(topic, steps, odds, failure, words)
 
     def statements(self, sizes: tuple[int, ...] = (10, 100, 1_000)) -> tuple[Statement, ...]:
-        """What an attacker who knows all other data can learn, about workers and workplaces."""
+        """What an attacker who knows all other data can learn, about workers and workplaces.
+
+        Of a survey: about records and establishments.
+        """
+        relation = self.neighbours
+        if isinstance(relation, (Record, Establishment)):
+            return self._survey_statements(relation)
         found = [
             self.statement("presence", 1, "Whether a worker is in the data"),
             self.statement("attribute", 2, "What a worker is like, or where she works"),
         ]
-        relation = self.neighbours
         for size in sizes:
             grown = relation.growth(size)
             whose = f"Whether a workplace has {size:,} workers"
@@ -127,8 +137,23 @@ class Guarantee:
             found.append(self.statement("shape", 2, what))
         return tuple(found)
 
+    def _survey_statements(self, relation: Record | Establishment) -> tuple[Statement, ...]:
+        """To change is to leave and to join: two steps."""
+        found = [
+            self.statement("presence", 1, "Whether a record is in the survey"),
+            self.statement("answer", 2, "What a record answers, or its weight"),
+        ]
+        if isinstance(relation, Establishment):
+            found += [
+                self.statement("establishment", 1, "Whether an establishment is in the survey"),
+                self.statement("answers", 2, "All that an establishment answers"),
+            ]
+        return tuple(found)
+
     def size_statement(self, smaller: int, larger: int) -> Statement:
         """What an attacker can learn about two sizes of a workplace (of one type, if weak)."""
+        if not isinstance(self.neighbours, Linked):
+            raise Refusal("a survey has no workplaces with workers; its statements say what it has")
         steps = steps_between(self.neighbours, smaller, larger)
         return self.statement(
             "size", steps, f"Whether a workplace has {smaller:,} or {larger:,} workers"

@@ -4,6 +4,9 @@ Two databases are neighbours when one workplace's workforce E grows to E' (E is 
 everything else stays), and the relation allows that growth in one step.  A guarantee holds in both
 directions.  A workforce is seen as a histogram over worker types, so that a relation can speak of
 its make-up; where only the size matters the histogram has one entry.
+
+A survey has relations of its own: a record joins, or an establishment with all its records.  They
+and those of linked tables say nothing about each other.
 """
 
 from __future__ import annotations
@@ -146,13 +149,48 @@ class Node:
         return joined is not None and any(joined)
 
 
+@dataclass(frozen=True)
+class Record:
+    """Record neighbours of a survey: one record joins.  Says little of whole establishments."""
+
+    name: Literal["record"] = "record"
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether one record joined; a histogram counts the records of an establishment."""
+        joined = _joined(before, after)
+        return joined is not None and sum(joined) == 1
+
+
+@dataclass(frozen=True)
+class Establishment:
+    """Establishment neighbours of a survey: one establishment joins with all its records.
+
+    How many they are does not matter.  That one record joins an establishment is a step as well.
+    """
+
+    name: Literal["establishment"] = "establishment"
+
+    def allows(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Whether an establishment joined, or one record; a histogram counts those of one."""
+        joined = _joined(before, after)
+        return joined is not None and (sum(joined) == 1 or (any(joined) and not any(before)))
+
+
 EDGE = Edge()
 """The relation of edge neighbours: one worker joins one workplace."""
 
 NODE = Node()
 """The relation of node neighbours: any number of workers join one workplace."""
 
-Neighbours = Strong | Weak | Edge | Node
+RECORD = Record()
+"""The relation of record neighbours: one record of a survey joins."""
+
+ESTABLISHMENT = Establishment()
+"""The relation of establishment neighbours: one establishment joins with all its records."""
+
+#: Relations of linked tables, and of all data.
+Linked = Strong | Weak | Edge | Node
+Neighbours = Linked | Record | Establishment
 
 
 def implies(paid: Neighbours, wanted: Neighbours) -> bool:
@@ -164,9 +202,14 @@ def implies(paid: Neighbours, wanted: Neighbours) -> bool:
     - strong neighbours include those of a smaller alpha, strong or weak: the set of all types
       already bounds the size;
     - weak neighbours include those of a smaller alpha over types at least as fine, because finer
-      types have more sets that must not grow too much.
+      types have more sets that must not grow too much;
+    - of a survey, establishment neighbours include record neighbours.
     """
     match paid, wanted:
+        case (Establishment(), Record() | Establishment()) | (Record(), Record()):
+            return True
+        case (Record() | Establishment(), _) | (_, Record() | Establishment()):
+            return False
         case (Node(), _) | (_, Edge()):
             return True
         case Strong(), Strong() | Weak():
@@ -176,7 +219,7 @@ def implies(paid: Neighbours, wanted: Neighbours) -> bool:
     return False
 
 
-def steps_between(relation: Neighbours, smaller: int, larger: int) -> int:
+def steps_between(relation: Linked, smaller: int, larger: int) -> int:
     """How many growth steps lead from `smaller` to `larger` workers (of one type, if weak).
 
     Each step goes as far as it may: growth never shrinks with size, so that is the shortest way.

@@ -6,13 +6,15 @@ what was understood of the rest is kept, so that the data behind it can still be
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from eree.errors import Fault
+from eree.errors import Fault, Unreadable
 from eree.policy.schema import Kind
 
 SCHEMA_FILE = "schema.toml"
@@ -111,6 +113,27 @@ class ReferenceSettings(Settings):
 
 
 _S = TypeVar("_S", bound=Settings)
+
+
+def read_toml(path: Path, *, missing: str) -> dict[str, Any]:
+    """What a TOML file holds; raises `Unreadable` where it cannot be read, `missing` if not there.
+
+    A file of settings is public, so what is wrong with it is told in the parser's words.
+    """
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise Unreadable(missing) from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Unreadable(f"{path} is not valid TOML: {error}") from None
+    except ValueError:  # Python reads no whole number of more than some thousand digits
+        raise Unreadable(f"{path} holds a number that is too long; shorten it") from None
+    except RecursionError:
+        raise Unreadable(f"{path} is nested too deeply; write it with fewer levels") from None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
 
 
 class FileFaults:

@@ -7,7 +7,6 @@ never opens a table.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,11 +15,11 @@ from typing import Any
 
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.data.frame import Frame
-from eree.errors import Faulty, Refusal, Unreadable
+from eree.errors import Faulty, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.schema import Schema
-from eree.policy.settings import FileFaults
+from eree.policy.settings import FileFaults, read_toml
 from eree.release.settings import (
     PLAN_FILE,
     PlanSettings,
@@ -74,18 +73,8 @@ class Plan:
     def read(cls, file: str | os.PathLike[str]) -> Plan:
         """The plan of a TOML file; raises `Faulty` with every fault of it."""
         path = Path(file)
-        try:
-            raw = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-        except FileNotFoundError:
-            raise Unreadable(f"there is no plan {path}; write one, or see 'eree demo'") from None
-        except UnicodeDecodeError:
-            raise Unreadable(f"{path} is not UTF-8 text; save it as UTF-8") from None
-        except tomllib.TOMLDecodeError as error:
-            raise Unreadable(f"{path} is not valid TOML: {error}") from None
-        except RecursionError:
-            raise Unreadable(f"{path} is nested too deeply; write it with fewer levels") from None
-        except OSError as error:
-            raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+        missing = f"there is no plan {path}; write one, or see 'eree demo'"
+        raw = read_toml(path, missing=missing)
         return cls.of(raw, folder=path.parent, file=path.name)
 
     @classmethod

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
+from eree.policy.neighbours import EDGE, NODE, Establishment, Neighbours, Record, Strong, Weak
 
 RECORD = "release.json"
 FORMAT = 1
@@ -25,6 +27,24 @@ _AFTERWARDS = ("digest", "signature")
 def canonical(data: Mapping[str, Any]) -> bytes:
     """One text for the same data."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """The one text of a record, as it stands in its file."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def beginning(release: str, price: Guarantee, *, private: bool) -> dict[str, Any]:
+    """What every record begins with: who made it, when, and what it promises."""
+    return {
+        "format": FORMAT,
+        "eree": version("eree"),
+        "release": release,
+        "made": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "private": private,
+        "guarantee": guarantee_as_json(price),
+        "statements": [statement.words for statement in price.statements()] if private else [],
+    }
 
 
 def digest_of(record: Mapping[str, Any]) -> str:
@@ -61,6 +81,8 @@ def guarantee_of(data: Any) -> Guarantee:
             relation = Weak(data["alpha"], data["types"])
         elif name == "strong":
             relation = Strong(data["alpha"])
+        elif name in ("record", "establishment"):
+            relation = Record() if name == "record" else Establishment()
         else:
             raise Refusal("the release names neighbours that do not exist")
         return Guarantee(relation, data["epsilon"], data["delta"])

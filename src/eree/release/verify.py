@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -16,38 +15,17 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
-from eree.budget.entries import Reserved
 from eree.budget.ledger import Ledger
-from eree.errors import Fault, Refusal
+from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
-from eree.release.record import RECORD, digest_of, file_digest, guarantee_of
+from eree.release.recheck import Progress, Recheck, Verification
+from eree.release.record import guarantee_of
 from eree.release.release import Release
-from eree.release.signature import signature_holds
 from eree.release.treatment import SCALED_TO, Treatment, treat
 from eree.workload import Marginal
-
-Progress = Callable[[str, float], None]
-#: What a record of another shape than ours raises where it is believed.
-_MISWRITTEN = (
-    *(LookupError, TypeError, ValueError, AttributeError),
-    *(ArithmeticError, RecursionError, NotImplementedError),
-)
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What was rechecked, and every fault that was found."""
-
-    checks: tuple[str, ...]
-    faults: tuple[Fault, ...]
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.faults
 
 
 def verify(
@@ -65,74 +43,12 @@ def verify(
     return _Verifying(release, progress or (lambda _step, _done: None)).all(ledger, public_key)
 
 
-class _Verifying:
-    """One pass over a release; collects faults instead of stopping at the first."""
+class _Verifying(Recheck):
+    """One pass over a release of tables."""
 
-    def __init__(self, release: Release, tell: Progress) -> None:
-        self.release, self.record, self.tell = release, release.record, tell
-        self.faults: list[Fault] = []
-        self.checks: list[str] = []
-
-    def fault(self, place: str, rule: str, file: str = RECORD) -> None:
-        self.faults.append(Fault("release", file, place, rule))
-
-    def all(self, ledger: Ledger | None, public_key: str | None) -> Verification:
-        try:
-            self._digest(public_key)
-            self._files()
-            if not self.faults:  # what follows believes the record and the files
-                self._tables()
-                self._price()
-                if ledger is not None:
-                    self._ledger(ledger)
-        except _MISWRITTEN:
-            self.fault("", "is not written as a release's record is")
-        except OSError:
-            self.fault("", "cannot be read to its end")
-        except Refusal as refusal:
-            self.fault("", str(refusal))
-        return Verification(tuple(self.checks), tuple(self.faults))
-
-    # ------------------------------------------------------------- the record and the files
-
-    def _digest(self, public_key: str | None) -> None:
-        self.tell("checking the record", 0.0)
-        if self.record.get("digest") != digest_of(self.record):
-            self.fault("digest", "is not that of the record: something in it was changed")
-        # bytes, because a text has one line end for all kinds of them
-        text = (self.release.folder / RECORD).read_bytes()
-        if text != (json.dumps(self.record, indent=1, ensure_ascii=False) + "\n").encode():
-            self.fault("", "is not written as a release writes it")
-        signature = self.record.get("signature")
-        if signature is not None and not signature_holds(signature, str(self.record["digest"])):
-            self.fault("signature", "does not belong to this record")
-        elif public_key is not None and (signature or {}).get("public_key") != public_key:
-            self.fault("signature", "was not made with the key that was given")
-        if self.record.get("private") is not True:
-            self.fault("private", "the noise was drawn with seeded coins: nothing is protected")
-        self.checks.append("the record is the one that was written")
-        if signature is not None:
-            self.checks.append(f"the signature is by the key {signature['public_key'][:16]}…")
-
-    def _files(self) -> None:
-        listed = {
-            str(file): str(digest)
-            for table in self.record["tables"]
-            for file, digest in table["files"].items()
-        }
-        folder = self.release.folder
-        for file, digest in listed.items():
-            if Path(file).parent != Path("tables"):
-                self.fault("", "lies outside the tables of the release", file)
-            elif rule := file_fault(folder / file, digest):
-                self.fault("", rule, file)
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if name not in (*listed, RECORD) and not (path.is_dir() and name == "tables"):
-                self.fault("", "is not part of the release", name)
-            elif path.is_symlink():
-                self.fault("", "is a link to something else, and no part of the release", name)
-        self.checks.append(f"{len(listed)} files are the ones that were written")
+    def contents(self) -> None:
+        self._tables()
+        self._price()
 
     # ------------------------------------------------------------------------- the tables
 
@@ -206,38 +122,6 @@ class _Verifying:
             f"the prices add up to epsilon {plain(total.epsilon)}, delta {plain(total.delta)}"
         )
 
-    def _ledger(self, ledger: Ledger) -> None:
-        said = self.record.get("ledger")
-        if said is None or said["id"] != ledger.identity:
-            self.fault("ledger", f"is not the one in {ledger.name}")
-            return
-        account = ledger.account()
-        entry = next((e for e in account.entries if e.number == said["entry"]), None)
-        if entry is None or entry.hash != said["hash"] or not isinstance(entry.event, Reserved):
-            self.fault("ledger", f"entry {said['entry']} is not the one that paid for this release")
-            return
-        if entry.event.release != self.release.identity:
-            self.fault("ledger", f"entry {said['entry']} paid for another release")
-        if entry.event.price != guarantee_of(self.record["guarantee"]):
-            self.fault("ledger", f"entry {said['entry']} paid another price")
-        settled = account.settled.get(entry.number)
-        if settled is not None and settled != self.record["digest"]:
-            self.fault("ledger", f"entry {said['entry']} was settled with another release")
-        state = "settled" if settled else "reserved, never settled"
-        self.checks.append(f"entry {said['entry']} of the ledger paid for it ({state})")
-
-
-def file_fault(path: Path, digest: str) -> str | None:
-    """What is wrong with a file that should have a digest."""
-    try:
-        if not path.is_file():
-            return "is missing"
-        if file_digest(path) != digest:
-            return "was changed: its SHA-256 is not the one in the record"
-    except OSError:
-        return "cannot be read"
-    return None
-
 
 def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterator[str]:
     """What is wrong with the rows of a table, from public things alone."""
@@ -304,6 +188,8 @@ def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
 
 def schema_of(record: Mapping[str, Any]) -> Schema:
     """The public schema that a record carries: enough to make its tables' mechanisms anew."""
+    if "kind" in record:
+        raise Refusal("the release is a cube and not tables of linked data; read it as a cube")
     attributes = {
         name: Attribute(
             name,

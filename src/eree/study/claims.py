@@ -44,6 +44,11 @@ class Claim:
         """Judged by margins, all of which must be above 0."""
         return cls(words, verdict(margins), figures if margins else "no figures")
 
+    @classmethod
+    def sure(cls, words: str, holds: bool, figures: str) -> Claim:
+        """Judged already, with whatever room its words leave."""
+        return cls(words, "yes" if holds else "no", figures)
+
 
 def verdict(margins: Iterable[Margin]) -> Verdict:
     """What margins say together."""

@@ -21,7 +21,7 @@ from math import inf
 
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, exact, steps_between
+from eree.policy.neighbours import EDGE, NODE, Exact, Linked, Strong, Weak, exact, steps_between
 
 Workforce = tuple[int, int]  # men and women
 REQUIREMENTS = ("individuals", "size", "shape")
@@ -81,7 +81,7 @@ def pairs(requirement: str, alpha: Fraction, size: int) -> list[tuple[Workforce,
     return found
 
 
-def steps(relation: Neighbours, first: Workforce, second: Workforce) -> int:
+def steps(relation: Linked, first: Workforce, second: Workforce) -> int:
     """Steps that lead from one workplace to the other: those who join, then those who leave.
 
     In the pairs of the requirements one kind at most joins and one at most leaves; under weak
@@ -98,7 +98,7 @@ def steps(relation: Neighbours, first: Workforce, second: Workforce) -> int:
     return total
 
 
-def most_steps(relation: Neighbours, requirement: str, alpha: Fraction, size: int) -> int:
+def most_steps(relation: Linked, requirement: str, alpha: Fraction, size: int) -> int:
     """The greatest number of steps between two workplaces that a requirement speaks of."""
     return max((steps(relation, *pair) for pair in pairs(requirement, alpha, size)), default=0)
 
@@ -106,7 +106,7 @@ def most_steps(relation: Neighbours, requirement: str, alpha: Fraction, size: in
 def requirements_table(alpha: Exact = "0.1", epsilon: Exact = 2) -> tuple[Finding, ...]:
     """Every method of the paper's Table 1 against every requirement."""
     share, price = exact(alpha, "alpha"), exact(epsilon, "epsilon")
-    methods: tuple[tuple[str, Neighbours | None, tuple[str, str, str]], ...] = (
+    methods: tuple[tuple[str, Linked | None, tuple[str, str, str]], ...] = (
         ("input noise infusion", None, ("no", "no", "no")),
         ("differential privacy for workers", EDGE, ("yes", "no", "no")),
         ("differential privacy for workplaces", NODE, ("yes", "yes", "yes")),
@@ -128,7 +128,7 @@ def requirements_table(alpha: Exact = "0.1", epsilon: Exact = 2) -> tuple[Findin
 
 def _defined(
     name: str,
-    relation: Neighbours,
+    relation: Linked,
     requirement: str,
     paper: str,
     alpha: Fraction,
@@ -151,7 +151,7 @@ def _defined(
 
 
 def _told_apart(
-    relation: Neighbours, epsilon: Fraction, first: Workforce, second: Workforce
+    relation: Linked, epsilon: Fraction, first: Workforce, second: Workforce
 ) -> Witness:
     """A mechanism that keeps the definition, on the kind of workers that takes the most steps."""
     name = "smooth-pareto" if isinstance(relation, Weak) else "edge-geometric"

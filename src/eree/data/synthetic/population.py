@@ -48,7 +48,7 @@ def synthesize(
         workplaces = round(jobs * PAPERS_WORKPLACES / PAPERS_JOBS)
     chosen = _whole("number of workplaces", workplaces)
     _check(jobs, chosen, seed)
-    target = _checked_target(folder)
+    target = checked_target(folder)
     tell = progress or (lambda _step, _fraction: None)
     # One stream of chance for each part: a change to one leaves the others as they were.
     parts = np.random.SeedSequence(seed).spawn(5)
@@ -96,7 +96,8 @@ def _check(jobs: int, workplaces: int, seed: int) -> None:
         raise Refusal(f"the seed must be 0 or more, not {seed}")
 
 
-def _checked_target(folder: str | os.PathLike[str]) -> Path:
+def checked_target(folder: str | os.PathLike[str]) -> Path:
+    """Where made-up data may appear: a folder that is new or empty."""
     target = Path(folder).resolve()
     if target.exists() and not target.is_dir():
         raise Refusal(f"{folder} is a file; name a new or empty folder")

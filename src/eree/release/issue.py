@@ -1,0 +1,172 @@
+"""Issuing a release: pay, make, let it appear, settle.
+
+The order never changes: the price is reserved in the ledger before anything is made; then the
+files are made beside their place; then they appear, all at once; then the reservation is settled
+with the digest of what appeared.  Whatever stops in between, the price stays spent and nothing is
+half published.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eree.budget.ledger import Ledger
+from eree.errors import Refusal
+from eree.noise.coins import Coins, fresh_name
+from eree.policy.guarantee import Guarantee
+from eree.release.payment import Payment
+from eree.release.record import RECORD, digest_of, record_text
+from eree.release.signature import Signer
+
+Progress = Callable[[str, float], None]
+#: Draws, writes the files of a release into a folder, and returns what the record says of them.
+Make = Callable[[Path, str], dict[str, Any]]
+#: A disk without room for this is refused before anything is paid.
+_TRIAL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One release to come: its price, where it appears, and who pays and signs."""
+
+    price: Guarantee
+    target: Path
+    ledger: Ledger | None
+    coins: Coins
+    signer: Signer | None = None
+
+    def __post_init__(self) -> None:
+        if self.ledger is None and self.coins.secret:
+            raise Refusal(
+                "a release must be paid for; make a ledger with 'eree ledger create' and name it"
+            )
+        if self.ledger is not None and not self.coins.secret:
+            raise Refusal("a release drawn with seeded coins is not private and cannot be paid for")
+
+    def issue(self, make: Make, what: Mapping[str, str], tell: Progress) -> Path:
+        """Pay, make, let it appear and settle; `what` says in names what is released."""
+        release = fresh_name()
+        payment = Payment(self.price, release, self.target)
+        with payment.told(), _partial(self.target) as folder:
+            reserved = None
+            if self.ledger is not None:
+                tell("reserving the price", 0.0)
+                reserved = payment.reserve(self.ledger, what)
+            record = make(folder, release)
+            if reserved is not None:
+                record["ledger"] = {
+                    "id": payment.ledger_id,
+                    "entry": reserved.number,
+                    "hash": reserved.hash,
+                }
+            record["digest"] = digest_of(record)
+            if self.signer is not None:
+                record["signature"] = self.signer.sign(record["digest"])
+            (folder / RECORD).write_text(record_text(record), encoding="utf-8")
+            _settle_on_disk(folder)
+            _appear(folder, self.target)
+            if self.ledger is not None and reserved is not None:
+                tell("settling", 0.99)
+                payment.settle(self.ledger, record["digest"])
+            tell("done", 1.0)
+        return self.target
+
+
+def new_folder(out: Path) -> Path:
+    """Where a release may appear; asked before anything is paid."""
+    try:
+        target = out.resolve()
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+        housed = target.parent.is_dir()
+    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
+        raise Refusal(f"{out} cannot be looked at ({_kind(error)}); name another folder") from None
+    if taken:
+        raise Refusal(f"{out} is not a new or empty folder; name another with --out")
+    if not housed:
+        raise Refusal(f"the folder {out.parent} does not exist; make it first")
+    return target
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """A folder to fill, beside its later place; whatever is still in it at the end vanishes."""
+    outer: Path | None = None
+    try:
+        try:
+            outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+            inner = outer / target.name
+            inner.mkdir()
+            trial = inner / "trial"
+            trial.write_bytes(bytes(_TRIAL_BYTES))
+            trial.unlink()
+        except OSError as error:
+            raise Refusal(
+                f"nothing can be written in {target.parent} ({_kind(error)}); choose a folder that"
+                " you may write to and that has room"
+            ) from None
+        _vacate(target)
+        yield inner
+    finally:
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+
+
+def _vacate(target: Path) -> None:
+    """Remove an empty folder: one that cannot be replaced is found before anything is paid."""
+    try:
+        if target.exists():
+            target.rmdir()
+    except OSError as error:
+        raise Refusal(f"{target} cannot be replaced ({_kind(error)}); name a new folder") from None
+
+
+def _appear(folder: Path, target: Path) -> None:
+    """Give a whole folder its name, at once."""
+    try:
+        folder.rename(target)
+    except OSError:
+        if os.path.lexists(target):
+            raise Refusal(f"{target} was filled meanwhile; name another folder") from None
+        raise
+    with suppress(OSError):
+        folder.parent.rmdir()
+    _sync(target.parent)
+
+
+def _settle_on_disk(folder: Path) -> None:
+    """Make sure that every file has reached the disk before the folder appears."""
+    for path in sorted(folder.rglob("*")):
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder.
+
+    Some file systems keep the names of a folder unasked, and refuse to be asked; what a disk fails
+    to keep is an error all the same.
+    """
+    folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if not folder or error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _kind(error: Exception) -> str:
+    """What the system says, without the names that it says it of."""
+    code = error.errno if isinstance(error, OSError) else errno.ELOOP
+    return os.strerror(code).lower() if code else "the system refused"

@@ -1,0 +1,171 @@
+"""What is rechecked of every release: its record, its files, its signature and its ledger."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from eree.budget.entries import Reserved
+from eree.budget.ledger import Ledger
+from eree.errors import Fault, Refusal
+from eree.release.record import RECORD, digest_of, file_digest, guarantee_of, record_text
+from eree.release.release import Release
+from eree.release.signature import signature_holds
+
+Progress = Callable[[str, float], None]
+#: What a record of another shape than ours raises where it is believed.
+_MISWRITTEN = (
+    *(LookupError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, RecursionError, NotImplementedError),
+)
+#: Names of ledgers and of releases, and hashes of entries.
+_NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was rechecked, and every fault that was found."""
+
+    checks: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+
+class Recheck(ABC):
+    """One pass over a release; collects faults instead of stopping at the first."""
+
+    def __init__(self, release: Release, tell: Progress) -> None:
+        self.release, self.record, self.tell = release, release.record, tell
+        self.faults: list[Fault] = []
+        self.checks: list[str] = []
+
+    def fault(self, place: str, rule: str, file: str = RECORD) -> None:
+        """Note a fault."""
+        self.faults.append(Fault("release", file, place, rule))
+
+    @property
+    def promised(self) -> bool:
+        """Whether a release of this kind is private, if its coins were secret."""
+        return True
+
+    @abstractmethod
+    def contents(self) -> None:
+        """Check what is particular to a kind of release."""
+
+    def all(self, ledger: Ledger | None, public_key: str | None) -> Verification:
+        """Check everything; `ledger` and `public_key` are those that it must belong to."""
+        try:
+            self._digest(public_key)
+            self._files()
+            if not self.faults:  # what follows believes the record and the files
+                self.contents()
+                if ledger is not None:
+                    self._ledger(ledger)
+                if not self.faults:
+                    self._paid()
+        except _MISWRITTEN:
+            self.fault("", "is not written as a release's record is")
+        except OSError:
+            self.fault("", "cannot be read to its end")
+        except Refusal as refusal:
+            self.fault("", str(refusal))
+        return Verification(tuple(self.checks), tuple(self.faults))
+
+    # ------------------------------------------------------------- the record and the files
+
+    def _digest(self, public_key: str | None) -> None:
+        self.tell("checking the record", 0.0)
+        if self.record.get("digest") != digest_of(self.record):
+            self.fault("digest", "is not that of the record: something in it was changed")
+        # bytes, because a text has one line end for all kinds of them
+        text = (self.release.folder / RECORD).read_bytes()
+        if text != record_text(self.record).encode():
+            self.fault("", "is not written as a release writes it")
+        signature = self.record.get("signature")
+        if signature is not None and not signature_holds(signature, str(self.record["digest"])):
+            self.fault("signature", "does not belong to this record")
+        elif public_key is not None and (signature or {}).get("public_key") != public_key:
+            self.fault("signature", "was not made with the key that was given")
+        private = self.record.get("private")
+        if private is not self.promised and private is True:
+            self.fault("private", "is said of a release that gives away more than its price")
+        elif private is not self.promised or (not private and "ledger" not in self.record):
+            self.fault("private", "the noise was drawn with seeded coins: nothing is protected")
+        self.checks.append("the record is the one that was written")
+        if signature is not None:
+            self.checks.append(f"the signature is by the key {signature['public_key'][:16]}…")
+
+    def _files(self) -> None:
+        listed = {
+            str(file): str(digest)
+            for table in self.record["tables"]
+            for file, digest in table["files"].items()
+        }
+        folder = self.release.folder
+        for file, digest in listed.items():
+            if Path(file).parent != Path("tables"):
+                self.fault("", "lies outside the tables of the release", file)
+            elif rule := file_fault(folder / file, digest):
+                self.fault("", rule, file)
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if name not in (*listed, RECORD) and not (path.is_dir() and name == "tables"):
+                self.fault("", "is not part of the release", name)
+            elif path.is_symlink():
+                self.fault("", "is a link to something else, and no part of the release", name)
+        self.checks.append(f"{len(listed)} files are the ones that were written")
+
+    def _paid(self) -> None:
+        """Secret coins are never drawn without a payment: a record says which, and for what."""
+        said, release = self.record.get("ledger"), self.record.get("release")
+        if not isinstance(release, str) or not _NAME.fullmatch(release):
+            self.fault("release", "is not the name of a release")
+        if not isinstance(said, dict) or set(said) != {"id", "entry", "hash"}:
+            self.fault("ledger", "is not told: every release that is private was paid for")
+        elif not (
+            all(isinstance(said[name], str) for name in ("id", "hash"))
+            and _NAME.fullmatch(said["id"])
+            and _HASH.fullmatch(said["hash"])
+            and type(said["entry"]) is int
+            and said["entry"] > 1  # the first entry of a ledger pays for nothing
+        ):
+            self.fault("ledger", "is not written as the entry of a ledger that paid")
+
+    def _ledger(self, ledger: Ledger) -> None:
+        said = self.record.get("ledger")
+        if said is None or said["id"] != ledger.identity:
+            self.fault("ledger", f"is not the one in {ledger.name}")
+            return
+        account = ledger.account()
+        entry = next((e for e in account.entries if e.number == said["entry"]), None)
+        if entry is None or entry.hash != said["hash"] or not isinstance(entry.event, Reserved):
+            self.fault("ledger", f"entry {said['entry']} is not the one that paid for this release")
+            return
+        if entry.event.release != self.release.identity:
+            self.fault("ledger", f"entry {said['entry']} paid for another release")
+        if entry.event.price != guarantee_of(self.record["guarantee"]):
+            self.fault("ledger", f"entry {said['entry']} paid another price")
+        settled = account.settled.get(entry.number)
+        if settled is not None and settled != self.record["digest"]:
+            self.fault("ledger", f"entry {said['entry']} was settled with another release")
+        state = "settled" if settled else "reserved, never settled"
+        self.checks.append(f"entry {said['entry']} of the ledger paid for it ({state})")
+
+
+def file_fault(path: Path, digest: str) -> str | None:
+    """What is wrong with a file that should have a digest."""
+    try:
+        if not path.is_file():
+            return "is missing"
+        if file_digest(path) != digest:
+            return "was changed: its SHA-256 is not the one in the record"
+    except OSError:
+        return "cannot be read"
+    return None

@@ -1,0 +1,1 @@
+"""Calibration: a noisy cube is brought into line with control totals, and the noise left told."""

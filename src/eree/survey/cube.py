@@ -1,0 +1,296 @@
+"""The cube of a survey: everything by everything, unweighted and weighted.  Confidential.
+
+The cells are dense: one for every combination of codes, empty or not, so that nothing about the
+cube's size depends on a record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.data.whole_file import new_path
+from eree.errors import Refusal
+from eree.noise.thousandths import JOB
+from eree.policy.neighbours import exact, plain
+from eree.survey.cube_file import CubeFile, read_cube_file, read_cube_header, write_cube_file
+from eree.survey.declaration import read_declaration
+from eree.survey.microdata import Survey, read_survey
+from eree.survey.records import MOST_WEIGHT
+from eree.survey.shape import Shape
+
+Whole = NDArray[np.int64]
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Sums:
+    """Sums over the records that a cube holds, exact, for a model of the sampling variance.
+
+    Weights are those of the cube: trimmed, if it is, and in thousandths of a job; so `weight` is in
+    thousandths, and `squares` and `establishment_squares` are in millionths of a squared job.
+
+    - `records`: the number of records;
+    - `weight`: the sum of their weights;
+    - `squares`: the sum of their squared weights;
+    - `establishments`: the number of establishments with a record;
+    - `establishment_squares`: over establishments, the sum of the squared sum of their weights.
+    """
+
+    records: int
+    weight: int
+    squares: int
+    establishments: int
+    establishment_squares: int
+
+    def __repr__(self) -> str:
+        return "<Sums, confidential>"
+
+
+@dataclass(frozen=True)
+class CubeOutline:
+    """What is public about a cube: its shape and its bounds, the weight in thousandths of a job."""
+
+    shape: Shape
+    most_weight: int | None = None
+    most_records: int | None = None
+
+    @classmethod
+    def read(cls, file: str | os.PathLike[str]) -> CubeOutline:
+        """The outline of the cube in a file, whose cells are not read."""
+        body = read_cube_header(file)
+        try:
+            shape = Shape.of_json(body["shape"]).checked()
+            weight, records = body["most_weight"], body["most_records"]
+            if not all(bound is None or _counts(bound) for bound in (weight, records)):
+                raise ValueError
+        except (Refusal, KeyError, TypeError, ValueError):
+            raise CubeFile.damaged(file) from None
+        return cls(shape, weight, records)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Cube:
+    """The exact cube of a survey.  Confidential: printing it shows its public shape only.
+
+    `unweighted` counts the records of each cell; `weighted` adds their weights, in thousandths of a
+    job.  Where there are bounds, no record weighs more than `most_weight` (in thousandths), and no
+    establishment has more than `most_records` records; both are public.
+    """
+
+    shape: Shape
+    unweighted: Whole = field(repr=False)
+    weighted: Whole = field(repr=False)
+    sums: Sums = field(repr=False)
+    most_weight: int | None = None
+    most_records: int | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.unweighted, self.weighted):
+            if array.shape != self.shape.levels or array.dtype != np.int64:
+                raise Refusal("the cells of a cube are whole numbers, one for each of its shape")
+            array.flags.writeable = False
+
+    def save(self, out: str | os.PathLike[str]) -> Path:
+        """Write the cube into one new file that only its owner can read, whole or not at all."""
+        filled = np.flatnonzero(self.unweighted)
+        body = {
+            "shape": self.shape.as_json(),
+            "most_weight": self.most_weight,
+            "most_records": self.most_records,
+            "sums": vars(self.sums),
+        }
+        columns = (filled, self.unweighted.reshape(-1)[filled], self.weighted.reshape(-1)[filled])
+        return write_cube_file(CubeFile(body, columns), out)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str]) -> Cube:
+        """The cube of a file that `save` wrote; refuses one that is damaged."""
+        found = read_cube_file(file)
+        try:
+            return _loaded(found)
+        except (Refusal, KeyError, TypeError, ValueError):
+            raise found.damaged(file) from None
+
+    def __repr__(self) -> str:
+        names = ", ".join(variable.name for variable in self.shape.variables)
+        bounds = ""
+        if self.most_weight is not None:
+            bounds += f", weights of at most {plain(Fraction(self.most_weight, JOB))}"
+        if self.most_records is not None:
+            bounds += f", at most {self.most_records:,} records of an establishment"
+        return f"<Cube of {names}: {self.shape.size:,} cells{bounds}, confidential>"
+
+
+def build_cube(
+    survey: Survey,
+    *,
+    variables: Sequence[str] | None = None,
+    most_weight: Fraction | str | int | None = None,
+    most_records: int | None = None,
+    progress: Progress | None = None,
+) -> Cube:
+    """Count the records of a survey into the cells of a cube of all, or some, of its variables.
+
+    Weights above `most_weight` jobs are trimmed to it.  Of an establishment with more than
+    `most_records` records the first ones are kept, in the order of their ids: shorter ids first,
+    then by their characters.  Neither looks at any other establishment, so that what one adds to
+    the cube is the same whatever else was sampled.
+    """
+    tell = progress or (lambda _step, _done: None)
+    shape = survey.shape if variables is None else survey.shape.of(variables)
+    bound = _checked_bounds(most_weight, most_records)
+    shape.checked()
+    weights = survey.weights if bound is None else np.minimum(survey.weights, bound)
+    positions, establishments = survey.positions(shape), survey.establishments
+    if most_records is not None:
+        tell("keeping the first records of each establishment", 0.1)
+        kept = first_records(survey, most_records)
+        weights, positions, establishments = weights[kept], positions[kept], establishments[kept]
+    tell("counting", 0.4)
+    unweighted = np.zeros(shape.size, dtype=np.int64)
+    np.add.at(unweighted, positions, 1)
+    weighted = np.zeros(shape.size, dtype=np.int64)
+    np.add.at(weighted, positions, weights)
+    tell("sums", 0.9)
+    sums = _sums(weights, establishments)
+    tell("done", 1.0)
+    levels = shape.levels
+    return Cube(
+        shape, unweighted.reshape(levels), weighted.reshape(levels), sums, bound, most_records
+    )
+
+
+def build_cube_file(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    variables: Sequence[str] | None = None,
+    most_weight: Fraction | str | int | None = None,
+    most_records: int | None = None,
+    progress: Progress | None = None,
+) -> Cube:
+    """Build the cube of the survey in a folder and save it; see `build_cube` and `Cube.save`.
+
+    What can be refused is refused before a record is read.
+    """
+    tell = progress or (lambda _step, _done: None)
+    path = new_path(out)
+    said = read_declaration(folder).shape
+    (said if variables is None else said.of(variables)).checked()
+    _checked_bounds(most_weight, most_records)
+    survey = read_survey(folder, replicates=False, progress=lambda s, d: tell(s, 0.6 * d))
+    cube = build_cube(
+        survey,
+        variables=variables,
+        most_weight=most_weight,
+        most_records=most_records,
+        progress=lambda step, done: tell(step, 0.6 + 0.35 * done),
+    )
+    tell("writing", 0.95)
+    cube.save(path)
+    return cube
+
+
+def _checked_bounds(
+    most_weight: Fraction | str | int | None, most_records: int | None
+) -> int | None:
+    """Public bounds that can be kept; returns that of the weights in thousandths."""
+    if most_records is not None and (
+        isinstance(most_records, bool) or not isinstance(most_records, int) or most_records < 1
+    ):
+        raise Refusal("the most records of an establishment must be a whole number, 1 or more")
+    if most_weight is None:
+        return None
+    thousandths = exact(most_weight, "the most weight") * JOB
+    if thousandths.denominator != 1 or not 1 <= thousandths <= MOST_WEIGHT * JOB:
+        raise Refusal(
+            f"the most weight must be from 0.001 to {MOST_WEIGHT:,} jobs, with three decimals at"
+            " most, such as '2500' or '12.5'"
+        )
+    return int(thousandths)
+
+
+def first_records(survey: Survey, most: int) -> NDArray[np.intp]:
+    """Which records stay when no establishment may have more than `most`."""
+    by_establishment = survey.order[np.argsort(survey.establishments[survey.order], kind="stable")]
+    establishment = survey.establishments[by_establishment]
+    starts = np.flatnonzero(np.diff(establishment, prepend=-1))
+    place = np.arange(len(establishment)) - np.repeat(
+        starts, np.diff(starts, append=len(establishment))
+    )
+    return np.sort(by_establishment[place < most])
+
+
+def _sums(weights: Whole, establishments: Whole) -> Sums:
+    totals = np.zeros(int(establishments.max()) + 1, dtype=np.int64)
+    np.add.at(totals, establishments, weights)
+    return Sums(
+        len(weights),
+        int(weights.sum()),
+        _squares(weights),
+        len(np.unique(establishments)),
+        _squares(totals),
+    )
+
+
+def _squares(values: Whole) -> int:
+    """The exact sum of squares of values below 2^60, whatever its size."""
+    high, low = np.divmod(values, 1 << 30)
+    return (_dot(high, high) << 60) + (_dot(high, low) << 31) + _dot(low, low)
+
+
+def _dot(one: Whole, other: Whole) -> int:
+    """The exact sum of products of values from 0 to 2^30."""
+    products = one * other
+    return (int((products >> 32).sum()) << 32) + int((products & 0xFFFFFFFF).sum())
+
+
+def _loaded(found: CubeFile) -> Cube:
+    """The cube of a file, if it is one that could have been built."""
+    body, (filled, unweighted, weighted) = found.body, found.columns
+    shape = Shape.of_json(body["shape"]).checked()
+    sums = Sums(**body["sums"])
+    bounds = body["most_weight"], body["most_records"]
+    could_be = (
+        all(_counts(value) for value in vars(sums).values())
+        and all(bound is None or _counts(bound) for bound in bounds)
+        and len(filled) > 0
+        and bool((np.diff(filled, prepend=-1, append=shape.size) > 0).all())
+        and int(unweighted.min()) > 0
+        and int(weighted.min()) > 0
+        and int(unweighted.sum()) == sums.records
+        and int(weighted.sum()) == sums.weight
+        and _keeps_bounds(sums, *bounds, unweighted, weighted)
+    )
+    if not could_be:
+        raise ValueError
+    arrays = []
+    for values in (unweighted, weighted):
+        array = np.zeros(shape.size, dtype=np.int64)
+        array[filled] = values
+        arrays.append(array.reshape(shape.levels))
+    if shape.possible is not None and arrays[0][~shape.possible].any():
+        raise ValueError
+    return Cube(shape, arrays[0], arrays[1], sums, *bounds)
+
+
+def _keeps_bounds(
+    sums: Sums, weight: int | None, records: int | None, unweighted: Whole, weighted: Whole
+) -> bool:
+    """Whether cells and sums can come of records that keep the bounds that are stated."""
+    trimmed = weight is None or (
+        bool((weighted <= unweighted * weight).all()) and sums.squares <= weight * sums.weight
+    )
+    few = records is None or sums.records <= sums.establishments * records
+    return trimmed and few
+
+
+def _counts(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

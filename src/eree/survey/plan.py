@@ -1,0 +1,301 @@
+"""What protecting a cube will cost and how good it will be, from public facts alone.
+
+A plan is made before anything is paid and before a cell is looked at: from the shape of the cube,
+its public bounds and the price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod, sqrt
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.noise.thousandths import JOB
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Exact, exact, plain
+from eree.survey.as_published import AsPublished
+from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
+from eree.survey.calibrate.controls import ControlNoise
+from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
+from eree.survey.columns import NOISY, VARIANCE
+from eree.survey.cube_record import REFERENCE, levels_of
+from eree.survey.guaranteed import Guaranteed
+from eree.survey.laplace import ShiftNoise
+from eree.survey.noisy import check_controls
+from eree.survey.shape import Shape
+from eree.survey.tables import Query, Tabulator
+
+Mode = Guaranteed | AsPublished
+MODES: Mapping[str, type[Mode]] = {kind.name: kind for kind in (Guaranteed, AsPublished)}
+#: More cycles of raking than this are a mistake.
+_MOST_CYCLES = 1_000
+
+
+class PublicCube(Protocol):
+    """What is public about a cube: its shape and its bounds."""
+
+    @property
+    def shape(self) -> Shape:
+        """The public shape."""
+
+    @property
+    def most_weight(self) -> int | None:
+        """The public bound of weights, in thousandths of a job."""
+
+    @property
+    def most_records(self) -> int | None:
+        """The public bound of the records of an establishment."""
+
+
+@dataclass(frozen=True)
+class TableOutlook:
+    """How much noise the cells of a table will have: standard deviations of a typical cell.
+
+    `drawn` is that of the sum of its cells before calibration, `left` after it.
+    """
+
+    by: By
+    cells: int
+    drawn: float
+    left: float
+
+
+@dataclass(frozen=True)
+class CubePlan:
+    """How a cube will be protected: its mode with the price, and how it will be calibrated."""
+
+    shape: Shape
+    mode: Mode
+    method: Method
+    cycles: int | None = None
+
+    @property
+    def price(self) -> Guarantee:
+        """What it costs; `mode.covers` says for what."""
+        return self.mode.price
+
+    @property
+    def unit(self) -> str:
+        """What noise is counted in: jobs, or average weights where those are all that is known."""
+        return "jobs" if isinstance(self.mode, Guaranteed) else "average weights"
+
+    @cached_property
+    def noise(self) -> NoiseModel:
+        """The noise that will be drawn and left; in squared thousandths of `unit`."""
+        one = 1 if isinstance(self.mode, Guaranteed) else JOB**2
+        known = {by: noise.variance * one for by, noise in self.mode.tables.items()}
+        controls = [ControlNoise(by, known.get(by, 0.0)) for by in self.mode.controls]
+        used = tuple(controls) if self.method != "none" else ()
+        return NoiseModel(self.shape, self.method, self.mode.cells.variance * one, used)
+
+    def outlook(self) -> list[TableOutlook]:
+        """The noise of the total, of every one-way table, of the pairs and of the cells.
+
+        For a raked cube what is left is that of least squares from the same cells and controls;
+        what is published is a bound that is not known before.
+        """
+        shape, possible = self.shape, self.shape.possible
+        names = tuple(variable.name for variable in shape.variables)
+        drawn = NoiseModel(shape, "none", self.noise.cell)
+        can_be = None if possible is None else Tabulator(shape, possible.astype(np.int64))
+        pairs = combinations(names, 2) if len(names) > 2 else ()
+        found = []
+        for by in [(), *((name,) for name in names), *pairs]:
+            counts = None if can_be is None else can_be.table(Query(by)).values
+            typical = [
+                float(np.mean(left if counts is None else left[counts > 0]))
+                for left in (model.variances(Query(by), counts) for model in (drawn, self.noise))
+            ]
+            size = prod(levels_of(shape, by)) if counts is None else int((counts > 0).sum())
+            found.append(TableOutlook(by, size, *(sqrt(v) / JOB for v in typical)))
+        if len(names) > 1:  # one cell, which is like all others
+            one, alone = Query((), {v.name: v.codes[:1] for v in shape.variables}), np.array(1)
+            each = (float(model.variances(one, alone)) for model in (drawn, self.noise))
+            rows = shape.size if possible is None else int(possible.sum())
+            found.append(TableOutlook(names, rows, *(sqrt(v) / JOB for v in each)))
+        return found
+
+    def parts(self) -> list[tuple[str, ShiftNoise | None]]:
+        """Everything that is drawn, in words, and its noise; None for what gets none."""
+        mode = self.mode
+        found: list[tuple[str, ShiftNoise | None]] = [("every cell", mode.cells)]
+        names = {by: " × ".join(by) or "total" for by in mode.controls}
+        found += [(f"control {words}", mode.tables.get(by)) for by, words in names.items()]
+        if isinstance(mode, Guaranteed) and mode.squares is not None:
+            found.append((f"sum of squares of {mode.squares}", mode.variance))
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        price = self.price
+        return {
+            "mode": self.mode.name,
+            "calibration": self.method,
+            "epsilon": plain(price.epsilon),
+            "delta": plain(price.delta),
+            "neighbours": price.neighbours.name,
+            "covers": self.mode.covers,
+            "losses": self.mode.losses,
+            "unit": self.unit,
+            "parts": [
+                {
+                    "part": part,
+                    "epsilon": None if noise is None else str(noise.guarantee.epsilon),
+                    "delta": None if noise is None else str(noise.guarantee.delta),
+                    "mechanism": "none" if noise is None else noise.name,
+                    "deviation": self.deviation(part, noise),
+                }
+                for part, noise in self.parts()
+            ],
+            "tables": [
+                {"by": list(o.by), "cells": o.cells, "drawn": o.drawn, "left": o.left}
+                for o in self.outlook()
+            ],
+        }
+
+    def deviation(self, part: str, noise: ShiftNoise | None) -> float:
+        """The standard deviation of the noise of a part, in `unit`, or in squared jobs for squares.
+
+        As published noise is drawn in whole records, each an average weight.
+        """
+        if noise is None:
+            return 0.0
+        if not isinstance(self.mode, Guaranteed):
+            return sqrt(noise.variance)
+        return sqrt(noise.variance) / (JOB**2 if part.startswith("sum of squares") else JOB)
+
+
+def plan_cube(
+    cube: PublicCube,
+    *,
+    epsilon: Exact,
+    delta: Exact = 0,
+    mode: Literal["guaranteed", "as-published"] = "guaranteed",
+    unit: Unit = "record",
+    controls: Sequence[Sequence[str]] | None = None,
+    calibration: Method | None = None,
+    cycles: int | None = None,
+    shares: Shares | None = None,
+    squares: Squares | Literal["none"] | None = None,
+    cap: int | None = None,
+    exact_controls: bool | None = None,
+    keep_empty: Exact | None = None,
+) -> CubePlan:
+    """How `protect_cube` would protect a cube with these settings; nothing is paid.
+
+    Only what is public about the cube is looked at.  See `protect_cube` for the settings.
+    """
+    shape = cube.shape.checked()
+    if taken := {v.name for v in shape.variables} & {NOISY, VARIANCE, REFERENCE}:
+        raise Refusal(
+            f"a protected cube has a column {min(taken)!r} of its own; rename the variable"
+        )
+    bounds = Bounds(cube.most_weight, cube.most_records)
+    if calibration is not None and calibration not in METHODS:
+        raise Refusal(f"there is no calibration {calibration!r}; there are {', '.join(METHODS)}")
+    chosen: Mode
+    if mode == "as-published":
+        given = shares is not None or squares not in (None, "none") or exact(delta, "delta")
+        if unit != "record" or given:
+            raise Refusal(
+                "as published, records are protected at the delta that the cap gives; leave out"
+                " unit, delta, shares and squares"
+            )
+        if cap is None:
+            raise Refusal("as published, noise has a cap; give one, such as 7")
+        if controls is None:
+            controls = () if calibration == "none" else _one_way(shape)
+        tables = _checked(shape, controls)
+        whole = 1 if keep_empty is None else keep_empty
+        exactly = exact_controls is not False
+        chosen = AsPublished(bounds, epsilon, cap, tables, exact_controls=exactly, keep_empty=whole)
+    elif mode == "guaranteed":
+        if cap is not None or exact_controls is not None or keep_empty is not None:
+            raise Refusal(
+                "cap, exact_controls and keep_empty are for cubes as published; a guaranteed cube"
+                " takes its cap from delta, has noise in all tables and keeps every empty cell"
+            )
+        neighbours = bounds.relation(unit)
+        if controls is None:
+            controls = tuple(shares.controls) if shares else usual_controls(shape, calibration)
+        tables = _checked(shape, controls)
+        wanted = _squares(squares, shares, bounds)
+        divided = shares or Shares.usual(tables, variance=wanted is not None)
+        if set(divided.controls) != set(tables):
+            raise Refusal("shares must be given for the control tables, and for no others")
+        total = Guarantee(neighbours, epsilon, delta)
+        chosen = Guaranteed(bounds, unit, total, divided, wanted)
+    else:
+        raise Refusal(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+    return CubePlan(shape, chosen, _method(calibration, chosen, cycles), cycles)
+
+
+def usual_controls(shape: Shape, calibration: Method | None = None) -> tuple[By, ...]:
+    """The control tables of a guaranteed cube where nobody names any, by its shape alone.
+
+    All one-way tables, which take half of the price; unless that would leave more noise in them
+    than to spend all of it on the cells, as in a small cube.  None without a calibration.
+    """
+    tables = _one_way(shape)
+    if calibration == "none":
+        return ()
+    if calibration is not None:
+        return tables
+    deviations = []
+    for controls in ((), tables):
+        shares = Shares.usual(controls)  # noise has a variance that goes with 1 / share²
+        known = tuple(ControlNoise(by, 1 / float(s) ** 2) for by, s in shares.controls.items())
+        method: Method = "least-squares" if controls else "none"
+        model = NoiseModel(Shape(shape.variables), method, 1 / float(shares.cells) ** 2, known)
+        deviations.append(np.concatenate([model.variances(Query(by)) for by in tables]).mean())
+    return tables if deviations[1] < deviations[0] else ()
+
+
+def _one_way(shape: Shape) -> tuple[By, ...]:
+    return tuple((variable.name,) for variable in shape.variables)
+
+
+def _checked(shape: Shape, controls: Sequence[Sequence[str]]) -> tuple[By, ...]:
+    tables = tuple(map(tuple, controls))
+    check_controls(shape, tables)
+    return tables
+
+
+def _squares(
+    squares: Squares | Literal["none"] | None, shares: Shares | None, bounds: Bounds
+) -> Squares | None:
+    """Which squares are paid for: usually those of establishments, if their records are bounded."""
+    if squares == "none" or (squares is None and shares is not None and not shares.variance):
+        return None
+    if squares is None:
+        return "records" if bounds.records is None else "establishments"
+    if squares not in get_args(Squares):
+        raise Refusal("squares are added up over 'establishments' or 'records', or 'none'")
+    return squares
+
+
+def _method(calibration: Method | None, mode: Mode, cycles: int | None) -> Method:
+    """How the cube is calibrated: by least squares, or raked as published, if it has controls."""
+    usual: Method = "least-squares" if isinstance(mode, Guaranteed) else "rake"
+    method = calibration or (usual if mode.controls else "none")
+    if method != "none" and not mode.controls:
+        raise Refusal("a cube is calibrated to control tables; name one or more")
+    if cycles is not None and (
+        method not in RAKED or type(cycles) is not int or not 1 <= cycles <= _MOST_CYCLES
+    ):
+        raise Refusal(f"cycles are for raking, from 1 to {_MOST_CYCLES:,}")
+    return method
+
+
+def mode_of(record: Mapping[str, Any]) -> Mode:
+    """The mode that a record speaks of, made anew from its settings."""
+    kind = MODES.get(record["mode"])
+    if kind is None:
+        raise Refusal(f"the release was made in a mode that is none of {', '.join(MODES)}")
+    return kind.of(record)

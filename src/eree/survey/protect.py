@@ -1,0 +1,201 @@
+"""Protect a cube: where a confidential cube, secret chance and the ledger meet.
+
+The order is that of every release: what can be refused is refused first, by public facts alone;
+then the price is reserved; then noise is drawn, and what follows sees noisy values only; then the
+files appear, all at once; then the reservation is settled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from eree.budget.ledger import Ledger
+from eree.errors import Refusal
+from eree.noise.coins import Coins
+from eree.policy.neighbours import Exact
+from eree.release.issue import Issue, Progress, new_folder
+from eree.release.record import beginning, file_digest
+from eree.release.release import Release
+from eree.release.signature import Signer
+from eree.survey.bounds import Shares, Squares, Unit
+from eree.survey.calibrate.calibrated import Calibrated, calibrate
+from eree.survey.calibrate.noise import Method, NoiseModel
+from eree.survey.columns import write_table
+from eree.survey.cube_record import (
+    CELLS,
+    KIND,
+    REFERENCE,
+    control_name,
+    levels_of,
+    sampling_of,
+    table_entry,
+    total_entry,
+)
+from eree.survey.noisy import NoisyCube, SurveyCube, possible_of
+from eree.survey.plan import CubePlan, Mode, plan_cube
+from eree.survey.protected import ProtectedCube
+from eree.survey.tables import Query
+
+
+def protect_cube(
+    cube: SurveyCube,
+    *,
+    epsilon: Exact,
+    delta: Exact = 0,
+    mode: Literal["guaranteed", "as-published"] = "guaranteed",
+    unit: Unit = "record",
+    ledger: Ledger | None,
+    out: str | os.PathLike[str],
+    controls: Sequence[Sequence[str]] | None = None,
+    calibration: Method | None = None,
+    cycles: int | None = None,
+    shares: Shares | None = None,
+    squares: Squares | Literal["none"] | None = None,
+    cap: int | None = None,
+    exact_controls: bool | None = None,
+    keep_empty: Exact | None = None,
+    coins: Coins | None = None,
+    signer: Signer | None = None,
+    progress: Progress | None = None,
+) -> ProtectedCube:
+    """Turn a confidential cube into a public one, and pay for it.
+
+    `controls` are tables, each named by its variables, that get a share of the price of their own
+    and that the cube is calibrated to; usually all one-way tables, where that helps (see
+    `usual_controls`).  `calibration` is usually by least squares, whose remaining noise is known;
+    raked cubes (at most `cycles`) publish a bound of it.  `squares` are the squared weights of
+    records, or the squared totals of establishments, whose noisy sum makes a model of sampling
+    variances; usually of establishments where the cube bounds their records.  `shares` divides the
+    price among them all.  The folder `out` must be new or empty.
+
+    The mode `as-published` needs a `cap`, and takes its delta from it.  It publishes control tables
+    without noise unless `exact_controls` is false, rakes to them, and of the empty cells it keeps
+    the share `keep_empty`.
+    """
+    tell = progress or (lambda _step, _done: None)
+    chance = coins or Coins()
+    target = new_folder(Path(out))
+    plan = plan_cube(
+        cube,
+        epsilon=epsilon,
+        delta=delta,
+        mode=mode,
+        unit=unit,
+        controls=controls,
+        calibration=calibration,
+        cycles=cycles,
+        shares=shares,
+        squares=squares,
+        cap=cap,
+        exact_controls=exact_controls,
+        keep_empty=keep_empty,
+    )
+    _check_arrays(cube)
+    chosen = plan.mode
+    if chosen.losses and not cube.sums.records:
+        raise Refusal("a cube without records has no average weight to carry noise by")
+    issue = Issue(chosen.price, target, ledger, chance, signer)
+
+    def make(folder: Path, release: str) -> dict[str, Any]:
+        tell("drawing the noise", 0.1)
+        noisy = chosen.draw(cube, chance)
+        tell("calibrating", 0.4)
+        final = _calibrated(plan, noisy, chance)
+        tell("writing the cube", 0.7)
+        written = _write(folder, chosen, noisy, final)
+        sampling = sampling_of(chosen, final.cells, noisy.totals)
+        told = {
+            "calibration": {"method": final.method, **final.report},
+            "sampling": None if sampling is None else sampling.as_json(),
+        }
+        return _record(plan, release, private=chance.secret) | told | written
+
+    names = " × ".join(variable.name for variable in plan.shape.variables)
+    return ProtectedCube.of(Release.open(issue.issue(make, _what(plan, names), tell)))
+
+
+def _what(plan: CubePlan, names: str) -> dict[str, str]:
+    """What the ledger is told: names alone."""
+    mode = plan.mode
+    told = {"cube": names, "mode": mode.name}
+    if mode.controls:
+        told["controls"] = "; ".join(" × ".join(by) or "total" for by in mode.controls)
+    if mode.losses:
+        told["losses"] = f"the price covers {mode.covers}"
+    return told
+
+
+def _check_arrays(cube: SurveyCube) -> None:
+    """Refuse arrays of another shape or kind than the cube's, without quoting one."""
+    for array in (cube.weighted, cube.unweighted):
+        if array.dtype != np.int64 or array.shape != cube.shape.levels:
+            raise Refusal("the cells of a cube are whole numbers (int64) in the shape of the cube")
+
+
+def _calibrated(plan: CubePlan, noisy: NoisyCube, coins: Coins) -> Calibrated:
+    """The cells that are published.  A price that is paid buys a cube, calibrated or not."""
+    shape, variance, present = noisy.shape, noisy.noise_variance, noisy.present
+    raw = Calibrated(noisy.cells, NoiseModel(shape, "none", variance), {}, None, present)
+    if plan.method == "none":
+        return raw
+    noise = NoiseModel(shape, plan.method, variance, tuple(c.noise for c in noisy.controls))
+    contradict = any(not control.exact for control in noisy.controls)
+    try:
+        return calibrate(
+            noise,
+            noisy.cells,
+            noisy.controls,
+            coins=coins,
+            cycles=plan.cycles,
+            reconcile=contradict,
+            kept=noisy.kept,
+        )
+    except Refusal:
+        return replace(raw, report={"given_up": plan.method})
+
+
+def _write(folder: Path, mode: Mode, noisy: NoisyCube, final: Calibrated) -> dict[str, Any]:
+    """Write the cells and the control tables; returns what the record says of them."""
+    home, shape = folder / "tables", noisy.shape
+    home.mkdir()
+    names = tuple(variable.name for variable in shape.variables)
+    others = {} if final.reference is None else {REFERENCE: final.reference}
+    variances = final.variances(Query(names))
+    entry = table_entry(
+        CELLS, names, shape.levels, noisy.present, mode.cells, noisy.noise_variance, tuple(others)
+    )
+    files = write_table(home, CELLS, shape.variables, final.cells, variances, noisy.present, others)
+    entries = [entry | _digests(files)]
+    for number, table in enumerate(noisy.controls, start=1):
+        name, by = control_name(number), table.variables
+        possible, noise = possible_of(shape, by), mode.tables.get(by)
+        variables = [shape.variable(variable) for variable in by]
+        files = write_table(home, name, variables, table.values, table.variance, possible)
+        entry = table_entry(name, by, levels_of(shape, by), possible, noise, table.variance)
+        entries.append(entry | _digests(files))
+    totals = []
+    if mode.variance is not None:
+        totals = [total_entry(total, mode.variance) for total in noisy.totals]
+    return {"tables": entries, "totals": totals}
+
+
+def _digests(files: Sequence[Path]) -> dict[str, Any]:
+    return {"files": {f"tables/{path.name}": file_digest(path) for path in files}}
+
+
+def _record(plan: CubePlan, release: str, *, private: bool) -> dict[str, Any]:
+    """What a release says of itself before anything is drawn; with losses it is never private."""
+    mode = plan.mode
+    return (
+        beginning(release, mode.price, private=private and not mode.losses)
+        | {"kind": KIND, "covers": mode.covers}
+        | {"assumptions": mode.assumptions, "losses": mode.losses}
+        | mode.as_json()
+        | plan.shape.as_json()
+    )

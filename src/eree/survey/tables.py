@@ -1,0 +1,338 @@
+"""Tables of a cube: sums of its cells over some variables, exact, whatever is asked.
+
+A table is always summed up from the cells, so that tables agree with each other: the same cells
+give the same figure in every table, and a table summed over a variable is the coarser table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import prod
+from types import MappingProxyType
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.survey.shape import Shape, Variable
+from eree.survey.soc import LEVELS, Level, title_of
+
+Whole = NDArray[np.int64]
+
+#: From here on a stretch of memory is long, and numpy adds it up at its best speed.
+LONG = 32
+#: The most cells of coarser cubes that are kept beside one: 128 MB.
+MOST_KEPT = 1 << 24
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a cube: a table `by` some variables, of the cells `where` others have codes.
+
+    `where` gives for a variable the codes to keep, among them groups of occupations; a variable in
+    `by` then shows those alone.  `levels` gives a variable of occupations in `by` the level that it
+    is shown at.
+    """
+
+    by: tuple[str, ...]
+    where: Mapping[str, tuple[str, ...]]
+    levels: Mapping[str, Level]
+
+    def __init__(
+        self,
+        by: Iterable[str] = (),
+        where: Mapping[str, Iterable[str]] | None = None,
+        levels: Mapping[str, Level] | None = None,
+    ) -> None:
+        names = (by,) if isinstance(by, str) else tuple(by)
+        kept = {n: (c,) if isinstance(c, str) else tuple(c) for n, c in (where or {}).items()}
+        if len(set(names)) < len(names):
+            raise Refusal("a table names a variable twice; name each once")
+        for name in levels or {}:
+            if name not in names:
+                raise Refusal(f"a level is given for {name!r}, which the table is not by")
+        object.__setattr__(self, "by", names)
+        object.__setattr__(self, "where", MappingProxyType(kept))
+        object.__setattr__(self, "levels", MappingProxyType(dict(levels or {})))
+
+    @classmethod
+    def from_text(
+        cls, by: Iterable[str] = (), where: Iterable[str] = (), levels: Iterable[str] = ()
+    ) -> Query:
+        """A query in words: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
+        shown = dict(_setting(text, "a=major") for text in levels)
+        if wrong := [level for level in shown.values() if level not in LEVELS]:
+            raise Refusal(f"there is no level {wrong[0]!r}; there are {', '.join(LEVELS)}")
+        kept: dict[str, tuple[str, ...]] = {}
+        for text in where:
+            name, codes = _setting(text, "a=x,y")
+            if name in kept:
+                raise Refusal(f"{name!r} is filtered twice; give all its codes at once")
+            kept[name] = _listed(codes)
+        names = [name for part in by for name in _listed(part)]
+        return cls(names, kept, {name: cast(Level, level) for name, level in shown.items()})
+
+
+def _setting(text: str, example: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name.strip() or not value.strip():
+        raise Refusal(f"{text!r} cannot be read; write it as in {example}")
+    return name.strip(), value.strip()
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a table: a variable, and the codes or groups that it is shown by."""
+
+    name: str
+    label: str
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Table:
+    """The answer to a query: a figure for every combination of its axes' codes.
+
+    Of a confidential cube it is confidential, so printing it shows its axes only.
+    """
+
+    axes: tuple[Axis, ...]
+    values: Whole = field(repr=False)
+
+    def __repr__(self) -> str:
+        sides = " x ".join(f"{axis.name} ({len(axis.codes)})" for axis in self.axes)
+        return f"<Table of {sides or 'one figure'}>"
+
+
+def table(shape: Shape, cells: Whole, query: Query) -> Table:
+    """One table of a cube's cells; for many of them, make a `Tabulator`."""
+    return Tabulator(shape, cells).table(query)
+
+
+def group_sizes(shape: Shape, query: Query) -> tuple[Whole, ...]:
+    """For each axis of a cube, how many codes each group of a table has.
+
+    A variable that the table is not by has one group, of all codes that are kept.
+    """
+    found = []
+    for variable in shape.variables:
+        groups = _side(variable, query).groups
+        if groups is None:
+            found.append(np.ones(len(variable.codes), dtype=np.int64))
+            continue
+        sizes = [sum(run.stop - run.start for run in runs) for runs in groups]
+        found.append(np.array(sizes, dtype=np.int64))
+    return tuple(found)
+
+
+class Tabulator:
+    """Answers queries about the cells of a cube, which it holds in an order that makes it fast.
+
+    The longest axes come first, so that most sums run over long stretches of memory, and sums over
+    one axis are kept once they were needed.  The absolute values of all cells must add up to less
+    than 2^63: then no sum of cells can overflow.
+    """
+
+    def __init__(self, shape: Shape, cells: Whole) -> None:
+        if cells.shape != shape.levels or cells.dtype != np.int64:
+            raise Refusal("tables are made of whole numbers, one for each cell of the shape")
+        if _absolute_sum(cells) >= 1 << 63:
+            raise Refusal("the cells are too large for their sums to be exact in 64 bits")
+        self.shape = shape
+        self._order = sorted(range(len(shape.levels)), key=lambda axis: -shape.levels[axis])
+        self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
+        self._cells.flags.writeable = False
+        self._sums: dict[int, Whole] = {}
+
+    def __repr__(self) -> str:
+        return f"<Tabulator of {self.shape.size:,} cells>"
+
+    def table(self, query: Query) -> Table:
+        """The table that a query asks for; its values cannot be written to."""
+        wanted = self.shape.axes(query.by)
+        self.shape.axes(tuple(query.where))  # refuses what is no variable
+        sides = [_side(variable, query) for variable in self.shape.variables]
+        unused = [place for place, axis in enumerate(self._order) if sides[axis].whole]
+        left = [sides[axis] for axis in self._order]
+        if unused:  # they are in the order of their lengths: without the first, least is left
+            del left[unused[0]]
+        values = _summed(self._without(unused[0]) if unused else self._cells, left)
+        kept = [axis for axis in self._order if sides[axis].shown is not None]
+        values = values.transpose([kept.index(axis) for axis in wanted])
+        values.flags.writeable = False
+        shown = (sides[axis].shown for axis in wanted)
+        return Table(tuple(axis for axis in shown if axis is not None), values)
+
+    def _without(self, place: int) -> Whole:
+        """The cells summed over one axis: most questions leave one out, so the sums are kept."""
+        if place in self._sums:
+            return self._sums[place]
+        lengths = self._cells.shape
+        outer, inner = prod(lengths[:place]), prod(lengths[place + 1 :])
+        total = _sum_run(self._cells.reshape(outer, lengths[place], inner))
+        total = total.reshape(lengths[:place] + lengths[place + 1 :])
+        total.flags.writeable = False
+        if total.size + sum(held.size for held in self._sums.values()) <= MOST_KEPT:
+            self._sums[place] = total
+        return total
+
+
+#: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.
+_Groups = tuple[tuple[slice, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What a query makes of a variable: the steps on its axis, and how it is shown, if it is."""
+
+    groups: _Groups | None
+    shown: Axis | None
+    whole: bool = False  # the table is not about it
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Neighbouring axes of the cells, and what is still to be done with them together."""
+
+    lengths: tuple[int, ...]
+    groups: _Groups | None
+    gone: bool
+
+    @property
+    def length(self) -> int:
+        """How many places they have together."""
+        return prod(self.lengths)
+
+    @property
+    def share(self) -> float:
+        """How much of the cells is left after the step."""
+        return len(self.groups or ()) / self.length
+
+
+def _side(variable: Variable, query: Query) -> _Side:
+    codes = variable.codes
+    kept = tuple(range(len(codes)))
+    if variable.name in query.where:
+        held = variable.held(query.where[variable.name])
+        if not held:
+            raise Refusal(f"no code of {variable.name!r} is kept; keep one or more")
+        kept = tuple(variable.places[code] for code in held)
+    if variable.name not in query.by:
+        return _Side((_runs(kept),), None, len(kept) == len(codes))
+    level = query.levels.get(variable.name)
+    if level is None:
+        shown = codes if len(kept) == len(codes) else tuple(codes[place] for place in kept)
+        labels = tuple(variable.labels[place] for place in kept)
+        groups = None if len(kept) == len(codes) else tuple(_runs((place,)) for place in kept)
+    else:
+        among = set(kept)
+        held_by = {
+            group: [place for place in places if place in among]
+            for group, places in variable.groups(level).items()
+        }
+        held_by = {group: places for group, places in held_by.items() if places}
+        shown, labels = tuple(held_by), tuple(map(title_of, held_by))
+        if level == "detailed":
+            labels = tuple(variable.labels[place] for (place,) in held_by.values())
+        groups = tuple(_runs(places) for places in held_by.values())
+    return _Side(groups, Axis(variable.name, variable.label, shown, labels))
+
+
+def _runs(places: Sequence[int]) -> tuple[slice, ...]:
+    """Places in ascending order as stretches without a gap."""
+    found = []
+    for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        stretch = [place for _, place in run]
+        found.append(slice(stretch[0], stretch[-1] + 1))
+    return tuple(found)
+
+
+def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
+    """Cells after what is done on each of their axes; axes that are summed away are gone.
+
+    The step that leaves least comes first, so that the others have less to read; of two that leave
+    as much, the one that reads longer stretches of memory, or none but single cells.
+    """
+    axes = list(_merged(sides, cells.shape))
+    while waiting := [place for place, axis in enumerate(axes) if axis.groups is not None]:
+        inner = {p: prod(after.length for after in axes[p + 1 :]) for p in waiting}
+        place = min(waiting, key=lambda p: (axes[p].share, 1 < inner[p] < LONG, p))
+        axis = axes[place]
+        assert axis.groups is not None
+        outer = prod(before.length for before in axes[:place])
+        cells = _step(cells.reshape(outer, axis.length, inner[place]), axis.groups)
+        axes[place] = _Pending((len(axis.groups),), None, axis.gone)
+    return cells.reshape([n for axis in axes if not axis.gone for n in axis.lengths])
+
+
+def _merged(sides: Sequence[_Side], lengths: Sequence[int]) -> Iterator[_Pending]:
+    """The axes, with neighbours that are all kept, or all summed away whole, taken together."""
+
+    def fate(place: int) -> int:
+        if sides[place].groups is None:
+            return -1
+        return -2 if sides[place].whole else place
+
+    for found, places in groupby(range(len(lengths)), key=fate):
+        together = tuple(lengths[place] for place in places)
+        if found == -1:
+            yield _Pending(together, None, False)
+        elif found == -2:
+            yield _Pending(together, ((slice(0, prod(together)),),), True)
+        else:
+            side = sides[found]
+            yield _Pending(together, side.groups, side.shown is None)
+
+
+def _step(cells: Whole, groups: _Groups) -> Whole:
+    """Sum stretches of the middle one of three axes."""
+    alone = all(len(runs) == 1 and runs[0].stop - runs[0].start == 1 for runs in groups)
+    if alone and len(groups) > 1:
+        return cells.take([runs[0].start for runs in groups], axis=1)
+    if len(groups) == 1:
+        return _sum_runs(cells, groups[0])
+    found = np.empty((cells.shape[0], len(groups), cells.shape[2]), dtype=np.int64)
+    for place, runs in enumerate(groups):
+        found[:, place] = _sum_runs(cells, runs)
+    return found
+
+
+def _sum_runs(cells: Whole, runs: Sequence[slice]) -> Whole:
+    first, *others = runs
+    total = _sum_run(cells[:, first])
+    for run in others:
+        total += _sum_run(cells[:, run])
+    return total
+
+
+def _sum_run(cells: Whole) -> Whole:
+    """The sum over the middle axis, in new memory.
+
+    All ways give the same whole numbers.  Measured at millions of cells: a reduction is fastest
+    where the last axis is long, and up to ten times slower than einsum where it is short; a few
+    cells one after the other are best added up one by one.
+    """
+    _, length, inner = cells.shape
+    if length == 1 or (length <= 3 and inner == 1):
+        total = cells[:, 0].copy()
+        for place in range(1, length):
+            total += cells[:, place]
+        return total
+    if inner >= LONG or (2 * inner >= LONG and length >= 8):
+        return np.asarray(np.add.reduce(cells, axis=1))
+    return np.ascontiguousarray(np.einsum("onj->oj", cells))
+
+
+def _absolute_sum(cells: Whole) -> int:
+    """The exact sum of absolute values, however large."""
+    size = np.abs(cells).view(np.uint64)  # the least number has itself as its absolute value
+    low = size & np.uint64(0xFFFFFFFF)
+    return (int((size >> np.uint64(32)).sum()) << 32) + int(low.sum())
