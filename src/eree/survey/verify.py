@@ -75,7 +75,7 @@ class _Verifying(Recheck):
     @property
     def promised(self) -> bool:
         """Whether a cube of this mode is private; one with losses never is."""
-        return self.record["mode"] != AsPublished.name
+        return str(self.record["mode"]) != AsPublished.name
 
     def _settings(self, mode: Mode, cube: ProtectedCube) -> None:
         """What the mode says must be what the record says, and the other way round."""
