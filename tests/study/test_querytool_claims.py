@@ -231,6 +231,7 @@ def test_the_page_says_what_was_found_in_numbers() -> None:
     assert f"| 25%, 0.1% of it | 22.0% | {first} | 1.684, 1.082, 0.494 | yes | 48.3%" in said
     assert f"| 100%, 10% of it | 100.0% | {first} | 3.368, 2.164, 0.988 | no | -3.5%" in said
     assert "| 0%, 10% of it" not in said and "| 25%, 0.0001% of it | 11.0% |" in said
+    assert "missed by more than 0.1% of it" in said and "a hint and not a test" in said
     assert "At 20 pairs of them enough runs converge" in said
     assert "It agrees with the printed one at 15: 25% redrawn, to within 10% of it;" in said
     for picture in ("a.png", "b.png", "c.png"):

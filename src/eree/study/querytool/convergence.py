@@ -47,14 +47,14 @@ class Criterion:
         return f"{self.limit:g} case{'s' * (self.limit != 1)}"
 
 
-#: The criterion of all figures that have no other: that of raking here by default.
-CHOSEN = Criterion("relative", TOLERANCE)
+#: The criterion that claims are judged by, set before any figure was seen; others stand beside.
+CHOSEN = Criterion("relative", 1e-3)
 CRITERIA = (
     Criterion("relative", 0.1),
     Criterion("relative", 0.01),
-    Criterion("relative", 1e-3),
-    Criterion("relative", 1e-4),
     CHOSEN,
+    Criterion("relative", 1e-4),
+    Criterion("relative", TOLERANCE),
     Criterion("cases", 1.0),
     Criterion("cases", 0.1),
     Criterion("cases", 0.01),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,13 @@ from eree.study.querytool.convergence import (
     CHOSEN,
     CRITERIA,
     PRINTED_CONVERGED,
-    RELATIVE,
-    SURVEYS,
     Convergence,
-    Criterion,
+)
+from eree.study.querytool.convergence_section import (
+    columns_in_short,
+    convergence_section,
+    span_of,
+    verdict_table,
 )
 from eree.study.querytool.guaranteed import MEASURES, Calibrations
 from eree.study.querytool.guaranteed_section import calibrations_section
@@ -67,7 +70,7 @@ def page(study: Study, pictures: Sequence[str]) -> Iterator[str]:
     yield ""
     yield from _in_short(study)
     yield from _rules()
-    yield from _convergence(study, pictures[1])
+    yield from convergence_section(study.convergence, pictures[1])
     yield from _table_4(study, pictures[0])
     yield from _claims(study)
     yield from _readings(study.survey)
@@ -93,7 +96,7 @@ def _in_short(study: Study) -> Iterator[str]:
     survey = study.convergence.shares(CHOSEN)[0]
     yield (
         f"- **Convergence.** From {shares.min():.1%} to {shares.max():.1%} of the runs converge, "
-        f"over cubes and criteria; in surveys as they are {_span(survey)}, to within "
+        f"over cubes and criteria; in surveys as they are {span_of(survey)}, to within "
         f"{CHOSEN.words}. Nearest to the printed "
         f"{PRINTED_CONVERGED:.1%} come cases of which {study.convergence.matched:.0%} of the "
         f"answers are redrawn evenly, with {few.converged.mean():.1%}. That cube was chosen for "
@@ -112,7 +115,7 @@ def _in_short(study: Study) -> Iterator[str]:
         )
     else:
         yield f"- Fewer than {FEWEST} runs converged: there is no column to hold beside Table 4's."
-    yield from _columns_in_short(study.convergence)
+    yield from columns_in_short(study.convergence)
     for one in (few, study.survey):
         yield (
             f"- **All runs**, on {one.name}: raking leaves {listed(one.means('rake')[1:SHARP])} in "
@@ -141,43 +144,27 @@ def _in_short(study: Study) -> Iterator[str]:
     yield ""
 
 
-def _columns_in_short(found: Convergence) -> Iterator[str]:
-    """What the other columns are where the cases or the criterion are others."""
-    places, reductions, agreeing = [], [], []
-    for redrawn, criterion, before, after in _columns_found(found):
-        places.append(f"{redrawn:.0%} redrawn, to within {criterion.words}")
-        reductions.append(1 - after.mean(axis=0)[1:SHARP] / before.mean(axis=0)[1:SHARP])
-        verdicts = [claim.holds for claim in claims.column_claims(before, after)]
-        if verdicts[3] == "yes":
-            agreeing.append(places[-1])
-    if not places:
-        return
-    spans = ", ".join(
-        f"{low:.1%} to {high:.1%}"
-        for low, high in zip(np.min(reductions, axis=0), np.max(reductions, axis=0), strict=True)
-    )
-    yield (
-        f"- **Cases and criterion.** At {len(places)} pairs of them enough runs converge. For 2, 3 "
-        f"and 4 variables the reduction in those runs is {spans} (printed: "
-        f"{percents(PRINTED_REDUCTION[1:SHARP])}). It agrees with the printed one "
-        + (f"at {len(agreeing)}: {'; '.join(agreeing)}." if agreeing else "nowhere.")
-    )
-
-
 def _rules() -> Iterator[str]:
     yield "## How it is judged"
     yield ""
     yield (
-        "By the same limits for all claims, none of which comes from the runs. A claim holds where "
-        "all of its figures say so by two standard errors, fails where one says the opposite by as "
-        "much, and is too close to tell in between. Two figures agree where they differ by less "
-        f"than a tenth ({TENTH:.0%}) of the printed one, by that rule. Figures of the same runs "
-        "are compared by their ratio, the greater one below. A printed figure is a mean of 224 "
-        "runs: its own standard error is taken to be that of 224 runs here. What is known "
-        "without a draw is held against the printed digits. A run has converged when no control "
-        f"total is missed by more than {CHOSEN.words}, which is what raking asks for here by "
-        "default; the paper states no criterion, and others are beside. Fewer than "
-        f"{FEWEST} runs are no column."
+        "A claim holds where all of its figures say so by two standard errors, fails where one "
+        "says the opposite by as much, and is too close to tell in between. Two figures agree "
+        f"where they differ by less than a tenth ({TENTH:.0%}) of the printed one, by that rule. A "
+        "printed figure is a mean of 224 runs: its own standard error is taken to be that of 224 "
+        "runs here. What is known without a draw is held against the printed digits. A run has "
+        f"converged when no control total is missed by more than {CHOSEN.words}; the paper states "
+        f"no criterion. Fewer than {FEWEST} runs are no column. All of that was set before the "
+        "figures."
+    )
+    yield ""
+    yield (
+        "Set after first figures had been seen: that cases are evened out, as hardly a run "
+        "converged in surveys as they are; that figures of the same runs are compared by their "
+        "ratio, the greater one below, as differences were too close to tell wherever runs run "
+        "away; and that calibrations under a guarantee are held against least squares in tables "
+        "of 2 to 4 variables and in cells apart. The table by case and criterion goes through many "
+        "pairs: where one of them agrees with Table 4, that is a hint and not a test."
     )
     yield ""
     yield (
@@ -191,75 +178,6 @@ def _rules() -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------- figures
-
-
-def _convergence(study: Study, picture: str) -> Iterator[str]:
-    found = study.convergence
-    yield "## Which runs converge"
-    yield ""
-    yield (
-        f"Shares of converged runs, from the least to the greatest of {SURVEYS} made-up surveys "
-        f"(seeds {found.seeds[0]} to {found.seeds[-1]}, {found.runs} runs each). Each answer of "
-        "each case is redrawn, with a chance, with all codes alike: 0% are surveys as they are, "
-        "where some codes have one case, 100% are cases without any pattern. Columns: the most by "
-        f"which a control total is missed. Printed: {PRINTED_CONVERGED:.1%}."
-    )
-    yield ""
-    yield (
-        "| redrawn | smallest total | "
-        + " | ".join(criterion.words for criterion in CRITERIA)
-        + " |"
-    )
-    yield "|---" * (len(CRITERIA) + 2) + "|"
-    for k, redrawn in enumerate(found.redrawn):
-        smallest = found.smallest[k]
-        shares = (found.shares(criterion)[k] for criterion in CRITERIA)
-        yield (
-            f"| {redrawn:.0%} | {smallest.min():g} to {smallest.max():g} | "
-            + " | ".join(_span(share) for share in shares)
-            + " |"
-        )
-    yield ""
-    yield f"![Share of converged runs]({picture})"
-    yield ""
-    yield from _verdicts(claims.convergence_claims(found))
-    yield (
-        "Table 4's columns in the runs that converged, of all surveys together, by how even the "
-        "cases are and by the criterion: for 1 to 4 variables without calibration, for 2 to 4 "
-        "raked, and by how much that is less (below zero: more); each with whether it agrees with "
-        "the printed figures."
-    )
-    yield ""
-    yield "| redrawn, to within | converged | without | | raked | | less by | |"
-    yield "|---|--:|---|---|---|---|---|---|"
-    columns = [listed(PRINTED[:SHARP]), listed(PRINTED_RAKED[1:SHARP])]
-    columns.append(percents(PRINTED_REDUCTION[1:SHARP]))
-    yield f"| printed | {PRINTED_CONVERGED:.1%} | " + " | | ".join(columns) + " | |"
-    for redrawn, criterion, before, after in _columns_found(found):
-        first, _, second, third, _ = claims.column_claims(before, after)
-        plain, raked = before.mean(axis=0)[:SHARP], after.mean(axis=0)[:SHARP]
-        cells = [listed(plain), first.holds, listed(raked[1:]), second.holds]
-        cells += [percents(1 - raked[1:] / plain[1:]), third.holds]
-        share = found.met(criterion)[found.redrawn.index(redrawn)].mean()
-        cells = [f"{redrawn:.0%}, {criterion.words}", f"{share:.1%}", *cells]
-        yield "| " + " | ".join(cells) + " |"
-    yield ""
-
-
-def _columns_found(
-    found: Convergence,
-) -> Iterator[tuple[float, Criterion, np.ndarray, np.ndarray]]:
-    """Noise before and after raking wherever enough runs converged."""
-    for redrawn in found.redrawn:
-        for criterion in RELATIVE:
-            before, after = found.columns(redrawn, criterion)
-            if len(before) >= FEWEST:
-                yield redrawn, criterion, before, after
-
-
-def _span(shares: np.ndarray) -> str:
-    low, high = f"{100 * shares.min():.3g}", f"{100 * shares.max():.3g}"
-    return f"{low}%" if low == high else f"{low}–{high}%"
 
 
 def _table_4(study: Study, picture: str) -> Iterator[str]:
@@ -362,7 +280,7 @@ def _runaways(results: Results) -> Iterator[str]:
 def _claims(study: Study) -> Iterator[str]:
     yield "## What the paper says, and what else could be done"
     yield ""
-    yield from _verdicts(claims.law_claims())
+    yield from verdict_table(claims.law_claims())
     for heading, survey, evened in study.paper_claims():
         yield f"### {heading}"
         yield ""
@@ -373,14 +291,6 @@ def _claims(study: Study) -> Iterator[str]:
             beside = "the same |" if same else f"{other.holds} | {other.figures}"
             yield f"| {one.words} | **{one.holds}** | {one.figures} | {beside} |"
         yield ""
-
-
-def _verdicts(found: Iterable[Claim]) -> Iterator[str]:
-    yield "| claim | holds | figures |"
-    yield "|---|---|---|"
-    for claim in found:
-        yield f"| {claim.words} | **{claim.holds}** | {claim.figures} |"
-    yield ""
 
 
 def _readings(results: Results) -> Iterator[str]:
