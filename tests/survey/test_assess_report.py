@@ -226,7 +226,8 @@ def other_cubes(cube: Cube) -> Iterator[Cube]:
     lone = np.zeros_like(cube.weighted)
     lone.flat[5] = 1_000
     one = cube.weighted > 0
-    sums = replace(cube.sums, records=1, weight=1_000)
+    alone = {"squares": 1_000**2, "establishments": 1, "establishment_squares": 1_000**2}
+    sums = replace(cube.sums, records=1, weight=1_000, **alone)
     yield replace(cube, weighted=lone, unweighted=(lone > 0).astype(np.int64), sums=sums)
     yield replace(
         cube, weighted=cube.weighted[::-1].copy(), unweighted=cube.unweighted[::-1].copy()

@@ -161,7 +161,7 @@ SETTINGS = "is not what the settings of the cube give"
         (lambda r: r["totals"][0].update(noise_variance=1.0), "totals: are not what the price"),
         (lambda r: r["totals"].clear(), "totals: are not what the price gives"),
         (lambda r: r["assumptions"].pop(), f"assumptions: {SETTINGS}"),
-        (lambda r: r.update(losses=["none"]), "private: is said of a release that gives away"),
+        (lambda r: r.update(losses=["none"]), f"losses: {SETTINGS}"),
         (lambda r: r.update(statements=[]), f"statements: {SETTINGS}"),
         (lambda r: r.update(covers="everything"), f"covers: {SETTINGS}"),
         (lambda r: r["tables"].reverse(), ": control-2.parquet has other columns than"),
