@@ -154,8 +154,8 @@ def _rules() -> Iterator[str]:
         "printed figure is a mean of 224 runs: its own standard error is taken to be that of 224 "
         "runs here. What is known without a draw is held against the printed digits. A run has "
         f"converged when no control total is missed by more than {CHOSEN.words}; the paper states "
-        f"no criterion. Fewer than {FEWEST} runs are no column. All of that was set before the "
-        "figures."
+        f"no criterion. Fewer than {FEWEST} runs are no column. All of that was set before these "
+        "verdicts."
     )
     yield ""
     yield (
