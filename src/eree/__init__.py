@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     from eree.release.signature import Signer, public_key_of
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
+    from eree.study.querytool.study import CubeStudy, cube_study
     from eree.study.report import StudyReport, study_report
     from eree.study.requirements import requirements_table
     from eree.study.run import Study, run_study
+    from eree.survey.assess.assessment import Assessment, assess_cube
+    from eree.survey.assess.report import assess_cube_file, write_assessment
+    from eree.survey.assess.rules import Thresholds
     from eree.survey.bounds import Shares
     from eree.survey.calibrate.controls import Control
     from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
@@ -94,6 +98,9 @@ _HOMES = {
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
+    "eree.survey.assess.assessment": ("Assessment", "assess_cube"),
+    "eree.survey.assess.report": ("assess_cube_file", "write_assessment"),
+    "eree.survey.assess.rules": ("Thresholds",),
     "eree.survey.bounds": ("Shares",),
     "eree.survey.calibrate.controls": ("Control",),
     "eree.survey.estimates": ("Estimates",),
@@ -103,6 +110,7 @@ _HOMES = {
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
     "eree.survey.verify": ("verify",),
+    "eree.study.querytool.study": ("CubeStudy", "cube_study"),
     "eree.study.report": ("StudyReport", "study_report"),
     "eree.study.requirements": ("requirements_table",),
     "eree.study.run": ("Study", "run_study"),
@@ -124,6 +132,7 @@ __all__ = [
     "VECTOR_MECHANISMS",
     "WIDE",
     "AreaTotals",
+    "Assessment",
     "AttackFindings",
     "Attribute",
     "Cells",
@@ -133,6 +142,7 @@ __all__ = [
     "Cube",
     "CubeOutline",
     "CubePlan",
+    "CubeStudy",
     "Decisions",
     "DropFrom",
     "EngineFailure",
@@ -170,16 +180,20 @@ __all__ = [
     "Survey",
     "Tables",
     "Tabulator",
+    "Thresholds",
     "Unreadable",
     "Variable",
     "Verification",
     "Weak",
     "area_totals",
+    "assess_cube",
+    "assess_cube_file",
     "build_cube",
     "build_cube_file",
     "certify_grid",
     "check",
     "check_survey",
+    "cube_study",
     "infuse",
     "load",
     "lodes",
@@ -209,6 +223,7 @@ __all__ = [
     "tabulate",
     "threshold",
     "verify",
+    "write_assessment",
     "write_cells",
     "write_infused",
 ]

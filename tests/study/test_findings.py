@@ -62,7 +62,7 @@ def paper_like(*, error: float = 0.0) -> list[Row]:
                     size = times * (0.2 + float(alpha)) / e
                     add("report", workload, name, at, l1=size, l1_ratio=size)
         for theta, name in enumerate(TRUNCATED):
-            size = 40 + theta * theta / e
+            size = 40 + theta * theta / e / 20
             for workload in ("workload-1", "workload-2", "workload-3"):
                 add("paper", workload, name, (None, epsilon), l1=size, l1_ratio=size)
             add("paper", "ranking-1", name, (None, epsilon), spearman=0.5 + 0.01 * e)
@@ -122,10 +122,13 @@ def is_of(
         ("Finding 5", is_of("ranking-2", "smooth-laplace", "spearman", epsilon="0.5"), 0.0),
         ("Finding 5", is_of("workload-2", "smooth-gamma", "l1"), 99.0),
         ("Finding 5", is_of("workload-1", "log-laplace", "l1", epsilon="0.25"), 9.0),
+        ("Finding 5", is_of("workload-3", "smooth-gamma", "l1"), 99.0),
+        ("Finding 5", is_of("ranking-1", "smooth-gamma", "spearman", epsilon="1"), 0.5),
+        ("Finding 6", is_of("workload-1", "truncated-laplace-500", "l1", epsilon="1"), 99.0),
         ("Finding 6", is_of("workload-2", "truncated-laplace-50", "l1", epsilon="1"), 0.01),
         ("Finding 6", is_of("workload-1", "truncated-laplace-500", "l1_ratio", epsilon="4"), 9.9),
         ("Finding 6", is_of("workload-1", "truncated-laplace-2", "l1", epsilon="4"), 30.0),
-        ("Finding 6", is_of("workload-1", "truncated-laplace-200", "l1", epsilon="4"), 55.0),
+        ("Finding 6", is_of("workload-1", "truncated-laplace-200", "l1", epsilon="4"), 41.0),
         ("Finding 6", is_of("ranking-1", "truncated-laplace-20", "spearman", epsilon="4"), 0.71),
         ("Report 1", is_of("report-5", LOG, "l1", epsilon="4"), 9.0),
         ("Report 1", is_of("report-5", LAPLACE, "l1", epsilon="4"), 0.01),
@@ -158,7 +161,10 @@ def test_what_lies_within_two_standard_errors_is_too_close_to_tell() -> None:
     assert verdict([(1.0, 0.4), (2.1, 1.0)]) == "yes"
     assert verdict([(1.0, 0.6), (2.0, 1.0)]) == "too close to tell"
     assert verdict([(-1.0, 0.6), (2.0, 1.0)]) == "too close to tell"
-    assert verdict([(-1.0, 0.4), (2.0, 1.0)]) == "no"
+    assert verdict([(-1.5, 0.4), (2.0, 1.0)]) == "no"
+    assert verdict([(-2.5, 1.0)]) == "no"
+    assert verdict([(-2.5, 1.0), *[(9.0, 1.0)] * 89]) == "too close to tell"  # one of ninety
+    assert verdict([(-3.5, 1.0), *[(9.0, 1.0)] * 89]) == "no"
     for holds, judgement in (
         (("yes", "yes", "–"), "reproduced"),
         (("yes", "too close to tell"), "partly"),
@@ -199,3 +205,24 @@ def test_a_mechanism_whose_delta_voids_it_is_marked() -> None:
     third = judged(Judge(Figures(rows)))[2]
     assert all("(delta up to 0.39)" in c.figures for c in third.claims if "Smooth L" in c.words)
     assert len(STRATA) == 4
+
+
+def test_two_steps_that_share_a_stratum_share_its_error() -> None:
+    """a - b and b - c: their difference has 2 b, not twice an independent b."""
+    rows = [
+        replace(row, standard_error=0.1 * row.value)
+        if (row.workload, row.stratum) == ("workload-1", "100-10k")
+        else row
+        for row in paper_like()
+    ]
+    claim = next(
+        c
+        for c in judged(Judge(Figures(rows)))[3].claims
+        if c.words == "workload-1 at epsilon 2: the first step is the largest, for all three"
+    )
+    # ln 9 - 2 ln 3 + ln 2 = 0.69 with an error of 0.2, and ln 9/3 - ln 2/1.5 with one of 0.1
+    assert claim.holds == "yes"
+    wider = [replace(row, standard_error=3.6 * row.standard_error) for row in rows]
+    claims = judged(Judge(Figures(wider)))[3].claims
+    [again] = [c for c in claims if c.words == claim.words]
+    assert again.figures == "at 3 of 6 points, 3 too close to tell"

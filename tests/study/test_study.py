@@ -24,8 +24,13 @@ from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector import VectorMechanism
 from eree.study.compare import seeded
 from eree.study.contenders import Single, Together, contenders
-from eree.study.reported import draw_report_gamma, draw_report_laplace, mean_report_errors
-from eree.study.run import Part, work
+from eree.study.reported import (
+    draw_report_gamma,
+    draw_report_laplace,
+    mean_report_errors,
+    true_delta,
+)
+from eree.study.run import Part, Study, work
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from uses import eree_command
 
@@ -261,12 +266,31 @@ def test_what_is_no_study_is_refused(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     (tmp_path / "other" / "parts").mkdir(parents=True)
-    kept = {"jobs": 5000, "trials": 20, "seed": 1, "version": eree.__version__}
+    kept = {"jobs": 5000, "trials": 20, "seed": 1, "version": Study(tmp_path, 1, 1, 1).version}
     (tmp_path / "other" / "study.json").write_text(json.dumps(kept))
     status, _, err = eree_command("study", *arguments, cwd=tmp_path)
     assert status == 2
     assert err.startswith(f"eree: {words}")
     assert err.count("\n") == 1
+
+
+def test_what_a_killed_run_left_behind_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    out.mkdir()
+    (out / ".study.json.abc").write_text("{")
+    eree.run_study(out, jobs=5_000, trials=1, only=["ranking-1"])
+    (out / ".data.partial-abc").mkdir()
+    (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
+    (out / "parts" / ".a.json.x").write_text("[")
+    eree.run_study(out, jobs=5_000, trials=1, only=["ranking-1"])
+    assert sorted(path.name for path in out.iterdir()) == ["cells", "data", "parts", "study.json"]
+    assert len(list((out / "parts").iterdir())) == 36
+
+
+def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text(json.dumps({"jobs": 1, "trials": 1, "seed": 1}))
+    with pytest.raises(eree.Refusal, match="holds a study of another version of eree; run a new"):
+        eree.study_report(tmp_path)
 
 
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:
@@ -280,12 +304,16 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
 
 
 def test_the_reports_algorithms_have_the_delta_that_they_really_have() -> None:
-    """Far above the one that is claimed, and in every worker cell anew."""
+    """Far above the one that is claimed, in every worker cell anew, and at whatever size."""
     claimed = {o.name: o for o in contenders(WORKLOADS["report-6"], 36, TENTH, TWO)}
     assert claimed["report-laplace"].delta == pytest.approx(0.0206, abs=1e-4)
     true = list(contenders(WORKLOADS["report-6-true"], 36, TENTH, TWO))
     assert all(0 <= one.delta <= 1 for one in true)
     assert {o.name: o for o in true}["report-laplace"].delta > 0.5
+    fine = {o.name: o for o in contenders(WORKLOADS["report-6"], 36, Fraction(1, 100), Fraction(1))}
+    small = max(true_delta("0.01", "1", size, size + 1) for size in range(4))
+    assert fine["report-laplace"].delta == pytest.approx(0.00146, abs=1e-5)
+    assert fine["report-laplace"].delta > 1.3 * small
 
 
 def test_truncated_counts_have_the_error_that_is_expected(people: Counted) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import exp
 
 import numpy as np
 import pytest
 
 from eree.errors import Refusal
+from eree.mechanisms.mechanism import exactly
 from eree.noise.coins import Coins, SeededCoins
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
@@ -92,9 +94,7 @@ def test_cells_that_are_left_out_are_empty_and_the_release_says_so() -> None:
 
 
 def test_the_settings_are_made_anew_from_plain_data() -> None:
-    mode = AsPublished(
-        Bounds(5_000, 3), "7", 1, (("a",), ()), exact_controls=False, keep_empty="1/3"
-    )
+    mode = AsPublished(Bounds(5_000), "7", 1, (("a",), ()), exact_controls=False, keep_empty="1/3")
     assert AsPublished.of(mode.as_json()) == mode
     assert MODE.cells.law.rate == 2
     for share in ("-1", "4/3"):
@@ -105,3 +105,35 @@ def test_the_settings_are_made_anew_from_plain_data() -> None:
 def test_a_survey_without_records_gets_no_noise_as_published() -> None:
     cube = count([], SHAPE)
     assert not MODE.draw(cube, SeededCoins(1)).cells.any()
+
+
+def test_a_cube_that_leaves_records_out_is_refused_as_published() -> None:
+    """A record that joins may take another's place: two counts move, and the price would be wrong.
+
+    With the noise of a shift by 1, the chances of the two counts beyond e^epsilon add up to far
+    more than delta.
+    """
+    with pytest.raises(Refusal, match="as published, every record counts; build the cube without"):
+        AsPublished(Bounds(5_000, 2), "2", 3)
+    law = AsPublished(Bounds(), "2", 3).cells
+    with exactly():
+        chance = {k: float(law.chance(k)) for k in range(-3, 4)}
+    swapped = sum(
+        max(0.0, a * b - exp(2) * chance.get(i - 1, 0.0) * chance.get(j + 1, 0.0))
+        for i, a in chance.items()
+        for j, b in chance.items()
+    )
+    assert swapped > 0.5 > 100 * float(law.guarantee.delta)
+
+
+def test_the_losses_tell_the_whole_price() -> None:
+    mode = AsPublished(Bounds(), "2", 7, (("a",), ("b",)), exact_controls=False)
+    assert mode.price.epsilon == 6
+    assert mode.losses[0].startswith("The price, epsilon 6 and delta ")
+
+
+@pytest.mark.parametrize(("epsilon", "cap"), [("50", 20), ("100", 8), ("16", 60)])
+def test_a_delta_that_is_hardly_there_is_refused(epsilon: str, cap: int) -> None:
+    with pytest.raises(Refusal, match="delta is below 1e-300; a lower cap is as good"):
+        _ = AsPublished(Bounds(), epsilon, cap).cells
+    assert AsPublished(Bounds(), "50", 13).cells.guarantee.delta > 0

@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from math import log
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import eree
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
 from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.declaration import Declaration
 from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
-from small_cubes import Cube, Record, count, shape, table_of
+from eree.survey.microdata import Survey
+from eree.survey.noisy import SurveyCube
+from small_cubes import Record, count, shape, table_of
 
 SHAPE = shape(2, 3)
 CONTROLS = (("a",), ("b",), ())
 W = 4  # thousandths of a job: small, so that everything can be enumerated
 
+Named = tuple[int, Record]  # a record with its id
 records = st.builds(Record, st.integers(0, 2), st.integers(0, 5), st.integers(1, 2 * W))
-surveys = st.lists(records, max_size=12)
+surveys = st.lists(records, min_size=1, max_size=12)
 
 
 @st.composite
-def steps(draw: st.DrawFn, unit: Unit) -> tuple[list[Record], list[Record]]:
-    """A survey before and after a step: a record joins anywhere, or a new establishment does."""
+def steps(draw: st.DrawFn, unit: Unit) -> tuple[list[Named], list[Named]]:
+    """A survey before and after a step: a record joins anywhere, or a new establishment does.
+
+    Ids are in no order, and so are the records in the file.
+    """
     before = draw(surveys)
     joining = [draw(records)]
     if unit == "establishment" and draw(st.booleans()):
         others = draw(st.lists(records, max_size=8))
         joining = [record._replace(establishment=9) for record in [*joining, *others]]
-    after = list(before)
-    for record in joining:
-        after.insert(draw(st.integers(0, len(after))), record)
-    return before, after
+    ids = draw(st.permutations(range(1, len(before) + len(joining) + 1)))
+    named = list(zip(ids, [*before, *joining], strict=True))
+    return named[: len(before)], draw(st.permutations(named))
 
 
-def moved(before: Cube, after: Cube) -> tuple[int, dict[tuple[str, ...], int]]:
+def built(side: list[Named], most: int | None) -> eree.Cube:
+    """The cube as a survey's is built, which is the one that counting record by record gives."""
+    of = Declaration("records", "id", "establishment", "weight", "", SHAPE.variables)
+    cells = np.unravel_index([record.cell for _, record in side], SHAPE.levels)
+    names, places = np.unique([record.establishment for _, record in side], return_inverse=True)
+    assert len(names)
+    made = Survey(
+        Path(),
+        of,
+        {v.name: axis.astype(np.int32) for v, axis in zip(of.variables, cells, strict=True)},
+        np.array([record.weight for _, record in side], dtype=np.int64),
+        places.astype(np.int64),
+        pa.chunked_array([[str(name) for name, _ in side]]),
+    )
+    cube = eree.build_cube(made, most_weight=Fraction(W, 1000), most_records=most)
+    plain = count([record for _, record in sorted(side)], SHAPE, W, most)
+    assert (cube.weighted == plain.weighted).all()
+    assert (cube.unweighted == plain.unweighted).all()
+    assert vars(plain.sums).items() <= vars(cube.sums).items()
+    return cube
+
+
+def moved(before: SurveyCube, after: SurveyCube) -> tuple[int, dict[tuple[str, ...], int]]:
     """By how much all cells move together, in the cube and in every control table."""
 
     def distance(one: np.ndarray, other: np.ndarray) -> int:
@@ -65,8 +97,8 @@ def test_no_step_moves_more_than_the_bounds_say(unit: Unit, most: int | None) ->
     worst = [0, 0, 0]
 
     @given(steps(unit))
-    def every(step: tuple[list[Record], list[Record]]) -> None:
-        before, after = (count(side, SHAPE, W, most) for side in step)
+    def every(step: tuple[list[Named], list[Named]]) -> None:
+        before, after = (built(side, most) for side in step)
         cells, tables = moved(before, after)
         assert max(cells, *tables.values()) <= bounds.shift(unit)
         squares = abs(before.sums.squares - after.sums.squares)
@@ -119,7 +151,7 @@ def loss(noise: ShiftNoise, move: int) -> float:
     return max(abs(log(chance[k]) - log(chance[k - move])) for k in range(-reach, reach + 1))
 
 
-@pytest.mark.parametrize(
+SETTINGS = pytest.mark.parametrize(
     ("unit", "most", "squares"),
     [
         ("record", None, "records"),
@@ -128,6 +160,9 @@ def loss(noise: ShiftNoise, move: int) -> float:
         ("establishment", 3, "records"),
     ],
 )
+
+
+@SETTINGS
 def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
     unit: Unit, most: int | None, squares: Squares
 ) -> None:
@@ -151,8 +186,8 @@ def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
     worst = [0.0]
 
     @given(steps(unit))
-    def every(step: tuple[list[Record], list[Record]]) -> None:
-        before, after = (count(side, SHAPE, W, most) for side in step)
+    def every(step: tuple[list[Named], list[Named]]) -> None:
+        before, after = (built(side, most) for side in step)
         total = sum(lost(mode.cells, int(m)) for m in (after.weighted - before.weighted).ravel())
         for by, noise in mode.tables.items():
             move = table_of(after.weighted - before.weighted, SHAPE, by)
@@ -165,6 +200,129 @@ def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
 
     every()
     assert worst[0] > 0.2
+
+
+class Losses:
+    """The distribution of the loss ln P(k) / P(k - move) of noise, and that of many together.
+
+    It is the rate of the noise times a whole number n, or infinite where a cap is in the way:
+    `chances[size + n]` is the chance of n, and what is missing to 1 that of infinity.
+    """
+
+    def __init__(self, noise: ShiftNoise) -> None:
+        assert noise.cap is not None
+        self.rate, cap = float(noise.law.rate), noise.cap
+        with exactly():
+            half = [float(noise.chance(k)) for k in range(cap + 1)]
+        self.law = np.array(half[:0:-1] + half)
+        self.cap = cap
+
+    def of(self, move: int) -> np.ndarray:
+        """Of one number that moves."""
+        size, outputs = abs(move), np.arange(-self.cap, self.cap + 1)
+        both = np.abs(outputs - size) <= self.cap
+        steps = np.abs(outputs - size) - np.abs(outputs)
+        return np.bincount(steps[both] + size, self.law[both], 2 * size + 1)
+
+    def together(self, moves: Iterable[int]) -> np.ndarray:
+        """Of independent numbers."""
+        found = np.ones(1)
+        for move in moves:
+            if move:
+                found = np.convolve(found, self.of(move))
+        return found
+
+
+def delta_of(parts: list[tuple[Losses, list[int]]], epsilon: float) -> float:
+    """The least delta of all parts drawn together; laws are symmetric, so both ways the same."""
+    losses, chances = np.zeros(1), np.ones(1)
+    for law, moves in parts:
+        found = law.together(moves)
+        size = len(found) // 2
+        here = law.rate * np.arange(-size, size + 1)
+        losses = np.add.outer(losses, here).ravel()
+        chances = np.multiply.outer(chances, found).ravel()
+    surplus = np.maximum(1 - np.exp(np.minimum(epsilon - losses, 0)), 0)
+    return 1 - float(chances.sum()) + float(chances @ surplus)
+
+
+def moves_of(
+    mode: Guaranteed, before: SurveyCube, after: SurveyCube
+) -> list[tuple[ShiftNoise, list[int]]]:
+    """Every noise of a release with the moves of the numbers that it hides; controls together."""
+    apart = after.weighted - before.weighted
+    (noise,) = set(mode.tables.values())  # each has the same share of the price
+    tables = [int(m) for by in mode.tables for m in np.ravel(table_of(apart, SHAPE, by))]
+    name = "squares" if mode.squares == "records" else "establishment_squares"
+    assert mode.variance is not None
+    square = getattr(after.sums, name) - getattr(before.sums, name)
+    return [
+        (mode.cells, [int(m) for m in apart.ravel()]),
+        (noise, tables),
+        (mode.variance, [square]),
+    ]
+
+
+EPSILON, DELTA = Fraction(3, 2), Fraction(1, 20)
+
+
+def capped(
+    unit: Unit,
+    most: int | None,
+    squares: Squares,
+    epsilon: Fraction = EPSILON,
+    delta: Fraction = DELTA,
+) -> Guaranteed:
+    relation = RECORD if unit == "record" else ESTABLISHMENT
+    shares = Shares.usual(CONTROLS, variance=True)
+    return Guaranteed(Bounds(W, most), unit, Guarantee(relation, epsilon, delta), shares, squares)
+
+
+@SETTINGS
+def test_with_a_cap_everything_that_is_drawn_differs_by_epsilon_and_delta_at_most(
+    unit: Unit, most: int | None, squares: Squares
+) -> None:
+    """Random neighbours; the exact joint delta of cells, controls and squares at epsilon."""
+    mode = capped(unit, most, squares)
+    assert mode.variance is not None
+    known = {noise: Losses(noise) for noise in (mode.cells, *mode.tables.values(), mode.variance)}
+    worst = [0.0]
+
+    @settings(max_examples=60)
+    @given(steps(unit))
+    def every(step: tuple[list[Named], list[Named]]) -> None:
+        before, after = (built(side, most) for side in step)
+        parts = [(known[noise], moves) for noise, moves in moves_of(mode, before, after)]
+        found = delta_of(parts, float(EPSILON))
+        assert found <= float(DELTA) * (1 + 1e-9)
+        worst[0] = max(worst[0], found)
+
+    every()
+    assert worst[0] > float(DELTA) / 20
+
+
+def test_a_cap_or_a_scale_that_is_a_tenth_too_small_would_be_seen() -> None:
+    """A record of full weight joins: every part moves by all that its bound allows."""
+    before = built([(1, Record(0, 0, W))], None)
+    after = built([(1, Record(0, 0, W)), (2, Record(1, 3, W))], None)
+
+    def found(cap: Fraction, scale: Fraction) -> float:
+        """Of noise for an epsilon that is larger, with the cap for it, and less of that."""
+        wrong = []
+        mode = capped("record", None, "records", EPSILON / scale)
+        for noise, moves in moves_of(mode, before, after):
+            assert noise.cap is not None
+            lower = ShiftNoise(noise.guarantee, noise.shift, int(noise.cap * cap))
+            wrong.append((Losses(lower), moves))
+        return delta_of(wrong, float(EPSILON))
+
+    tenth, all_of_it = Fraction(9, 10), Fraction(1)
+    assert float(DELTA) * 0.8 < found(all_of_it, all_of_it) <= float(DELTA)
+    assert found(tenth, all_of_it) > float(DELTA)
+    assert found(all_of_it, tenth) > float(DELTA)
+    free = capped("record", None, "records", EPSILON / tenth, Fraction(0))
+    lost = [loss(noise, m) for noise, moves in moves_of(free, before, after) for m in moves if m]
+    assert sum(lost) == pytest.approx(float(EPSILON / tenth))
 
 
 def test_shares_are_exact_and_add_up() -> None:

@@ -252,6 +252,8 @@ def test_a_file_that_was_never_a_cube_is_refused_though_its_digest_is_right(
         (body | {"sums": [1]}, columns),
         (body | {"most_weight": -1}, columns),
         (body | {"most_records": "x"}, columns),
+        (body | {"most_weight": 1}, columns),  # the cells do not keep that bound
+        (body | {"sums": body["sums"] | {"establishments": 1}, "most_records": 1}, columns),
         (body, [[], [], []]),
         (body, [places[::-1], counts, weights]),
         (body, [[p - places[0] - 1 for p in places], counts, weights]),

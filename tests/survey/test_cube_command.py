@@ -157,13 +157,15 @@ def test_a_plan_needs_no_cell_and_spends_nothing(run: Run, built: Path) -> None:
 
 
 def test_as_published_a_plan_says_what_is_lost(run: Run, built: Path) -> None:
+    assert run("build", "s", "--out", "all.cube").status == 0
     given = ("--mode", "as-published", "--epsilon", "7", "--cap", "1", "--keep-empty", "1/4")
-    done = run("plan", "s.cube", *given)
+    assert "every record counts" in run("plan", "s.cube", *given).said
+    done = run("plan", "all.cube", *given)
     assert done.status == 0
     assert "0: the truth" in done.out
     assert "average weights" in done.out
     assert done.out.count("\n- ") == 4
-    told = json.loads(run("plan", "s.cube", *given, "--noisy-controls", "--json").out)
+    told = json.loads(run("plan", "all.cube", *given, "--noisy-controls", "--json").out)
     assert (told["unit"], told["calibration"], len(told["losses"])) == (
         "average weights",
         "rake",
@@ -228,8 +230,9 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
 def test_as_published_says_again_what_is_lost(run: Run, built: Path) -> None:
     total = eree.Guarantee(eree.RECORD, 10, "0.01")
     eree.Ledger.create(built / "r.db", total, data_set="survey")
+    assert run("build", "s", "--out", "all.cube").status == 0
     done = run(
-        "protect", "s.cube", "--out", "out", "--ledger", "r.db", "--mode", "as-published",
+        "protect", "all.cube", "--out", "out", "--ledger", "r.db", "--mode", "as-published",
         "--epsilon", "7", "--cap", "1",
     )  # fmt: skip
     assert done.status == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ def test_tables_are_sums_of_the_rows_that_are_published_and_agree_with_each_othe
     chosen = data.draw(settings_of(names))
     query = data.draw(queries(shape))
     with tempfile.TemporaryDirectory() as folder:
-        cube = protected(counted(sampled), Path(folder) / "out", **chosen)
+        counts = counted(sampled)
+        if "mode" in chosen:
+            counts = replace(counts, most_records=None)  # as published, every record counts
+        cube = protected(counts, Path(folder) / "out", **chosen)
         rows = cube.release.table("cells").to_pylist()
         whole = cube.table(Query(names))
         assert np.allclose(whole.noise_variance, cube.noise_variance)

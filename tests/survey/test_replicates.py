@@ -78,6 +78,25 @@ def test_cells_of_a_cube_have_the_variance_of_single_estimates() -> None:
     assert totals[12] == variances[12] == 0
 
 
+def test_records_of_one_unit_have_the_variance_of_their_sum_wherever_they_stand() -> None:
+    """The units as single records, in the order in which each is first seen."""
+    rng = np.random.default_rng(8)
+    weights, units = rng.gamma(2.0, 50.0, 300), rng.integers(0, 90, 300) * 7 + 3
+    turns = list(dict.fromkeys(units.tolist()))
+    sums = np.array([weights[units == unit].sum() for unit in turns])
+    assert len(sums) > 79  # more than a cycle
+    made = Replicates.successive(weights, 80, units)
+    alone = Replicates.successive(sums, 80)
+    for r in range(80):
+        for number, unit in enumerate(turns):
+            factors = (made.factors(r) / weights)[units == unit]
+            assert factors == pytest.approx(alone.factors(r)[number] / sums[number])
+    found, known = (one.variance(lambda w: float(w.sum())) for one in (made, alone))
+    assert found == pytest.approx(known)
+    by_record = Replicates.successive(weights, 80).variance(lambda w: float(w.sum()))
+    assert abs(by_record / known - 1) > 0.1
+
+
 def test_records_in_random_order_have_the_variance_of_random_sampling() -> None:
     """The mean over shuffles is that of differences of two records: n times their variance.
 
@@ -112,6 +131,8 @@ def test_what_does_not_fit_is_refused_and_no_weight_is_shown() -> None:
         Replicates.given(weights, np.ones((3, 3)), 1.0)
     with pytest.raises(Refusal, match="above 0"):
         Replicates.given(weights, np.ones((3, 2)), 0.0)
+    with pytest.raises(Refusal, match="the unit that it was drawn with"):
+        Replicates.successive(weights, 8, np.array([1, 2, 3]))
     with pytest.raises(Refusal, match="4 replicates"):
         Replicates.successive(weights, 2)
     made = Replicates.successive(weights)

@@ -3,76 +3,162 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from cubes import controlled, shaped
+import eree
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
-from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.noise import Method, NoiseModel
+from eree.noise.coins import Coins, SeededCoins
+from eree.survey.calibrate.noise import Method
 from eree.survey.estimates import Estimates
+from eree.survey.laplace import ShiftNoise
 from eree.survey.tables import Query
 from eree.survey.variances import SamplingModel, SquareSum, querytool_standard_errors
+from small_cubes import Cube, count, shape, survey, table_of
 
 # -------------------------------------------------------------------------------- the attack
 
-WEIGHT = 100_000  # thousandths: the average weight
+SHAPE = shape(5, 4, 3, 3)
+CONTROLS = (("a",), ("b",), ("d", "c"))
 
 
-def sparse_survey(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A confidential cube with many empty cells, and its sampling variances."""
-    rng = np.random.default_rng(seed)
-    cells = rng.integers(1, 9, (5, 4, 3, 3)) * WEIGHT * (rng.random((5, 4, 3, 3)) < 0.2)
-    return cells, 0.3 * WEIGHT * cells.astype(float)
+def sparse_cube(seed: int) -> Cube:
+    """A confidential cube of 60 records in 180 cells."""
+    return count(survey(seed, SHAPE, 60), SHAPE, 2_000_000, 5)
 
 
-def test_from_the_formula_of_the_query_tool_an_attacker_finds_every_empty_cell() -> None:
-    """Wherever noise was added: the others are empty for certain as well, with 0 and no error."""
-    cells, sampling = sparse_survey(1)
-    noise = np.random.default_rng(2).integers(-3, 4, cells.shape) * WEIGHT
-    perturbed = cells + noise
-    told = querytool_standard_errors(sampling, perturbed, cells)
-    found = told == np.abs(perturbed)
-    assert (found == (cells == 0)).all()
-    assert found.sum() > 100
+def released(cube: Cube, out: Path, method: Method, **settings: Any) -> eree.ProtectedCube:
+    chosen: dict[str, Any] = {"epsilon": 20, "coins": SeededCoins(6), "calibration": method}
+    chosen |= {"unit": "establishment", "squares": "establishments", "controls": CONTROLS}
+    return eree.protect_cube(cube, ledger=None, out=out, **chosen | settings)
 
 
-def sampling_of(total: float) -> SamplingModel:
-    return SamplingModel(total, [SquareSum((), 3e5 * total), SquareSum(["v0"], 2e5 * total)], 400)
+def querytools(made: eree.ProtectedCube, cube: Cube) -> np.ndarray:
+    """What QUERYTOOL's formula says of the cells; sampling variances as in a sample of records."""
+    sampling = cube.weighted.astype(float) * cube.sums.squares / cube.sums.weight
+    return querytool_standard_errors(sampling, made.noisy, cube.weighted)
 
 
-def published(made: Calibrated) -> np.ndarray:
-    query = Query([variable.name for variable in made.noise.shape.variables])
-    sampling = sampling_of(9e7).variances(made.cells, query.by)
-    table = made.table(query)
-    found = Estimates(query, table.axes, table.values, made.variances(query), sampling)
+def ours(made: eree.ProtectedCube) -> np.ndarray:
+    found = made.table(eree.Query([variable.name for variable in SHAPE.variables]))
+    assert found.sampling_variance is not None
     return found.standard_error
 
 
-@pytest.mark.parametrize("method", ["rake", "rake-nonnegative", "least-squares"])
-def test_from_ours_none_as_equal_releases_have_equal_errors_whatever_the_cube_was(
-    method: Method,
+def said_to_be_empty(made: eree.ProtectedCube, errors: np.ndarray) -> np.ndarray:
+    """The attacker's rule: a cell is empty where its standard error is its estimate."""
+    return errors == np.abs(made.noisy)
+
+
+def truths_of(cube: Cube) -> list[np.ndarray]:
+    """What noise is added to, in the order in which it is drawn; the sum of squares is last."""
+    tables = [table_of(cube.weighted, SHAPE, by).ravel() for by in CONTROLS]
+    return [cube.weighted.ravel(), *tables, np.array([cube.sums.establishment_squares])]
+
+
+@pytest.fixture
+def meeting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cube, Cube], None]:
+    """Noise for one cube with which all its noisy values are those that another would have.
+
+    Each is the draw for the other and the difference of the truths, which is as possible a draw.
+    """
+    draw, draw_one = ShiftNoise.draw, ShiftNoise.draw_one
+
+    def prescribe(cube: Cube, other: Cube) -> None:
+        pairs = zip(truths_of(other), truths_of(cube), strict=True)
+        apart = iter([theirs - mine for theirs, mine in pairs])
+
+        def many(noise: ShiftNoise, numbers: int, coins: Coins) -> np.ndarray:
+            return draw(noise, numbers, coins) + next(apart)
+
+        def one(noise: ShiftNoise, coins: Coins) -> int:
+            return draw_one(noise, coins) + int(next(apart)[0])
+
+        monkeypatch.setattr(ShiftNoise, "draw", many)
+        monkeypatch.setattr(ShiftNoise, "draw_one", one)
+
+    return prescribe
+
+
+def public_part(made: eree.ProtectedCube) -> dict[str, Any]:
+    """Every byte of a release but its id, its date and the digest over both."""
+    folder = made.release.folder
+    files = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    record = json.loads(files.pop("release.json"))
+    for name in ("release", "made", "digest"):
+        del record[name]
+    return files | {"release.json": json.dumps(record)}
+
+
+METHODS = pytest.mark.parametrize("method", ["none", "rake", "rake-nonnegative", "least-squares"])
+
+
+@METHODS
+def test_two_cubes_whose_noisy_values_meet_are_released_alike_to_the_last_byte(
+    method: Method, meeting: Callable[[Cube, Cube], None], tmp_path: Path
 ) -> None:
-    """Two confidential cubes, one empty where the other is full, and noise that makes them meet."""
-    shape = shaped((5, 4, 3, 3))
-    one, _ = sparse_survey(1)
-    other, _ = sparse_survey(3)
-    assert ((one == 0) != (other == 0)).any()
-    rng = np.random.default_rng(4)
-    noisy = one + rng.integers(-90_000, 90_000, shape.levels)  # = other + some other noise
-    controls = controlled(shape, one, [(("v0",), 1e9), (("v1",), 1e9)], rng)
-    noise = NoiseModel(shape, method, 2.7e9, tuple(c.noise for c in controls))
-    releases = []
-    for confidential in (one, other):
-        drawn = noisy - confidential  # what the draws would have been
-        made = calibrate(noise, confidential + drawn, controls, coins=SeededCoins(6))
-        releases.append((made.cells, published(made)))
-    assert (releases[0][0] == releases[1][0]).all()
-    assert (releases[0][1] == releases[1][1]).all()
-    estimates, errors = releases[0]
-    assert not (errors == np.abs(estimates)).any()  # the attacker's rule finds nothing
+    """One is empty where the other is full.  An attacker who is right about one errs on the other.
+
+    From the formula of the query tool every empty cell of both is found.
+    """
+    cubes = sparse_cube(1), sparse_cube(3)
+    differ = (cubes[0].weighted == 0) != (cubes[1].weighted == 0)
+    assert differ.sum() > 50
+    releases, right = [], 0
+    for number, cube in enumerate(cubes):
+        meeting(cube, cubes[0])
+        made = released(cube, tmp_path / f"{number}", method)
+        releases.append(made)
+        empty = cube.weighted == 0
+        right += int((said_to_be_empty(made, ours(made)) == empty)[differ].sum())
+        assert (said_to_be_empty(made, querytools(made, cube)) == empty).all()
+    one, other = releases
+    assert public_part(one) == public_part(other)
+    assert len(public_part(one)) == 1 + 2 * (1 + len(CONTROLS))
+    for query in (eree.Query(list("abcd")), eree.Query("b", {"a": ["a1", "a3"]}), eree.Query()):
+        assert (one.table(query).standard_error == other.table(query).standard_error).all()
+    assert right == differ.sum()  # of twice as many: chance
+    assert not said_to_be_empty(one, ours(one)).any()
+
+
+def test_without_prescribed_noise_the_two_cubes_are_told_apart(tmp_path: Path) -> None:
+    one, other = (
+        released(cube, tmp_path / f"{number}", "least-squares")
+        for number, cube in enumerate((sparse_cube(1), sparse_cube(3)))
+    )
+    here, there = public_part(one), public_part(other)
+    assert all(here[name] != there[name] for name in here)
+    assert (ours(one) != ours(other)).any()
+
+
+@METHODS
+def test_who_ranks_cells_by_how_near_error_and_estimate_are_finds_empty_ones_by_chance(
+    method: Method, tmp_path: Path
+) -> None:
+    """20 releases with noise far above the cells, as they are no better hidden than epsilon says.
+
+    The rank statistic has a mean of 1/2 and a known variance for ranks that tell nothing; beyond
+    5 standard deviations of the mean of 20 it would be a false alarm of 6e-7.
+    """
+    cube = sparse_cube(1)
+    empty = (cube.weighted == 0).ravel()
+    areas: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for seed in range(20):
+        made = released(
+            cube, tmp_path / f"{seed}", method, epsilon="1/10", coins=SeededCoins(100 + seed)
+        )
+        for name, errors in (("ours", ours(made)), ("theirs", querytools(made, cube))):
+            near = -np.abs(errors - np.abs(made.noisy)).ravel()
+            won = stats.mannwhitneyu(near[empty], near[~empty]).statistic
+            areas[name].append(won / (empty.sum() * (~empty).sum()))
+    spread = ((empty.size + 1) / (12 * empty.sum() * (~empty).sum()) / 20) ** 0.5
+    assert abs(np.mean(areas["ours"]) - 0.5) < 5 * spread < 0.1
+    assert min(areas["theirs"]) > 0.99
 
 
 # ---------------------------------------------------------------------------------- the model
@@ -221,3 +307,15 @@ def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design(seed: int)
             covered = (np.abs(errors) <= 1.96 * np.sqrt(variances)).mean(axis=0)
             assert ratio.min() > least and np.median(ratio) > 1
             assert covered.min() > lowest and np.median(covered) > 0.94
+
+
+def test_a_model_that_is_told_in_anything_but_numbers_is_refused() -> None:
+    told = SamplingModel(10_000.0, [SquareSum((), 5e6, 0.0)], 5).as_json()
+    for said in ("7" * 50, True, None, float("nan"), [1]):
+        for wrong in (
+            told | {"total": said},
+            told | {"squares": [told["squares"][0] | {"value": said}]},
+            told | {"squares": [told["squares"][0] | {"variance": said}]},
+        ):
+            with pytest.raises(Refusal, match="the sampling model needs a total"):
+                SamplingModel.from_json(wrong)

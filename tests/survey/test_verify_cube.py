@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         signer=signer,
     )
     eree.protect_cube(
-        cube,
+        replace(cube, most_records=None),
         epsilon=1,
         cap=3,
         mode="as-published",

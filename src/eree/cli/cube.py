@@ -11,6 +11,7 @@ from typing import Literal
 import click
 
 import eree
+from eree.cli.cube_study import study
 from eree.cli.options import Commands, as_json, cli, folder_argument, number, path
 from eree.cli.terminal import one_line, progress
 
@@ -161,3 +162,6 @@ def build(
         click.echo(json.dumps({"file": str(out), "cells": cells, "confidential": True}))
     else:
         click.echo(f"{out}: a confidential cube of {cells:,} cells")
+
+
+cube.add_command(study)

@@ -17,6 +17,7 @@ from eree.cli import (
     certify,
     commands,
     cube,
+    cube_assess,
     demo,
     ledger,
     legacy,
@@ -33,7 +34,20 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, cube, demo, ledger, legacy, protect, rank, release, serve, study)
+COMMANDS = (
+    certify,
+    commands,
+    cube,
+    cube_assess,
+    demo,
+    ledger,
+    legacy,
+    protect,
+    rank,
+    release,
+    serve,
+    study,
+)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

@@ -276,7 +276,7 @@ def show(
     click.echo(f"Standard errors are of {errors}{bound}.")
     if opened.mode != "guaranteed":
         click.echo(f"The cube is as published: its price covers {opened.covers}.")
-    if not opened.release.private:
+    if opened.release.seeded:
         click.echo("The noise was drawn with seeded coins: this release protects nothing.")
     if out is not None:
         click.echo(f"{out}: {rows:,} rows")

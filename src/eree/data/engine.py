@@ -57,7 +57,7 @@ class _SpillFolder:
     def __init__(self) -> None:
         home = tempfile.gettempdir()
         self._keeper = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPER, f"{home}/{SPILL_PREFIX}XXXXXXXX"],
+            ["/bin/sh", "-c", _KEEPER, f"{home}/{SPILL_PREFIX}{'X' * 8}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

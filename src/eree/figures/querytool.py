@@ -1,4 +1,4 @@
-"""The picture of the query tool's evaluation: noise left, by the number of variables of a table."""
+"""Pictures of the query tool's evaluation: noise left, runs that converge, errors told."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from eree.figures.style import CALM, FAINT, INK, MIDDLE, PALE, RISING, STRONG
 
-Look = Literal["plain", "bad", "warm", "mild", "good", "fine", "soft"]
+Look = Literal["plain", "bad", "median", "warm", "good", "fine", "soft"]
 #: Colour, marker and dashes of a line: apart without colour as well.
 _LOOKS: dict[Look, tuple[str, str, str]] = {
     "plain": (INK, "o", "-"),
     "bad": (STRONG, "X", "-"),
+    "median": (STRONG, "x", ":"),
     "warm": (MIDDLE, "s", "--"),
-    "mild": (RISING[1], "P", ":"),
     "good": (CALM, "D", "-"),
     "fine": (RISING[3], "v", "-."),
     "soft": (PALE, "^", "-"),
 }
-#: Marks of the axis of shares.
-_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4)
 #: Below this a figure is zero but for what cycles of raking left over.
 _NOTHING = 1e-4
+#: Lines are shown up to so many times the largest figure without calibration.
+_HIGH = 30.0
+#: Marks of the axis of shares, and where it ends.
+_TICKS, _ENDS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0), (0.09, 2.2)
 
 
 @dataclass(frozen=True)
@@ -40,29 +42,36 @@ class Line:
     look: Look
 
 
+@dataclass(frozen=True)
+class Panel:
+    """Errors of several methods by the number of variables, and what is published of them."""
+
+    title: str
+    errors: Sequence[tuple[str, Sequence[float], Look]]
+    published: Sequence[Sequence[float]]
+
+
 def dimensions_figure(
     path: Path,
     *,
     lines: Sequence[Line],
-    points: Sequence[tuple[str, Sequence[float]]],
+    points: Sequence[tuple[str, Sequence[float], Sequence[float]]],
     title: str,
     note: str,
 ) -> None:
     """Variances over the number of variables, and on the right as shares of those before.
 
-    Both axes are logarithmic: figures of zero have no place on them.  Printed figures are open
-    marks; lines that are nowhere near are missing on the right.
+    Both axes are logarithmic: figures of zero have no place on them, and lines that run away leave
+    the picture.  Points are open marks: a name, variances, and shares of those before.
     """
-    figure = Figure(figsize=(11.5, 6.2), layout="constrained")
+    figure = Figure(figsize=(9.8, 5.3), layout="constrained")
     left, right = figure.subplots(1, 2)
     for line in lines:
-        _draw(left, line, line.figures)
         shares = [y / x for y, x in zip(line.figures, line.before, strict=True)]
-        if max(shares) < 10:
-            _draw(right, line, shares)
-    for (name, figures), marker in zip(points, "os", strict=False):
-        shares = [y / x for y, x in zip(figures, points[0][1], strict=True)]
-        for axes, values in ((left, figures), (right, shares)):
+        _draw(left, line.figures, line.look, line.name)
+        _draw(right, shares, line.look)
+    for (name, figures, parts), marker in zip(points, "os", strict=False):
+        for axes, values in ((left, figures), (right, parts)):
             x, y = _seen(values)
             axes.plot(
                 x,
@@ -75,24 +84,103 @@ def dimensions_figure(
                 markeredgewidth=1.0,
                 label=name if axes is left else None,
             )
+    least = min(y for line in lines for y in _seen(line.figures)[1])
+    left.set_ylim(0.6 * least, _HIGH * max(lines[0].figures))
+    right.set_ylim(*_ENDS)
     for axes, words in (
         (left, "variance of noise"),
-        (right, "share of that in the same runs without calibration"),
+        (right, "share of that without calibration, in the same runs"),
     ):
-        axes.set_yscale("log")
-        axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xticks(range(1, len(lines[0].figures) + 1))
-        axes.set_xlabel("variables of the table")
-        axes.set_ylabel(words)
-        axes.grid(color=FAINT, linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        _finish(axes, "variables of the table", words)
     left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
-    right.set_yticks(_TICKS, labels=[f"{tick:.0%}" for tick in _TICKS])
+    right.set_yticks(_TICKS, labels=[f"{tick:,.0%}" for tick in _TICKS])
     figure.suptitle(f"{title}\n{note}", fontsize=11, color=INK)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False)
-    metadata = {"Title": title} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=130, metadata=metadata)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    _save(figure, path, title)
+
+
+def convergence_figure(
+    path: Path,
+    *,
+    redrawn: Sequence[float],
+    shares: Sequence[tuple[str, Sequence[float]]],
+    band: tuple[str, Sequence[float], Sequence[float]],
+    printed: float,
+    title: str,
+    note: str,
+) -> None:
+    """Shares of converged runs over the share of answers that were redrawn, by criterion.
+
+    `band` is from the least to the greatest cube by one of the criteria.
+    """
+    figure = Figure(figsize=(7.4, 4.8), layout="constrained")
+    axes = figure.subplots()
+    name, low, high = band
+    axes.fill_between(redrawn, low, high, color=FAINT, label=name)
+    for (words, values), colour, marker in zip(shares, RISING, "osD^v", strict=False):
+        axes.plot(
+            redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=words
+        )
+    axes.axhline(printed, color=INK, linewidth=1.2, linestyle="--", label=f"printed: {printed:.1%}")
+    _finish(axes, "answers redrawn evenly", "runs that converge", scale="linear")
+    axes.set_xticks(redrawn)
+    axes.set_ylim(-0.02, 1.02)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    axes.set_title(f"{title}\n{note}", fontsize=11, color=INK)
+    figure.legend(loc="outside right center", fontsize=9, frameon=False)
+    _save(figure, path, title)
+
+
+def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note: str) -> None:
+    """Root mean squared errors as lines, and the published ones as open marks of the same kind."""
+    figure = Figure(figsize=(10.5, 4.9), layout="constrained")
+    both = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, panel in zip(both, panels, strict=True):
+        for (name, errors, look), told in zip(panel.errors, panel.published, strict=True):
+            _draw(axes, errors, look, name if axes is both[0] else None)
+            colour, marker, _ = _LOOKS[look]
+            axes.plot(
+                range(1, len(told) + 1),
+                told,
+                color=colour,
+                marker=marker if marker != "X" else "s",
+                linestyle="none",
+                markersize=10,
+                markerfacecolor="none",
+                markeredgewidth=1.0,
+            )
+        top = _HIGH * max(panel.published[0])
+        axes.set_ylim(0.5 * min(min(errors) for _, errors, _ in panel.errors), top)
+        beyond = [f"{name}: {min(y):,.0f} and more" for name, y, _ in panel.errors if min(y) > top]
+        axes.text(
+            0.98,
+            0.97,
+            "\n".join(beyond),
+            transform=axes.transAxes,
+            horizontalalignment="right",
+            verticalalignment="top",
+            fontsize=9,
+            color=STRONG,
+        )
+        axes.set_xticks(range(1, len(panel.published[0]) + 1))
+        _finish(axes, "variables of the table", "root mean squared error, jobs")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
+        axes.set_title(panel.title, fontsize=10, color=INK)
+    figure.suptitle(f"{title}\n{note}", fontsize=11, color=INK)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    _save(figure, path, title)
+
+
+def _finish(axes: Axes, below: str, beside: str, scale: str = "log") -> None:
+    axes.set_yscale(scale)
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(below)
+    axes.set_ylabel(beside)
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _seen(figures: Sequence[float]) -> tuple[list[int], list[float]]:
@@ -100,11 +188,9 @@ def _seen(figures: Sequence[float]) -> tuple[list[int], list[float]]:
     return [k for k, _ in found], [y for _, y in found]
 
 
-def _draw(axes: Axes, line: Line, figures: Sequence[float]) -> None:
-    colour, marker, dashes = _LOOKS[line.look]
+def _draw(axes: Axes, figures: Sequence[float], look: Look, name: str | None = None) -> None:
+    colour, marker, dashes = _LOOKS[look]
     x, y = _seen(figures)
-    # every name once in the legend of the whole figure
-    known = {text for shown in axes.figure.axes for text in shown.get_legend_handles_labels()[1]}
     axes.plot(
         x,
         y,
@@ -113,5 +199,10 @@ def _draw(axes: Axes, line: Line, figures: Sequence[float]) -> None:
         linestyle=dashes,
         markersize=5.5,
         linewidth=1.6,
-        label=None if line.name in known else line.name,
+        label=name,
     )
+
+
+def _save(figure: Figure, path: Path, title: str) -> None:
+    metadata = {"Title": title} | ({"Date": None} if path.suffix == ".svg" else {})
+    figure.savefig(path, dpi=88, metadata=metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ _MISWRITTEN = (
     *(LookupError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, NotImplementedError),
 )
+#: Names of ledgers and of releases, and hashes of entries.
+_NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class Recheck(ABC):
         """Note a fault."""
         self.faults.append(Fault("release", file, place, rule))
 
+    @property
+    def promised(self) -> bool:
+        """Whether a release of this kind is private, if its coins were secret."""
+        return True
+
     @abstractmethod
     def contents(self) -> None:
         """Check what is particular to a kind of release."""
@@ -60,6 +68,8 @@ class Recheck(ABC):
                 self.contents()
                 if ledger is not None:
                     self._ledger(ledger)
+                if not self.faults:
+                    self._paid()
         except _MISWRITTEN:
             self.fault("", "is not written as a release's record is")
         except OSError:
@@ -83,7 +93,10 @@ class Recheck(ABC):
             self.fault("signature", "does not belong to this record")
         elif public_key is not None and (signature or {}).get("public_key") != public_key:
             self.fault("signature", "was not made with the key that was given")
-        if self.record.get("private") is not True:
+        private = self.record.get("private")
+        if private is not self.promised and private is True:
+            self.fault("private", "is said of a release that gives away more than its price")
+        elif private is not self.promised or (not private and "ledger" not in self.record):
             self.fault("private", "the noise was drawn with seeded coins: nothing is protected")
         self.checks.append("the record is the one that was written")
         if signature is not None:
@@ -108,6 +121,22 @@ class Recheck(ABC):
             elif path.is_symlink():
                 self.fault("", "is a link to something else, and no part of the release", name)
         self.checks.append(f"{len(listed)} files are the ones that were written")
+
+    def _paid(self) -> None:
+        """Secret coins are never drawn without a payment: a record says which, and for what."""
+        said, release = self.record.get("ledger"), self.record.get("release")
+        if not isinstance(release, str) or not _NAME.fullmatch(release):
+            self.fault("release", "is not the name of a release")
+        if not isinstance(said, dict) or set(said) != {"id", "entry", "hash"}:
+            self.fault("ledger", "is not told: every release that is private was paid for")
+        elif not (
+            all(isinstance(said[name], str) for name in ("id", "hash"))
+            and _NAME.fullmatch(said["id"])
+            and _HASH.fullmatch(said["hash"])
+            and type(said["entry"]) is int
+            and said["entry"] > 1  # the first entry of a ledger pays for nothing
+        ):
+            self.fault("ledger", "is not written as the entry of a ledger that paid")
 
     def _ledger(self, ledger: Ledger) -> None:
         said = self.record.get("ledger")

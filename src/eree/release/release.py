@@ -46,8 +46,13 @@ class Release:
 
     @property
     def private(self) -> bool:
-        """Whether the noise was drawn with secret coins."""
+        """Whether the guarantee holds for what is published; never with seeded coins."""
         return self.record.get("private") is True
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise was drawn with seeded coins, which no ledger pays for."""
+        return not self.private and "ledger" not in self.record
 
     @property
     def guarantee(self) -> Guarantee:

@@ -1,7 +1,8 @@
 """Claims about the figures of a study, and findings made of them.
 
 A claim holds where all of its figures say so by more than two standard errors, and fails where one
-of them says the opposite by as much; between the two it is too close to tell.  A finding is
+of them says the opposite by as much (or more, if there are many, so that chance fails none of them
+more often than it would fail one); between the two it is too close to tell.  A finding is
 reproduced where all of its claims hold, not where all fail, and partly otherwise; claims without
 figures do not count.
 """
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import hypot
 from typing import Literal
+
+from scipy.stats import norm
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree.study.compare import Row
@@ -52,7 +55,8 @@ def verdict(margins: Iterable[Margin]) -> Verdict:
     given = list(margins)
     if not given:
         return "–"
-    if any(margin < -SURE * error for margin, error in given):
+    many = float(norm.isf(norm.sf(SURE) / len(given)))  # of many, one goes astray more easily
+    if any(margin < -many * error for margin, error in given):
         return "no"
     return "yes" if all(margin > SURE * error for margin, error in given) else "too close to tell"
 
@@ -136,7 +140,7 @@ class Judge:
         return Claim.of(words, margins, told(rows))
 
     def fewer(self, words: str, pairs: Sequence[tuple[Row, Row]]) -> Claim:
-        """That the first of every pair is less than the second; both are drawn independently."""
+        """That the first of every pair is less than the second, errors taken as independent."""
         margins = [between(*pair) for pair in pairs]
         if len(pairs) == 1:
             [(less, more)] = pairs

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 PER_JOB = 3.50
 #: Relative errors this much apart still count as alike.
 POINTS = 0.10
-#: Where an error is known exactly, only contenders whose error is not are drawn, so often.
+#: For tracts only contenders whose error is not known exactly are drawn, so often.
 FEW = 5
 #: Trials are left out by so many groups to see how much a share depends on them.
 GROUPS = 5
@@ -137,10 +137,11 @@ class Errors:
 
     def relative(self) -> NDArray[np.float32]:
         """Mean relative errors of the cells that are not empty, then without each group."""
-        total, trials = self._sums.sum(axis=0), self.trials
-        rows = [total / trials]
-        for mine, size in zip(self._sums, self._sizes, strict=True):
-            rows.append((total - mine) / (trials - size) if size < trials else rows[0])
+        rows = [self._sums.sum(axis=0) / self.trials]
+        for group, size in enumerate(self._sizes):
+            left = self.trials - size
+            others = np.delete(self._sums, group, axis=0).sum(axis=0)
+            rows.append(others / left if left else rows[0])
         counts = self.cells.counts[self.cells.some]
         return (np.stack(rows) / counts).astype(np.float32)
 
@@ -165,11 +166,12 @@ class Comparison:
     def rows(self, one: Contender, alpha: Fraction | None, epsilon: Fraction) -> Iterator[Row]:
         """All measures of one contender."""
         said = plain(alpha) if alpha is not None else None
-        expected = one.expected(self.cells) if self.workload.study == "report" else None
-        if expected is not None:
-            found = self._exact(expected)
-        else:
+        expected = one.expected(self.cells)
+        found: Found = {}
+        if expected is None or self.workload.study == "paper":
             found = self._drawn(one, said, plain(epsilon))
+        if expected is not None:  # exact, also where tails are so heavy that draws tell little
+            found |= self._exact(expected)
         yield from self._rows(one.name, said, plain(epsilon), one.delta, found)
 
     def _rows(
@@ -247,8 +249,13 @@ class Comparison:
 def correlation(first: Array, second: Array) -> float:
     """The correlation of two lists of ranks; 1 where there is nothing to rank."""
     a, b = first - first.mean(), second - second.mean()
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / size if size > 0 else 1.0
+    size = float(np.sqrt(_product(a, a) * _product(b, b)))
+    return _product(a, b) / size if size > 0 else 1.0
+
+
+def _product(a: Array, b: Array) -> float:
+    """The inner product in one thread: several would wait for each other, and round at will."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def cells_file(folder: Path, workload: Workload) -> Path:

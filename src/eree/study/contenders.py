@@ -29,7 +29,7 @@ from eree.study.reported import (
     draw_report_gamma,
     draw_report_laplace,
     mean_report_errors,
-    true_delta,
+    worst_delta,
 )
 from eree.study.workloads import Counted, Workload
 
@@ -53,7 +53,11 @@ _FEW_SIZES = np.unique(
 
 @dataclass(frozen=True)
 class Contender(ABC):
-    """A way to hide the cells of a workload; `delta` is what it really has, for all of them."""
+    """A way to hide the cells of a workload.
+
+    `delta` is what it really has: for all worker cells where they are paid for together, for one
+    where each is a query of its own.
+    """
 
     name: str
     delta: float
@@ -183,7 +187,7 @@ def by_size(
     return errors
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 18)
 def _mean_error(made: Mechanism, count: int, largest: int) -> float:
     return made.mean_error(count=count, largest=largest)[0]
 
@@ -223,7 +227,7 @@ def contenders(
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
             yield Single(name, min(delta, 1.0), made, strong)
     if workload.study == "report":
-        delta = min(shares * _report_delta(alpha, each), 1.0)
+        delta = min(shares * _worst_delta(alpha, each), 1.0)
         yield Reported("report-laplace", delta, alpha, each, strong)
         if float(each) >= 4 * float(np.log1p(float(alpha))):
             yield Reported("report-gamma", 1.0, alpha, each, strong)
@@ -270,10 +274,7 @@ def _single(
         return None
 
 
-@lru_cache(maxsize=256)
-def _report_delta(alpha: Fraction, epsilon: Fraction) -> float:
-    """The delta that the report's Algorithm 2 has where one worker joins a small workplace."""
-    return max(true_delta(alpha, epsilon, size, size + 1) for size in range(4))
+_worst_delta = lru_cache(maxsize=256)(worst_delta)
 
 
 @lru_cache(maxsize=256)

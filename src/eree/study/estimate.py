@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot, sqrt
+from math import hypot, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """The mean of some trials; one alone does not tell its error."""
+        """The mean of some trials; one alone does not tell its error, which is not a number."""
         numbers = np.array(values, dtype=np.float64)
-        spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
+        spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else nan
         return cls(float(numbers.mean()), spread / sqrt(len(numbers)), len(numbers))
 
     @classmethod
@@ -37,8 +37,8 @@ class Estimate:
         """
         whole, without = float(values[0]), values[1:]
         g = len(without)
-        about = float(((without - without.mean()) ** 2).sum()) if g > 1 else 0.0
-        return cls(whole, sqrt((g - 1) / g * about) if g > 1 else 0.0, trials)
+        about = float(((without - without.mean()) ** 2).sum())
+        return cls(whole, sqrt((g - 1) / g * about) if g > 1 else nan, trials)
 
     def times(self, factor: float) -> Estimate:
         """In another unit."""

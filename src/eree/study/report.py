@@ -81,9 +81,9 @@ PICTURES = (
     ),
     Picture(
         "report-figure-1",
-        "Marginals over tract × sector × ownership, at the price that the report claims",
+        "Marginals over tract × sector × ownership, each cell at the full price, as in the report",
         _tracts("report-3", "report-4", "report-5", "report-6"),
-        rows={**_LOG, **_PRINTED, "auto": "eree"},
+        rows={**_LOG, **_PRINTED, "auto": "eree\n(no guarantee for\nthe whole table)"},
     ),
     Picture(
         "report-true-figure-1",
@@ -132,7 +132,8 @@ def _grid(study: Study, figures: Figures, picture: Picture) -> Grid:
     """What a figure shows."""
     ranked = picture.measure == "spearman"
     bands = tuple(_bands(figures, picture))
-    note = f"{study.jobs:,} made-up jobs; dashed: as today's noise infusion"
+    dashed = "the same ranking as infusion's" if ranked else "as today's noise infusion"
+    note = f"{study.jobs:,} made-up jobs; dashed: {dashed}"
     return Grid(
         picture.title,
         f"{note}; hollow: delta above {MOST_DELTA}" if any(b.hollow for b in bands) else note,

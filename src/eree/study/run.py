@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
@@ -20,12 +21,14 @@ from eree.data.synthetic import synthesize
 from eree.data.tables import load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
-from eree.study.compare import Comparison, cells_file
-from eree.study.contenders import contenders
+from eree.study.compare import Comparison, Row, cells_file
+from eree.study.contenders import Contender, contenders
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
+#: Rises whenever figures of an older study cannot stand beside new ones.
+FORMAT = 2
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 Progress = Callable[[str, float], None]
@@ -39,7 +42,7 @@ class Study:
     jobs: int
     trials: int
     seed: int
-    version: str = field(default_factory=lambda: version("eree"))
+    version: str = field(default_factory=lambda: f"{version('eree')}, format {FORMAT}")
 
     def settings(self) -> dict[str, int | str]:
         """What must stay the same if a study goes on."""
@@ -53,7 +56,11 @@ class Study:
             kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
             jobs, trials, seed = (int(kept[name]) for name in ("jobs", "trials", "seed"))
             return cls(folder, jobs, trials, seed, str(kept["version"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except KeyError:
+            raise Refusal(
+                f"{folder} holds a study of another version of eree; run a new one elsewhere"
+            ) from None
+        except (OSError, ValueError, TypeError):
             raise Refusal(
                 f"{folder} holds no study; run one with 'eree study run --out {folder}'"
             ) from None
@@ -112,11 +119,17 @@ def _begin(study: Study) -> None:
                 f"{study.folder} holds a study with other settings, or of another version of eree;"
                 " name a new folder with --out"
             )
-    elif study.folder.exists() and any(study.folder.iterdir()):
+    elif study.folder.exists() and any(
+        not path.name.startswith(f".{SETTINGS}.") for path in study.folder.iterdir()
+    ):
         raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
     else:
         study.folder.mkdir(parents=True, exist_ok=True)
         _write(study.folder / SETTINGS, study.settings())
+    for left in study.folder.glob(".data.partial-*"):  # of a run that was killed
+        shutil.rmtree(left)
+    for left in (*study.folder.glob(f".{SETTINGS}.*"), *study.folder.glob("parts/.*")):
+        left.unlink()
     (study.folder / "parts").mkdir(exist_ok=True)
 
 
@@ -160,8 +173,12 @@ def work(study: Study, part: Part) -> None:
     rows = []
     if alpha is None and part.epsilon == EPSILONS[0]:
         rows += list(comparison.infusion())
+    known: dict[Contender, list[Row]] = {}
     for one in contenders(comparison.workload, workers, alpha, epsilon):
-        rows += list(comparison.rows(one, alpha, epsilon))
+        nameless = replace(one, name="")  # what is chosen by 'auto' takes part by its name as well
+        if nameless not in known:
+            known[nameless] = list(comparison.rows(one, alpha, epsilon))
+        rows += [replace(row, mechanism=one.name) for row in known[nameless]]
     _write(part.file(study.folder), [row.as_json() for row in rows])
 
 

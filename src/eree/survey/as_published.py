@@ -74,6 +74,11 @@ class AsPublished:
         object.__setattr__(self, "keep_empty", exact(keep_empty, "keep_empty"))
         if not 0 <= self.keep_empty <= 1:
             raise Refusal("keep_empty is a share from 0 to 1")
+        if bounds.records is not None:  # a record may then take the place of another: two counts
+            raise Refusal(
+                "as published, every record counts; build the cube without a bound of the records"
+                " of an establishment"
+            )
 
     @cached_property
     def cells(self) -> ShiftNoise:
@@ -167,7 +172,7 @@ class AsPublished:
     @property
     def losses(self) -> list[str]:
         """What is given away beyond the price, for people to read."""
-        price = self.cells.guarantee
+        price = self.price
         found = [
             f"The price, epsilon {plain(price.epsilon)} and delta {plain(price.delta)} for one"
             " record, is that of the unweighted counts. Weighted employment has no guarantee: the"

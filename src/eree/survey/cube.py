@@ -151,7 +151,7 @@ def build_cube(
     positions, establishments = survey.positions(shape), survey.establishments
     if most_records is not None:
         tell("keeping the first records of each establishment", 0.1)
-        kept = _first_records(survey, most_records)
+        kept = first_records(survey, most_records)
         weights, positions, establishments = weights[kept], positions[kept], establishments[kept]
     tell("counting", 0.4)
     unweighted = np.zeros(shape.size, dtype=np.int64)
@@ -217,7 +217,7 @@ def _checked_bounds(
     return int(thousandths)
 
 
-def _first_records(survey: Survey, most: int) -> NDArray[np.intp]:
+def first_records(survey: Survey, most: int) -> NDArray[np.intp]:
     """Which records stay when no establishment may have more than `most`."""
     by_establishment = survey.order[np.argsort(survey.establishments[survey.order], kind="stable")]
     establishment = survey.establishments[by_establishment]
@@ -267,6 +267,7 @@ def _loaded(found: CubeFile) -> Cube:
         and int(weighted.min()) > 0
         and int(unweighted.sum()) == sums.records
         and int(weighted.sum()) == sums.weight
+        and _keeps_bounds(sums, *bounds, unweighted, weighted)
     )
     if not could_be:
         raise ValueError
@@ -278,6 +279,17 @@ def _loaded(found: CubeFile) -> Cube:
     if shape.possible is not None and arrays[0][~shape.possible].any():
         raise ValueError
     return Cube(shape, arrays[0], arrays[1], sums, *bounds)
+
+
+def _keeps_bounds(
+    sums: Sums, weight: int | None, records: int | None, unweighted: Whole, weighted: Whole
+) -> bool:
+    """Whether cells and sums can come of records that keep the bounds that are stated."""
+    trimmed = weight is None or (
+        bool((weighted <= unweighted * weight).all()) and sums.squares <= weight * sums.weight
+    )
+    few = records is None or sums.records <= sums.establishments * records
+    return trimmed and few
 
 
 def _counts(value: object) -> bool:

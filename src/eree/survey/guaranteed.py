@@ -153,6 +153,12 @@ class Guaranteed:
                 " counted, by a rule that looks at no other. That bound, too, was set without"
                 " looking at the data."
             )
+        if self.squares == "records":
+            found.append(
+                "Sampling errors are modelled as if all records had been drawn one by one. Records"
+                " of one establishment were not, and what they have in common makes true sampling"
+                " errors larger than those that are stated."
+            )
         if self.unit == "record":
             found.append(
                 "What is hidden is one record. What several records of one establishment have in"

@@ -20,6 +20,7 @@ from eree.policy.neighbours import RECORD, Exact, exact
 
 #: The largest cap of a law that is drawn cell by cell.
 _MOST_CAP = 1_000_000
+_LEAST_DELTA = Fraction(1, 10**300)
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,10 @@ class ShiftNoise:
             raise Refusal(f"cap must be a whole number from 1 to {_MOST_CAP:,}")
         free = Guarantee(RECORD, exact(epsilon, "epsilon"))
         check_range(free, "capped-laplace")
-        delta = rounded_up(cls(free, 1, cap).certify().found)
-        return cls(Guarantee(RECORD, free.epsilon, delta), 1, cap)
+        found = cls(free, 1, cap).certify().found
+        if found < _LEAST_DELTA:
+            raise Refusal("with this cap delta is below 1e-300; a lower cap is as good")
+        return cls(Guarantee(RECORD, free.epsilon, rounded_up(found)), 1, cap)
 
     def draw(self, numbers: int, coins: Coins) -> Whole:
         """Noise for so many numbers."""
@@ -195,6 +198,6 @@ def _at_most(law: CappedGeometric, value: int) -> arb:
 
 def rounded_up(number: Fraction, digits: int = 3) -> Fraction:
     """A decimal of so many digits that is not below a positive number."""
-    places = digits - 1 - floor(log10(number))
+    places = digits - 1 - floor(log10(number.numerator) - log10(number.denominator))
     scale = Fraction(10) ** places
     return ceil(number * scale) / scale

@@ -190,11 +190,11 @@ def _digests(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _record(plan: CubePlan, release: str, *, private: bool) -> dict[str, Any]:
-    """What a release says of itself before anything is drawn."""
+    """What a release says of itself before anything is drawn; with losses it is never private."""
     mode = plan.mode
     return (
         beginning(release, mode.price, private=private and not mode.losses)
-        | {"kind": KIND, "private": private, "covers": mode.covers}
+        | {"kind": KIND, "covers": mode.covers}
         | {"assumptions": mode.assumptions, "losses": mode.losses}
         | mode.as_json()
         | plan.shape.as_json()

@@ -165,9 +165,13 @@ def _noise(
 def _control(home: Path, number: int, said: Mapping[str, Any], shape: Shape) -> Control:
     by = tuple(map(str, said["by"]))
     variables = [shape.variable(name) for name in by]
-    noisy, _, _ = read_table(_file(home, control_name(number)), variables, possible_of(shape, by))
+    name, possible = control_name(number), possible_of(shape, by)
+    noisy, variances, _ = read_table(_file(home, name), variables, possible)
+    variance = float(np.float64(said["noise_variance"])) * JOB**2
+    if not (variances == (variance if possible is None else variance * possible)).all():
+        raise Unreadable(f"{name}.parquet has other variances than its record says")
     noisy.flags.writeable = False
-    return Control(by, noisy, float(np.float64(said["noise_variance"])) * JOB**2)
+    return Control(by, noisy, variance)
 
 
 def _file(home: Path, name: str) -> Path:

@@ -1,12 +1,13 @@
 """Successive difference replication: the sampling variance of a survey from replicate weights.
 
-Record i, in the order in which the sample was drawn, has two rows of a Hadamard matrix, and in
+Unit i, in the order in which the sample was drawn, has two rows of a Hadamard matrix, and in
 replicate r its weight times
 
     1 + 2^(-3/2) (a[first(i), r] - a[second(i), r]),
 
 which is 1.7, 1 or 0.3.  The variance of any estimate is 4 / R times the sum of its squared
-differences over the R replicates.  Everything here is confidential.
+differences over the R replicates.  Units are what the first stage of the sample drew: records, or
+establishments, all records of which have the same two rows.  Everything here is confidential.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +133,14 @@ def row_pairs(records: int, replicates: int = REPLICATES) -> tuple[NDArray[np.in
     return first + 1, (first + step) % rows + 1
 
 
+def in_order(units: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """The number of every record's unit, from 0 on, in the order of their first records."""
+    _, firsts, numbers = np.unique(units, return_index=True, return_inverse=True)
+    turns = np.empty(len(firsts), dtype=np.intp)
+    turns[np.argsort(firsts)] = np.arange(len(firsts))
+    return np.asarray(turns[numbers])
+
+
 def successive_factors(
     replicates: int, replicate: int, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Array:
@@ -154,12 +164,25 @@ class Replicates:
     coefficient: float
 
     @classmethod
-    def successive(cls, weights: Array, replicates: int = REPLICATES) -> Replicates:
-        """Successive difference replicates of records in the order in which they were drawn."""
+    def successive(
+        cls,
+        weights: Array,
+        replicates: int = REPLICATES,
+        units: NDArray[np.integer[Any]] | None = None,
+    ) -> Replicates:
+        """Successive difference replicates of records in the order in which they were drawn.
+
+        `units` names the unit of the first stage of every record, such as its establishment; all
+        records of one share its rows.  Units take their turns in the order in which the first
+        record of each stands.  Without it every record is one.
+        """
         if replicates < MINIMUM_ORDER:
             raise Refusal(f"successive differences need {MINIMUM_ORDER} replicates or more")
         hadamard(replicates)  # refused now, if at all
-        first, second = row_pairs(len(weights), replicates)
+        turns = np.arange(len(weights)) if units is None else in_order(units)
+        if len(turns) != len(weights):
+            raise Refusal("every record needs the unit that it was drawn with")
+        first, second = (rows[turns] for rows in row_pairs(len(weights), replicates))
 
         def factors(replicate: int) -> Array:
             return weights * successive_factors(replicates, replicate, first, second)

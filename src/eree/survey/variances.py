@@ -153,15 +153,23 @@ class SamplingModel:
         """The model that a description tells of."""
         try:
             squares = [
-                SquareSum(q["variables"], q["value"] * JOB**2, q["variance"] * JOB**4)
+                SquareSum(
+                    q["variables"], _number(q["value"]) * JOB**2, _number(q["variance"]) * JOB**4
+                )
                 for q in told["squares"]
             ]
-            return cls(told["total"] * JOB, squares, told["establishments"])
+            return cls(_number(told["total"]) * JOB, squares, told["establishments"])
         except (KeyError, TypeError, ValueError):
             raise Refusal(
                 "the sampling model needs a total, squares with variables, value and variance, "
                 "and establishments or null"
             ) from None
+
+
+def _number(said: object) -> float:
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or not isfinite(said):
+        raise ValueError
+    return said
 
 
 def querytool_standard_errors(

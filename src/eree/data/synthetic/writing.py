@@ -49,9 +49,7 @@ def appearing_whole(target: Path) -> Iterator[Path]:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            raise Refusal(
-                f"{target} was filled while the population was made; choose a new or empty folder"
-            ) from error
+            raise Refusal(f"{target} was filled meanwhile; choose a new or empty folder") from error
     finally:
         shutil.rmtree(outer, ignore_errors=True)
 

@@ -15,7 +15,7 @@ from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.margins import Array, Whole
 from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
-from eree.survey.calibrate.rake import rake, rake_nonnegative
+from eree.survey.calibrate.rake import TOLERANCE, rake, rake_nonnegative
 from eree.survey.calibrate.rounding import LIMIT, rounded
 from eree.survey.calibrate.zeros import ControlSystem
 from eree.survey.tables import Query, Table, Tabulator
@@ -115,7 +115,7 @@ def calibrate(
     *,
     coins: Coins,
     cycles: int | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
     reconcile: bool = False,
     kept: Mask | None = None,
 ) -> Calibrated:

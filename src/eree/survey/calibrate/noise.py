@@ -23,7 +23,7 @@ from eree.survey.tables import Query, group_sizes, table
 Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
 METHODS: tuple[Method, ...] = get_args(Method)
 #: Methods whose noise has a bound instead of a variance.
-RAKED = ("rake", "rake-nonnegative")
+RAKED: tuple[Method, ...] = ("rake", "rake-nonnegative")
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,16 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from eree.errors import Refusal
-from eree.survey.calibrate.margins import Array, Margin
+from eree.survey.calibrate.margins import Array, FewMargin, Margin
 
+#: The largest relative difference to a control that counts as converged, where nobody says.
+TOLERANCE = 1e-6
 #: A margin below this share of the sum of its cells' sizes counts as zero: nothing to divide by.
 NEAR_ZERO = 1e-9
 #: Cells that grow beyond this many times the largest control are given up on.
 RUNAWAY = 1e4
+#: Up to this share of cells that are not zero, only those are worked on.
+FEW = 0.1
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def rake(
     controls: Sequence[Array],
     *,
     cycles: int = 10,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Array, RakeReport]:
     """Rake signed cells to control tables in their order, cycle by cycle, as published.
 
@@ -61,7 +65,24 @@ def rake(
     if cycles < 1 or not tolerance > 0:
         raise Refusal("raking needs a cycle or more and a tolerance above 0")
     now = np.array(cells, dtype=np.float64)
+    filled = np.flatnonzero(now)
+    if filled.size > FEW * now.size:
+        return _rake(now, margins, controls, cycles, tolerance)
+    few = [margin.at(filled) for margin in margins]  # zeros stay zeros
+    found, report = _rake(now.reshape(-1)[filled], few, controls, cycles, tolerance)
+    now.reshape(-1)[filled] = found
+    return now, report
+
+
+def _rake(
+    now: Array,
+    margins: Sequence[Margin | FewMargin],
+    controls: Sequence[Array],
+    cycles: int,
+    tolerance: float,
+) -> tuple[Array, RakeReport]:
     largest = max([float(np.abs(c).max(initial=0)) for c in controls] + [1.0])
+    sizes = [_size(control) for control in controls]
     difference, stuck, done = np.inf, 0, 0
     while done < cycles:
         before, stuck = now.copy(), 0
@@ -71,13 +92,12 @@ def rake(
             divisible = np.abs(sums) > NEAR_ZERO * size
             stuck += int(((control != 0) & ~divisible).sum())
             factor = np.divide(control, sums, out=np.ones(sums.shape), where=divisible)
-            view = margin.wide(now)
-            view *= margin.spread(factor)
-        if not np.abs(now).max() <= RUNAWAY * largest:
-            report = RakeReport(done, False, _difference(before, margins, controls), stuck, True)
-            return before, report
+            margin.scale(now, factor)
+        if not np.abs(now).max(initial=0) <= RUNAWAY * largest:
+            apart = _difference(before, margins, controls, sizes)
+            return before, RakeReport(done, False, apart, stuck, True)
         done += 1
-        difference = _difference(now, margins, controls)
+        difference = _difference(now, margins, controls, sizes)
         if difference <= tolerance:
             break
     return now, RakeReport(done, difference <= tolerance, difference, stuck)
@@ -89,7 +109,7 @@ def rake_nonnegative(
     controls: Sequence[Array],
     *,
     cycles: int = 50,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Array, RakeReport]:
     """Set negative cells and controls to zero, then rake; zeros stay zeros."""
     cut = [np.maximum(control, 0) for control in controls]
@@ -101,12 +121,23 @@ def rake_nonnegative(
     return found, RakeReport(**told)
 
 
-def _difference(cells: Array, margins: Sequence[Margin], controls: Sequence[Array]) -> float:
+def _size(control: Array) -> Array:
+    """What a difference to each control is measured by: the control, or the mean where it is 0."""
+    size = np.abs(control)
+    return np.where(size > 0, size, float(size.mean()) or 1.0)
+
+
+def _difference(
+    cells: Array,
+    margins: Sequence[Margin | FewMargin],
+    controls: Sequence[Array],
+    sizes: Sequence[Array],
+) -> float:
     """The largest relative difference of sums to controls."""
-    worst = 0.0
-    for margin, control in zip(margins, controls, strict=True):
-        apart = np.abs(margin.sums(cells) - control)
-        size = np.abs(control)
-        typical = float(size.mean()) or 1.0
-        worst = max(worst, float((apart / np.where(size > 0, size, typical)).max()))
-    return worst
+    return max(
+        (
+            float((np.abs(margin.sums(cells) - control) / size).max())
+            for margin, control, size in zip(margins, controls, sizes, strict=True)
+        ),
+        default=0.0,
+    )

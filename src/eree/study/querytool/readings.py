@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
-from math import comb, prod
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-#: Ways to read "variance of noise by table dimension"; the first two are also simulated.
+#: Ways to read "variance of noise by table dimension".
 READINGS = ("centred", "uncentred", "by table", "by table, n - 1", "all cells together")
 
 
@@ -48,52 +48,36 @@ class Tables:
 
     def energies(self, errors: Array) -> Array:
         """The squared length of every effect in cubes of errors; the first axis counts cubes."""
-        now = np.asarray(errors, dtype=np.float64)
-        for axis, level in enumerate(self.levels, start=1):
-            now = np.moveaxis(np.tensordot(now, _contrasts(level), axes=(axis, 1)), -1, axis)
-        now = now * now
-        for axis in range(1, len(self.levels) + 1):
-            mean = now.take([0], axis=axis)
-            now = np.concatenate([mean, now.sum(axis=axis, keepdims=True) - mean], axis=axis)
+        cubes = len(errors)
+        now = np.moveaxis(np.asarray(errors, dtype=np.float64), 0, -1)
+        # each step takes the first axis away and puts it last: after all, cubes come first
+        for level in self.levels:
+            rows = now.reshape(level, -1)
+            now = np.empty((rows.shape[1], level))
+            for k, contrast in enumerate(_contrasts(level)):
+                now[:, k] = sum(weight * row for weight, row in zip(contrast, rows, strict=True))
+        now = np.moveaxis((now * now).reshape(cubes, *self.levels), 0, -1)
+        for level in self.levels:
+            rows = now.reshape(level, -1)
+            now = np.stack([rows[0], rows[1:].sum(axis=0)], axis=1)
+        whole = now.reshape([cubes, *[2] * len(self.levels)])
         # the first variable is the lowest bit
-        return now.transpose([0, *range(len(self.levels), 0, -1)]).reshape(len(now), -1)
+        return whole.transpose([0, *range(len(self.levels), 0, -1)]).reshape(cubes, -1)
 
-    def pooled(self, energies: Array, *, centred: bool) -> Array:
-        """For every dimension the mean square over the cells of all its tables.
-
-        Centred, about the mean of each table: the effect of no variables is left out.
-        """
-        weights = self._weights.copy()
-        if centred:
-            weights[:, 0] = 0
-        return np.asarray(energies @ weights.T / self.cells)
+    def figures(self, energies: Array, reading: str) -> Array:
+        """What a reading makes of energies: a figure for every dimension."""
+        return np.asarray(energies @ self._weights[reading].T)
 
     def expected(self, left: Array) -> dict[str, Array]:
         """Every reading in expectation, where effects have a variance of `left` in each direction.
 
-        "By table" is the mean over tables of the variance among a table's cells, with n or n - 1
-        below; "all cells together" is the variance among all cells of all tables of a dimension.
+        "Centred" and "uncentred" are mean squares over the cells of all tables of a dimension,
+        about the mean of each table or about zero.  "By table" is the mean over tables of the
+        variance among a table's cells, with n or n - 1 below; "all cells together" the variance
+        among all cells of all tables of a dimension.
         """
         energies = left * self.multiplicity
-        found = {
-            "centred": self.pooled(energies, centred=True),
-            "uncentred": self.pooled(energies, centred=False),
-        }
-        n, sets = prod(self.levels), np.arange(len(energies))
-        with_n, with_less = [], []
-        for d in self.dimensions:
-            about = []
-            for axes, cells in self._of(d):
-                inside = (sets & ~sum(1 << axis for axis in axes)) == 0
-                about.append((n / cells * (energies[inside].sum() - energies[0]), cells))
-            with_n.append(np.mean([square / cells for square, cells in about]))
-            with_less.append(np.mean([square / (cells - 1) for square, cells in about]))
-        total = n * energies[0]  # the variance of the sum over the cube
-        tables = np.array([comb(len(self.levels), d) for d in self.dimensions])
-        found["by table"] = np.array(with_n)
-        found["by table, n - 1"] = np.array(with_less)
-        found["all cells together"] = found["uncentred"] - (tables / self.cells) ** 2 * total
-        return found
+        return {reading: self.figures(energies, reading) for reading in READINGS}
 
     def _of(self, dimension: int) -> list[tuple[tuple[int, ...], int]]:
         return [
@@ -102,18 +86,28 @@ class Tables:
         ]
 
     @cached_property
-    def _weights(self) -> Array:
-        """What each effect counts in the sum of squares of each dimension."""
-        n = prod(self.levels)
-        found = np.zeros((len(self.levels), 1 << len(self.levels)))
-        sets = np.arange(1 << len(self.levels))
+    def _weights(self) -> dict[str, Array]:
+        """For every reading, what each effect counts in the figure of each dimension."""
+        n, sets = prod(self.levels), np.arange(1 << len(self.levels))
+        found = {name: np.zeros((len(self.levels), len(sets))) for name in READINGS}
         for d in self.dimensions:
-            for axes, cells in self._of(d):
+            tables, cells = self._of(d), self.cells[d - 1]
+            for axes, size in tables:
                 inside = (sets & ~sum(1 << axis for axis in axes)) == 0
-                found[d - 1, inside] += n / cells
+                squares = inside * (n / size)  # of the errors of the table
+                found["uncentred"][d - 1] += squares / cells
+                found["by table"][d - 1] += squares / size / len(tables)
+                found["by table, n - 1"][d - 1] += squares / (size - 1) / len(tables)
+            found["centred"][d - 1] = found["uncentred"][d - 1]
+            found["all cells together"][d - 1] = found["uncentred"][d - 1]
+            # the mean of all cells is their number of tables times the sum over the cube
+            found["all cells together"][d - 1, 0] -= n * (len(tables) / cells) ** 2
+        for name in ("centred", "by table", "by table, n - 1"):
+            found[name][:, 0] = 0  # about each table's mean: the effect of no variables goes
         return found
 
 
+@cache
 def _contrasts(level: int) -> Array:
     """An orthogonal matrix whose first row is constant."""
     start = np.eye(level)

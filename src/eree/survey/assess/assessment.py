@@ -1,0 +1,167 @@
+"""Assess a protected cube beside the confidential one: for the curator, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from eree.errors import Refusal
+from eree.policy.neighbours import plain
+from eree.survey.assess.choice import Choice
+from eree.survey.assess.comparison import Originals, compared, confidential_items
+from eree.survey.assess.items import Collected, Item
+from eree.survey.assess.methods import WhatIf, check_what_if, what_if
+from eree.survey.assess.predicted import BOUNDS, public_items
+from eree.survey.assess.published import Published
+from eree.survey.assess.rules import Thresholds
+from eree.survey.assess.sampling import Sampling
+from eree.survey.calibrate.noise import Method
+from eree.survey.microdata import Survey
+from eree.survey.noisy import SurveyCube
+from eree.survey.protected import ProtectedCube
+from eree.survey.replicates import REPLICATES
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Assessment:
+    """What protection did to a cube.  Confidential but for `public`: printing it shows no figure.
+
+    `public` holds the findings that are made of the release and public settings alone; they are
+    the same for every confidential cube.  `confidential` holds all others, `tables` one line for
+    each table that was looked at, and `reports` what each method says of itself, where methods
+    were compared.  `settings` are public.
+    """
+
+    settings: Mapping[str, Any]
+    public: tuple[Item, ...]
+    confidential: tuple[Item, ...] = field(repr=False)
+    tables: tuple[Mapping[str, Any], ...] = field(repr=False)
+    reports: Mapping[Method, Mapping[str, object]] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self.public
+        yield from self.confidential
+
+    def value(self, measure: str, statistic: str, dimension: int) -> float | None:
+        """One figure; None where there is nothing to measure, refused where it was not measured."""
+        for item in self:
+            if (item.measure, item.statistic, item.dimension) == (measure, statistic, dimension):
+                return item.value
+        raise Refusal(f"{measure}, {statistic} was not measured for dimension {dimension}")
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The dimensions of the tables that were looked at; the last is the whole cube."""
+        return tuple(sorted({item.dimension for item in self}))
+
+    def __repr__(self) -> str:
+        return f"<Assessment of {self.settings['cells']:,} cells, confidential>"
+
+
+def assess_cube(
+    cube: SurveyCube,
+    protected: ProtectedCube,
+    *,
+    survey: Survey | None = None,
+    thresholds: Thresholds | None = None,
+    most_dimensions: int = 3,
+    most_tables: int = 200,
+    seed: int = 1,
+    replicates: int = REPLICATES,
+    methods: bool = False,
+    progress: Progress | None = None,
+) -> Assessment:
+    """Compare a confidential cube with the protected one that was made of it.
+
+    All tables of up to `most_dimensions` variables are looked at, or `most_tables` of each
+    dimension, chosen by a public seed; and the whole cube.  With the `survey` that the cube was
+    built from, its sampling errors are known too: from its replicate weights, or from so many
+    replicates by successive differences.  With `methods`, all methods of calibration are tried on
+    a new draw with that seed.
+    """
+    tell = progress or (lambda _step, _done: None)
+    rules, choice = thresholds or Thresholds(), Choice(most_dimensions, most_tables, seed)
+    check_pair(cube, protected)
+    if methods:
+        check_what_if(cube, protected)
+    published, originals = Published(protected), Originals(cube)
+    sampling = None
+    if survey is not None:
+        tell("counting the survey again", 0.0)
+        sampling = Sampling.of(survey, cube, replicates)
+    public = public_items(published, choice, rules, lambda step, done: tell(step, 0.3 * done))
+    chosen = choice.tables(cube.shape)
+    found = _general(cube, originals, rules, sampling)
+    lines: list[Mapping[str, Any]] = []
+    number = sum(map(len, chosen.values()))
+    for dimension, names in chosen.items():
+        tables = []
+        for by in names:
+            tell(f"comparing: dimension {dimension}", 0.3 + 0.5 * len(lines) / number)
+            tables.append(compared(by, originals, published, sampling, rules.level))
+            lines.append(tables[-1].as_json())
+        found += confidential_items(dimension, tables, originals.average, rules)
+    tried = WhatIf((), {})
+    if methods:
+        tried = what_if(
+            cube, originals, published, choice, lambda step, done: tell(step, 0.8 + 0.2 * done)
+        )
+    tell("done", 1.0)
+    return Assessment(
+        _settings(published, rules, choice),
+        tuple(public),
+        (*found, *tried.items),
+        tuple(lines),
+        tried.reports,
+    )
+
+
+def check_pair(cube: SurveyCube, protected: ProtectedCube) -> None:
+    """Refuse a cube and a release that cannot be of each other: their shapes differ."""
+    if cube.shape != protected.shape:
+        raise Refusal(
+            "the cube has other variables, codes or structural zeros than the release; name the"
+            " cube that was protected"
+        )
+
+
+def _general(
+    cube: SurveyCube, originals: Originals, rules: Thresholds, sampling: Sampling | None
+) -> list[Item]:
+    """What is about the cube as a whole."""
+    collected = Collected([], len(cube.shape.variables), False)
+    collected.add(BOUNDS, "average weight of a record", originals.average, "jobs")
+    if rules.near_zero is None:
+        collected.add(BOUNDS, "limit of near zero", originals.average / 2, "jobs")
+    if sampling is not None:
+        collected.add(BOUNDS, "employment of the survey left out", sampling.trimmed, "share")
+        collected.add(BOUNDS, "records of the survey left out", sampling.left_out, "share")
+    return collected.items
+
+
+def _settings(published: Published, rules: Thresholds, choice: Choice) -> dict[str, Any]:
+    """What the figures were made with: public, whatever the confidential cube is."""
+    protected = published.protected
+    record, price = protected.release.record, protected.guarantee
+    return {
+        "release": record["release"],
+        "private": record["private"],
+        "seeded": protected.release.seeded,
+        "mode": protected.mode,
+        "guarantee": {
+            "neighbours": price.neighbours.name,
+            "epsilon": plain(price.epsilon),
+            "delta": plain(price.delta),
+        },
+        "covers": protected.covers,
+        "calibration": protected.calibration["method"],
+        "variables": [variable.name for variable in protected.shape.variables],
+        "cells": protected.shape.size,
+        "noise_bounded": published.bounded,
+        "sampling_model": protected.sampling is not None,
+        "thresholds": asdict(rules),
+        "choice": asdict(choice),
+    }
