@@ -1,5 +1,5 @@
 # make demo    made-up data planned, paid for, released, verified and ranked, with a picture
-# make serve   the demo, and the query tool over its release
+# make serve   the demo, and then the query tool over its release and its cube in a browser
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
@@ -18,9 +18,10 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
+	@echo 'To open the query tool over both in a browser: make serve'
 
-serve: demo
-	$(BIN)/eree serve build/demo/release
+serve: .venv/.user
+	$(BIN)/eree demo --out build/demo --serve
 
 test: .venv/.developer java postgres browser check docs
 	$(BIN)/pytest -q -n 2 --dist loadgroup

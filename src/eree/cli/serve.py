@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from eree.cli.options import as_json, cli, number
 from eree.cli.terminal import progress
+
+if TYPE_CHECKING:
+    from eree.web.server import Door
 
 
 @cli.command(
@@ -32,14 +37,26 @@ def serve(
     Every folder is verified first; nothing else is ever opened: no confidential file, no ledger,
     no key.
     """
-    from eree.web.server import QueryTool  # the web framework is not needed for anything else
+    from eree.web.server import Door  # the web framework is not needed for anything else
+
+    run_query_tool(folders, Door(host, port), address=address, as_json=as_json)
+
+
+def run_query_tool(
+    folders: Sequence[Path], door: Door, *, address: str | None = None, as_json: bool
+) -> None:
+    """Verify folders and serve them behind a door; says where, once the first may ask."""
+    from eree.web.server import QueryTool
 
     with progress() as tell:
-        tool = QueryTool(folders, host=host, port=port, home=address, progress=tell)
+        tool = QueryTool(folders, door=door, home=address, progress=tell)
     names = [data.name for data in tool.catalogue.data_sets]
-    if as_json:
-        click.echo(json.dumps({"address": tool.address, "data_sets": names}))
-    else:
-        count = f"{len(names)} data set{'s' * (len(names) != 1)}"
-        click.echo(f"Serving {count} at {tool.address}  (stop with Ctrl-C)")
-    tool.run()
+
+    def ready() -> None:
+        if as_json:
+            click.echo(json.dumps({"address": tool.address, "data_sets": names}))
+        else:
+            count = f"{len(names)} data set{'s' * (len(names) != 1)}"
+            click.echo(f"Serving {count} at {tool.address}  (stop with Ctrl-C)")
+
+    tool.run(ready)

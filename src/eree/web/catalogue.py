@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 
 from eree.errors import Refusal
+from eree.release.record import RECORD
 from eree.release.release import Release
 from eree.survey.cube_record import KIND
 from eree.survey.protected import ProtectedCube
@@ -25,6 +27,8 @@ from eree.web.linked import LinkedTable
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
 DIGITS = 8
+#: As many folders are named where one was expected.
+MOST_NAMED = 10
 
 
 class Missing(Refusal):
@@ -49,15 +53,16 @@ class Catalogue:
         found: list[DataSet] = []
         known: set[str] = set()
         for number, folder in enumerate(given):
-            tell(f"verifying {folder}", number / len(given))
-            release = Release.open(folder)
-            verification = verify(release)
+            part = _part(tell, str(folder), number, len(given))
+            part("", 0.0)
+            release = _opened(Path(folder))
+            verification = verify(release, progress=part)
             if not verification.sound:
                 raise Refusal(f"{folder} is not served: {verification.faults[0]}")
             if release.identity in known:
                 raise Refusal(f"{folder} holds a release that is named twice; name each once")
             known.add(release.identity)
-            tell(f"reading {folder}", (number + 0.5) / len(given))
+            tell(f"reading {folder}", (number + 0.7) / len(given))
             found += _data_sets(release, verification.checks)
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:
@@ -91,6 +96,32 @@ class Catalogue:
                 or names & {variable.name for variable in other.variables}
             )
         )
+
+
+def _part(tell: Progress, folder: str, number: int, count: int) -> Progress:
+    """Tells of one folder of several; verifying is most of it."""
+
+    def told(step: str, done: float) -> None:
+        tell(f"verifying {folder}{': ' * bool(step)}{step}", (number + 0.7 * done) / count)
+
+    return told
+
+
+def _opened(folder: Path) -> Release:
+    """A release in a folder of plain files: a link might lead to what is not public."""
+    if not (folder / RECORD).exists() and folder.is_dir():
+        inside = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+        if inside:
+            names = ", ".join(map(str, inside[:MOST_NAMED]))
+            more = " and others" if len(inside) > MOST_NAMED else ""
+            raise Refusal(f"{folder} is no release, but holds some; name them: {names}{more}")
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise Refusal(
+                f"{folder} is not served: {path.name} in it is no plain file and may lead out of"
+                " it; put the file itself there"
+            )
+    return Release.open(folder)
 
 
 def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
