@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from contextlib import ExitStack
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from eree.policy.neighbours import plain
 if TYPE_CHECKING:
     from eree.demo import CubeAccuracy, Findings
     from eree.release.recheck import Verification
+    from eree.web.server import Door
 
 
 @cli.command(
@@ -47,21 +49,25 @@ def demo(out: Path, jobs: int, seed: int, serve: bool, port: int, as_json: bool)
     """
     from eree.demo import run_demo  # plotting takes half a second to import
 
-    door = None
-    if serve:
-        from eree.web.server import Door  # taken first: nobody waits for a port that is in use
+    with ExitStack() as held:
+        door = held.enter_context(_door(port)) if serve else None
+        with progress() as tell:
+            findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
+        if as_json:
+            click.echo(json.dumps(findings.as_json()))
+        else:
+            _print(findings, out)
+        if not findings.sound:
+            click.get_current_context().exit(1)
+        if door is not None:
+            run_query_tool([findings.release, findings.cube], door, as_json=as_json)
 
-        door = Door(port=port)
-    with progress() as tell:
-        findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
-    if as_json:
-        click.echo(json.dumps(findings.as_json()))
-    else:
-        _print(findings, out)
-    if not findings.sound:
-        click.get_current_context().exit(1)
-    if door is not None:
-        run_query_tool([findings.release, findings.cube], door, as_json=as_json)
+
+def _door(port: int) -> Door:
+    """The port of the query tool, taken first: nobody waits for one that is in use."""
+    from eree.web.server import Door  # the web framework is not needed without
+
+    return Door(port=port)
 
 
 def _print(findings: Findings, out: Path) -> None:

@@ -109,6 +109,8 @@ def _part(tell: Progress, folder: str, number: int, count: int) -> Progress:
 
 def _opened(folder: Path) -> Release:
     """A release in a folder of plain files: a link might lead to what is not public."""
+    if folder.is_file():
+        raise Refusal(f"{folder} is a file; name the folder of a release")
     if not (folder / RECORD).exists() and folder.is_dir():
         inside = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
         if inside:

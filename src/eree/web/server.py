@@ -45,6 +45,12 @@ class Door:
         """Give the port back."""
         self.socket.close()
 
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
 
 class QueryTool:
     """A query tool that is ready to be run: folders verified, a port taken."""
@@ -60,9 +66,9 @@ class QueryTool:
         door: Door | None = None,
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`."""
-        public = None if home is None else _checked_home(home)
         self._door = door or Door(host, port)  # before anything slow is done
         try:
+            public = None if home is None else _checked_home(home)
             self.catalogue = Catalogue.open(folders, progress)
         except BaseException:
             self._door.close()

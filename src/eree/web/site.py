@@ -154,8 +154,10 @@ class Site:
         """Areas ranked, with the ranks that they may truly have."""
         data = self.catalogue.data_set(name)
         asked = parse(data, read(query)) if query else usual(data)
-        made = ranking(data, asked)
         about = self._about(data, asked)
+        if not asked.by and not as_json:  # the form says what to do
+            return self._data_page("ranking.html", data, asked, about=about, areas=(), pages=1)
+        made = ranking(data, asked)
         if as_json:
             return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
         size = 100
