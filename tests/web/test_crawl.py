@@ -26,7 +26,7 @@ FILES = (".json", ".csv", ".xlsx", ".parquet", ".jsonstat")
 
 @pytest.fixture(scope="module")
 def every_kind(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    """Tables of workplaces and of workers, in two stages, without a variable; cubes of all sorts."""
+    """Tables of workplaces and of workers, in two stages, with no variable; all sorts of cubes."""
     home = tmp_path_factory.mktemp("kinds")
     data = eree.load(releases[0].parent / "data")
     plan = eree.Plan.of(

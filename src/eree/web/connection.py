@@ -17,10 +17,12 @@ from eree.web.memory import Headers
 
 #: Connections at once whose questions are answered, and that are accepted at all.
 MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
-#: Bytes and lines of the headers of a request; bytes of its body, which no page has a use for.
-MOST_HEAD, MOST_LINES, MOST_BODY = 32_768, 100, 65_536
+#: Bytes and lines of the headers of a request.
+MOST_HEAD, MOST_LINES = 32_768, 100
 #: Seconds within which a request arrives whole, and in which something of an answer is read.
 ASK_SECONDS, READ_SECONDS = 15.0, 60.0
+#: So long a refusal waits to be read, before the connection is closed.
+LAST_SECONDS = 2.0
 
 
 class Connection(HttpToolsProtocol):
@@ -29,8 +31,8 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._answering = self.app
-        self._size = self._lines = self._body = 0
-        self._asking = self._fresh = False
+        self._size = self._lines = self._hosts = 0
+        self._asking = self._fresh = self._deaf = False
         self._unread = 0
         self._late: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -41,7 +43,7 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > MOST_ACCEPTED:
             transport.abort()
             return
-        self._wait()
+        self._wait(ASK_SECONDS)
         self._watch = self.loop.call_later(READ_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -53,6 +55,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; what is still no whole head after so much is refused."""
+        if self._deaf:
+            return
         self._fresh = False
         super().data_received(data)
         if self._asking and not self._fresh:
@@ -63,14 +67,15 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: it has so many seconds to arrive."""
         super().on_message_begin()
-        self._size = self._lines = self._body = 0
+        self._size = self._lines = self._hosts = 0
         self._asking = self._fresh = True
-        self._wait()
+        self._wait(ASK_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count headers."""
         super().on_header(name, value)
         self._lines += 1
+        self._hosts += self.headers[-1][0] == b"host"
         self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
@@ -79,17 +84,16 @@ class Connection(HttpToolsProtocol):
         self.app = self._answering
         if self._size > MOST_HEAD or self._lines > MOST_LINES:
             self.app = _Said(431, "the headers of a request are too large")
+        elif self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self.app = _Said(400, "a request names one host")
         elif len(self.connections) > MOST_CONNECTIONS:
             self.app = _Said(503, "too many questions at once; try again soon")
         super().on_headers_complete()
+        if self.parser.should_upgrade():  # whatever else it would speak, we do not
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Let a body pass by, if it is small."""
-        self._body += len(body)
-        if self._body > MOST_BODY:
-            self.transport.close()
-        else:
-            super().on_body(body)
+        """Let a body pass by, unread: no page has a use for one."""
 
     def on_message_complete(self) -> None:
         """A request has arrived whole."""
@@ -102,15 +106,21 @@ class Connection(HttpToolsProtocol):
         self._refuse(400, "this is no request that a browser makes")
 
     def _refuse(self, status: int, words: str) -> None:
-        """Answer at once, and close."""
+        """Answer at once, hear nothing more, and close when that may have been read.
+
+        A connection that is closed at once, with something unread, is reset, and the answer lost.
+        """
+        self._deaf = True
         headers, body = _plain(status, words)
         lines = [b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers]]
         self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._wait(LAST_SECONDS)
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float) -> None:
         self._wait_no_more()
-        self._late = self.loop.call_later(ASK_SECONDS, self._give_up)
+        self._late = self.loop.call_later(seconds, self._give_up)
 
     def _wait_no_more(self) -> None:
         if self._late is not None:

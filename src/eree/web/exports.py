@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -22,8 +23,9 @@ from eree.survey.columns import decimals
 from eree.web.answer import Answer
 from eree.web.metadata import Metadata
 
-#: What a spreadsheet takes for the beginning of a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+#: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
+#: something else than a comma divides cells, within a text.
+FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
 
 
 def tidy(answer: Answer) -> pa.Table:
@@ -77,7 +79,7 @@ def as_csv(answer: Answer, metadata: Metadata) -> bytes:
 
 def safe(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return FORMULA.sub(r"\1'", text)
 
 
 def as_xlsx(answer: Answer, metadata: Metadata) -> bytes:
@@ -104,7 +106,11 @@ def as_xlsx(answer: Answer, metadata: Metadata) -> bytes:
             elif value is not None:
                 sheet.write_number(line, place, value)
     sheet.freeze_panes(1, 0)
-    sheet.autofit()
+    widths = {a.name: a.codes for a in (*answer.rows.axes, *answer.cols.axes)}
+    widths |= {f"{a.name}_label": a.labels for a in (*answer.rows.axes, *answer.cols.axes)}
+    for place, name in enumerate(table.column_names):
+        longest = max(map(len, (name, *widths.get(name, ()))))
+        sheet.set_column(place, place, min(max(longest, 12), 60))
     about = book.add_worksheet("About")
     for line, (name, words) in enumerate(metadata.pairs()):
         about.write_string(line, 0, name, bold)

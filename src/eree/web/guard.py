@@ -125,14 +125,22 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
     return b""
 
 
+def _unpacks(accepted: bytes) -> bool:
+    """Whether a browser unpacks gzip, and does not say that it would rather not."""
+    _, found, rest = accepted.partition(b"gzip")
+    quality = rest.partition(b",")[0].replace(b" ", b"")
+    return bool(found) and not (quality.startswith(b";q=0") and not quality[4:].strip(b".0"))
+
+
 async def give(answer: Kept, scope: Scope, send: Send) -> None:
     """Send an answer: nothing but its tag to a browser that has it, packed to one that unpacks."""
     body, headers, status = answer.body, answer.headers, answer.status
     if status == 200:
         headers = [*headers, (b"etag", answer.tag)]
-        if answer.tag in _header(scope, b"if-none-match"):
+        known = _header(scope, b"if-none-match")
+        if known == b"*" or answer.tag in known:
             status, body = 304, b""
-    if body and answer.packable and b"gzip" in _header(scope, b"accept-encoding"):
+    if body and answer.packable and _unpacks(_header(scope, b"accept-encoding")):
         body = answer.pack()
         headers = [*headers, (b"content-encoding", b"gzip")]
     if status != 304:

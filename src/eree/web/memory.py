@@ -29,7 +29,8 @@ class Kept:
     @classmethod
     def of(cls, status: int, headers: Headers, body: bytes) -> Kept:
         """An answer with its tag, by which a browser finds out that it has it already."""
-        tag = b'"' + hashlib.sha256(body).hexdigest()[:24].encode() + b'"'
+        # weak, because it is the same for the plain body and for the packed one
+        tag = b'W/"' + hashlib.sha256(body).hexdigest()[:24].encode() + b'"'
         return cls(status, headers, body, tag)
 
     @property

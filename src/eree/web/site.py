@@ -23,6 +23,8 @@ from eree.web.pages import Pages
 from eree.web.query import Query, parse, read, usual, written
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
+#: Words that are looked for at once: each is sought in every code.
+MOST_WORDS = 12
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -230,6 +232,8 @@ class Site:
         find, tab = extras.get("find", ""), extras.get("tab", "")
         if tab not in TABS:
             raise Refusal("there is no such page of a data set")
+        if len(find.split()) > MOST_WORDS:
+            raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
         found = listed(chosen, find)
         if as_json:
             return _json(
