@@ -81,8 +81,8 @@ def test_the_start_is_one_json_object_and_the_port_is_free_again(releases: list[
     for names in (["tables", "cube"], ["cube"]):
         with started("serve", *names, "--port", port, "--json", cwd=home) as (server, lines):
             said = json.loads(lines[0])
-            assert said.keys() == {"address", "data_sets"}
-            assert len(said["data_sets"]) == 5 * ("tables" in names) + 1
+            assert {"address", "data_sets"} <= said.keys()
+            assert (len(said["data_sets"]) > 1) is ("tables" in names)
             for name in said["data_sets"]:
                 assert asked(said["address"], f"/d/{name}.json")["cells"]
             port = said["address"].rsplit(":", 1)[1]
@@ -91,8 +91,8 @@ def test_the_start_is_one_json_object_and_the_port_is_free_again(releases: list[
 
 
 def test_the_public_address_is_the_one_that_is_cited(releases: list[Path]) -> None:
-    tool = QueryTool(releases[1:], port=0, home="https://data.example.org/jobs/")
-    assert tool.home == "https://data.example.org/jobs"
+    tool = QueryTool(releases[1:], port=0, home="https://data.example.org/")
+    assert tool.home == "https://data.example.org"
     assert tool.address.startswith("http://127.0.0.1:")
     tool.run(tool.stop)  # stopped as soon as it has begun
 
@@ -202,6 +202,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(
         "https://data.example.org/?a=b",
         "https://data.example.org/#top",
         "https://someone@data.example.org",
+        "https://data.example.org/jobs",
         "https://data.example.org:port",
         "https://data.example.org/a b",
         "https://data.example.org/\r\nset-cookie:a",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     examples=[
         "eree serve out",
         "eree serve jobs-2026 survey-2026 --port 8080",
-        "eree serve out --host 0.0.0.0 --address https://data.example.org",
+        "eree serve out --host 0.0.0.0 --address https://host.example.org",
     ],
 )
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))

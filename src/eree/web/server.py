@@ -148,6 +148,6 @@ def _checked_home(home: str) -> str:
         raise Refusal(said) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refusal(said)
-    if parts.query or parts.fragment or "@" in parts.netloc or home.endswith(("?", "#")):
-        raise Refusal(said)
+    if parts.path not in ("", "/") or set(home) & set("?#@"):  # all links begin at the host
+        raise Refusal(f"{said}, and nothing behind it")
     return home.rstrip("/")
