@@ -8,6 +8,8 @@ from eree.web.dataset import Group, Variable
 
 #: A longer list is cut, and says so.
 MOST_LINES = 600
+#: Letters and words that are looked for at once: each word is sought in every code.
+MOST_FIND, MOST_WORDS = 200, 12
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from eree.web.query import Query
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
 MOST_AREAS = 1_000
+#: Letters of all lines of damage.
+MOST_DAMAGE = 6_000
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     least = money(per_job, "the threshold per job")
     if not least:
         raise Refusal("the threshold per job must be above 0, such as 3.50")
+    if len(text) > MOST_DAMAGE:
+        raise Refusal(f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once")
     if not text.strip():
         return Threshold(data, query, per_job, "", ())
     if not query.by:
@@ -170,7 +174,7 @@ def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...],
 
 def money(text: str, what: str) -> Fraction:
     """An amount without rounding."""
-    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{0,4})?", text):
+    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text):
         raise Refusal(f"{what} must be a number of 0 or more, such as 1250000.50")
     return Fraction(text)
 

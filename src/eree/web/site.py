@@ -12,7 +12,7 @@ from eree.errors import Refusal
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, chart
-from eree.web.codes import listed
+from eree.web.codes import MOST_FIND, MOST_WORDS, listed
 from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
@@ -23,8 +23,6 @@ from eree.web.pages import Pages
 from eree.web.query import Query, parse, read, usual, written
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
-#: Words that are looked for at once: each is sought in every code.
-MOST_WORDS = 12
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -232,7 +230,7 @@ class Site:
         find, tab = extras.get("find", ""), extras.get("tab", "")
         if tab not in TABS:
             raise Refusal("there is no such page of a data set")
-        if len(find.split()) > MOST_WORDS:
+        if len(find) > MOST_FIND or len(find.split()) > MOST_WORDS:
             raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
         found = listed(chosen, find)
         if as_json:
