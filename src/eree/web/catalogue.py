@@ -15,11 +15,13 @@ from types import MappingProxyType
 
 from eree.errors import Refusal
 from eree.release.release import Release
+from eree.release.verify import schema_of
 from eree.survey.cube_record import KIND
 from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
+from eree.web.levels import nests_of
 from eree.web.linked import LinkedTable
 
 Progress = Callable[[str, float], None]
@@ -99,10 +101,11 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
     taken: set[str] = set()
+    nests = nests_of(release, schema_of(release.record))
     for table in release.tables:
         name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
         number = 2
         while name in taken:
             name, number = f"{slug}-{number}", number + 1
         taken.add(name)
-        yield LinkedTable(f"{name}-{ending}", release, table, checks)
+        yield LinkedTable(f"{name}-{ending}", release, table, checks, nests)

@@ -207,7 +207,9 @@ def _no_such_error(data: DataSet, show: str) -> str:
 def usual(data: DataSet) -> Query:
     """The table that a reader sees first: by a variable that fits on a page, if there is one."""
     fitting = [v for v in data.variables if 2 <= len(v.codes) <= 40]
-    grouped = [v for v in data.variables if v.askable]
+    names = {variable.name for variable in data.variables}
+    grouped = [v for v in data.variables if v.askable and len(v.codes) > 40]
+    grouped = [v for v in grouped if next(iter(v.levels)) not in names]
     if grouped:
         first = grouped[0]
         return Query((first.name,), groups={first.name: next(iter(first.levels))})
