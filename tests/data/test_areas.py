@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -65,7 +66,9 @@ def test_every_code_has_one_shape(folder: Path) -> None:
         assert codes == sorted(set(codes))
         assert set(workplaces[level].to_pylist()) <= set(codes)
     places = pq.read_table(folder / "place.parquet")
-    listed = {f["properties"]["place"]: f["properties"]["county"] for f in features(folder, "place")}
+    listed = {
+        f["properties"]["place"]: f["properties"]["county"] for f in features(folder, "place")
+    }
     assert listed == dict(
         zip(places["place"].to_pylist(), places["county"].to_pylist(), strict=True)
     )
@@ -80,7 +83,7 @@ def test_neighbours_share_their_borders_point_by_point(folder: Path, level: str)
             for number, ring in enumerate(polygon):
                 assert ring[0] == ring[-1] and len(ring) >= 4
                 assert (area(ring) > 0) == (number == 0)  # the outline to the left, holes right
-                pieces.update(zip(ring[:-1], ring[1:], strict=True))
+                pieces.update(itertools.pairwise(ring))
     apart = {piece for piece in pieces if piece[0] != piece[1]}  # rounding may join two points
     assert max(pieces[piece] for piece in apart) == 1
     coast = [piece for piece in apart if piece[::-1] not in apart]

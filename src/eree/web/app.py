@@ -98,6 +98,7 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                 for ending in (".json", "")
             ),
             route(f"{data}/chart", lambda p, q, _j: site.chart(p["name"], q)),
+            route(f"{data}/map", lambda p, q, _j: site.map(p["name"], q)),
             route(f"{data}/build", lambda p, q, _j: site.build(p["name"], q), "no-store"),
             route(
                 f"{data}/codes/{{variable}}.json",

@@ -97,7 +97,9 @@ class Variable:
         """The places of codes and of what groups hold, in order."""
         found: set[int] = set()
         for code in codes:
-            found.update((self.places[code],) if code in self.places else self._groups[code].members)
+            found.update(
+                (self.places[code],) if code in self.places else self._groups[code].members
+            )
         return sorted(found)
 
     def axis(self, level: str | None = None) -> Axis:

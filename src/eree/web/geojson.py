@@ -46,7 +46,7 @@ class AreaFile:
 
 
 def read_areas(path: str | os.PathLike[str], name: str, held_in: str = "") -> AreaFile:
-    """Read the areas of a variable; their codes are `held_in` a property, or in one of a usual name."""
+    """Read the areas of a variable; codes are `held_in` a property, or in one of a usual name."""
     file = Path(path).name
     try:
         with Path(path).open("rb") as opened:
@@ -99,7 +99,7 @@ def _parsed(data: bytes, file: str) -> Any:
 
 
 def _usual(feature: Any, name: str, file: str) -> str:
-    """The property of the first feature that is named like the variable, or as codes usually are."""
+    """The property of the first feature with the name of the variable, or as codes usually are."""
     properties = feature.get("properties") if isinstance(feature, dict) else None
     known = properties if isinstance(properties, dict) else {}
     for candidate in (name, *USUAL_PROPERTIES):

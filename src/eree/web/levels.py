@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eree.policy.schema import Schema, Value
 from eree.release.release import Release
@@ -43,18 +43,17 @@ def nests_of(release: Release, schema: Schema) -> Nests:
         del found[pair]
     for (fine, middle), lower in list(found.items()):  # tracts in counties, counties in states
         for (other, coarse), upper in list(found.items()):
-            if other == middle and coarse != fine and (fine, coarse) not in {*found, *crossing}:
-                if set(lower.values()) <= set(upper):
-                    found[fine, coarse] = {one: upper[two] for one, two in lower.items()}
+            new = other == middle and coarse != fine and (fine, coarse) not in {*found, *crossing}
+            if new and set(lower.values()) <= set(upper):
+                found[fine, coarse] = {one: upper[two] for one, two in lower.items()}
     return found
 
 
 def _pairs(rows: pa.Table, fine: str, coarse: str) -> list[tuple[Value, Value]]:
     """Each pair of values once."""
     pairs = rows.select([fine, coarse]).group_by([fine, coarse]).aggregate([])
-    if pairs.num_rows > pc.count_distinct(pairs[fine]).as_py():  # it lies in two: one pair will do
-        pairs = pairs.sort_by(fine)
-    return list(zip(pairs[fine].to_pylist(), pairs[coarse].to_pylist(), strict=True))
+    values: list[list[Any]] = [pairs[fine].to_pylist(), pairs[coarse].to_pylist()]
+    return list(zip(*values, strict=True))
 
 
 def levels_of(

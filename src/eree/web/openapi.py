@@ -8,7 +8,7 @@ import eree
 from eree.web.catalogue import Catalogue
 from eree.web.dataset import DataSet, Variable
 from eree.web.exports import EXPORTS
-from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE
+from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES
 
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
@@ -107,9 +107,9 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("show", {"enum": list(data.errors)}, "The error that pages show."),
         _parameter("confidence", {"enum": list(CONFIDENCES)}, "The chance that intervals hold."),
         _parameter("sort", {"enum": list(SORTS)}, "The order of the rows."),
-        _parameter(
-            "page", {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}, "A page of the rows."
-        ),
+        _parameter("page", _PAGE, "A page of the rows."),
+        _parameter("across", _PAGE, "A page of the columns."),
+        _parameter("subtotals", {"enum": [YES]}, "Whether pages show subtotals."),
     ]
     return found
 
@@ -156,6 +156,7 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_PAGE = {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}
 _BOUND = {"type": ["number", "null"]}
 _FIGURE: dict[str, Any] = {
     "type": "object",

@@ -5,6 +5,7 @@ Neighbours stay neighbours: a border that two areas share loses the same points 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -123,7 +124,7 @@ def _parts(ring: Sequence[Point], beside: Mapping[Point, set[Point]]) -> list[tu
         cuts = sorted({cuts[0], far})
     turned = [*ring[cuts[0] :], *ring[: cuts[0]], ring[cuts[0]]]
     places = [cut - cuts[0] for cut in cuts] + [len(ring)]
-    return [tuple(turned[a : b + 1]) for a, b in zip(places, places[1:], strict=False)]
+    return [tuple(turned[a : b + 1]) for a, b in itertools.pairwise(places)]
 
 
 def _fewer(

@@ -11,6 +11,7 @@ import uvicorn
 from eree.errors import Refusal
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
+from eree.web.maps import told
 
 Progress = Callable[[str, float], None]
 
@@ -25,13 +26,14 @@ class QueryTool:
         host: str = "127.0.0.1",
         port: int = 8000,
         home: str | None = None,
+        maps: Iterable[str] = (),
         progress: Progress | None = None,
     ) -> None:
         if not 0 <= port <= 65_535:
             raise Refusal("a port is a number from 0 to 65535")
         self._socket = _listen(host, port)
         try:
-            self.catalogue = Catalogue.open(folders, progress)
+            self.catalogue = Catalogue.open(folders, progress, maps)
         except BaseException:
             self._socket.close()
             raise
@@ -52,6 +54,11 @@ class QueryTool:
             h11_max_incomplete_event_size=32_768,
         )
         self._server = uvicorn.Server(config)
+
+    def map_words(self) -> list[str]:
+        """What each map fits, in a line."""
+        found = self.catalogue
+        return [told(area_map, found.data_sets) for area_map in found.maps.values()]
 
     def run(self) -> None:
         """Serve until interrupted or stopped."""

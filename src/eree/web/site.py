@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
-from eree.web.answer import answer
+from eree.web.answer import FLAGS, answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, chart
 from eree.web.codes import listed
@@ -17,6 +17,8 @@ from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
 from eree.web.form import TABS, sent
+from eree.web.headings import Layout
+from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
 from eree.web.openapi import openapi
 from eree.web.pages import Pages
@@ -45,6 +47,7 @@ class Site:
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
         }
+        self._maps = {data.name: maps_of(data, catalogue.maps) for data in catalogue.data_sets}
 
     # ------------------------------------------------------------------------------ the house
 
@@ -109,8 +112,11 @@ class Site:
             asked,
             about=about,
             answer=page,
+            layout=Layout(page, made),
             pages=made.pages(),
+            across=made.pages_across,
             count=len(made.rows),
+            columns=len(made.cols),
         )
 
     def export(self, name: str, ending: str, query: str) -> Reply:
@@ -148,6 +154,35 @@ class Site:
             drawing=chart(page),
             pages=made.pages(MOST_BARS),
             count=len(made.rows),
+        )
+
+    def map(self, name: str, query: str) -> Reply:
+        """Areas on a map, where there is one."""
+        data = self.catalogue.data_set(name)
+        mapped = self._maps[data.name]
+        if not mapped:
+            raise Missing("there is no map for this data set")
+        asked = parse(data, read(query)) if query else usual(data)
+        picture = Picture(data, asked, chosen(asked, mapped))
+        pages = max(1, -(-len(picture.areas) // PAGE_AREAS))
+        if asked.page > pages:
+            raise Refusal(f"there is no page {asked.page:,}; the last one is {pages:,}")
+        shown = picture.ordered[(asked.page - 1) * PAGE_AREAS : asked.page * PAGE_AREAS]
+        others = [Picture.shows(asked, one) for one in mapped]
+        over = [n for n in asked.by if n != picture.mapped.variable.name]
+        flags = {flag for area in picture.areas for flag in area.cell.flags}
+        return self._data_page(
+            "map.html",
+            data,
+            asked,
+            about=self._about(data, asked),
+            picture=picture,
+            areas=shown,
+            others=others,
+            summed=[data.variable(n).label for n in over],
+            pages=pages,
+            count=len(picture.areas),
+            found_flags=[flag for flag in FLAGS if flag in flags],
         )
 
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
@@ -292,8 +327,9 @@ class Site:
 
     def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
         tab = template.removesuffix(".html").replace("table", "")
+        tabs = {n: word for n, word in TABS.items() if n != "map" or self._maps[data.name]}
         extras: Mapping[str, Any] = {"extras": []}
-        known = {"data": data, "query": query, "tab": tab, "tabs": TABS, "written": written}
+        known = {"data": data, "query": query, "tab": tab, "tabs": tabs, "written": written}
         apart = self.catalogue.noised_apart(data)
         return self._page(template, **{**extras, **known, "apart": apart, **given})
 

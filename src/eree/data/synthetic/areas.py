@@ -213,7 +213,7 @@ def _area(ring: Points) -> float:
 
 def _inside(point: Points, ring: Points) -> bool:
     """Whether a point lies in a closed ring."""
-    x, y = ring[:, 0], ring[:, 1]
+    _x, y = ring[:, 0], ring[:, 1]
     between = (y[:-1] > point[1]) != (y[1:] > point[1])
     one, two = ring[:-1][between], ring[1:][between]
     at = one[:, 0] + (point[1] - one[:, 1]) * (two[:, 0] - one[:, 0]) / (two[:, 1] - one[:, 1])
