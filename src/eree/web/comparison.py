@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from math import ceil, floor, isinf
 from re import fullmatch
 from typing import Any
@@ -97,6 +98,20 @@ class Threshold:
     per_job: str
     text: str
     areas: tuple[Decision, ...]
+
+    @property
+    def least(self) -> Fraction:
+        """The threshold as an exact number."""
+        return money(self.per_job, "the threshold per job")
+
+    def examples(self, most: int = 3) -> list[str]:
+        """Codes of some areas that have jobs, as a line of damage begins."""
+        if self.areas or not self.query.by or self.data.most(self.query.asked()) > MOST_CELLS:
+            return []
+        side, _ = side_of(self.data.figures(self.query.asked()), len(self.query.by), first=True)
+        lines = (side.codes(i) for i in range(len(side)))
+        written = (" ".join(c) for c in lines if not any(set(code) & set(" ,;\t") for code in c))
+        return list(islice(written, most))
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; money as exact texts."""

@@ -196,7 +196,7 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
             spans = (reach, 1) if letter == "c" else (1, reach)
             axis, scope = side.axes[level], along if last else f"{along}group"
             label, code = axis.labels[start[-1]], axis.codes[start[-1]]
-            kind = "lead" if level == 0 and letter == "r" else ""
+            kind = "first" if level == 0 and letter == "r" else ""
             name = f"{letter}{level}-{number}"
             own.append((level, Heading(name, label, code, *spans, scope, kind)))
         if line.number < 0:

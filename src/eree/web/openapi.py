@@ -61,9 +61,10 @@ def _paths(data: DataSet) -> dict[str, Any]:
             f"{name}-threshold", f"{data.title}: threshold", settings + extras, _ref("Threshold")
         )
     }
-    found[f"/d/{name}/about.json"] = {
-        "get": _operation(f"{name}-about", f"{data.title}: about", [], {"type": "object"})
-    }
+    for word in ("about", "certificate"):
+        found[f"/d/{name}/{word}.json"] = {
+            "get": _operation(f"{name}-{word}", f"{data.title}: {word}", [], {"type": "object"})
+        }
     for ending, (kind, _) in EXPORTS.items():
         body = {"type": "object"} if "json" in kind else {"type": "string", "format": "binary"}
         found[f"/d/{name}.{ending}"] = {
