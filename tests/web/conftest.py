@@ -21,6 +21,7 @@ TABLES: list[dict[str, Any]] = [
     {"name": "people", "by": ["county", "sex", "education"], "epsilon": "4"},
     {"name": "tracts", "by": ["county", "tract"], "epsilon": "2"},
     {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "1"},
+    {"name": "branches", "by": ["place", "county", "supersector"], "epsilon": "1"},
     {"name": "bent", "by": ["county", "sector"], "epsilon": "1", "mechanism": "log-laplace-tight"},
 ]
 
@@ -29,7 +30,7 @@ TABLES: list[dict[str, Any]] = [
 def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Folders of a release of tables and of a protected cube, beside what they were made of."""
     home = tmp_path_factory.mktemp("served")
-    tables = eree.load(eree.synthesize(home / "data", jobs=20_000))
+    tables = eree.load(eree.synthesize(home / "data", jobs=20_000, areas=True))
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     settings = {"data": str(tables.folder), "privacy": privacy, "table": TABLES}
     plan = eree.Plan.of(settings)
@@ -52,8 +53,15 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def catalogue(releases: list[Path]) -> Catalogue:
-    return Catalogue.open(releases)
+def maps(releases: list[Path]) -> list[str]:
+    """Public maps of places and counties, as a command names them."""
+    folder = releases[0].parent / "data"
+    return [f"{name}={folder / name}.geojson" for name in ("place", "county")]
+
+
+@pytest.fixture(scope="session")
+def catalogue(releases: list[Path], maps: list[str]) -> Catalogue:
+    return Catalogue.open(releases, maps=maps)
 
 
 @pytest.fixture(scope="session")

@@ -161,13 +161,6 @@ def test_pages_hold_all_rows_once(tables: dict[str, LinkedTable]) -> None:
         answer(tables["jobs"], query.on_page(count + 1)).page(7)
 
 
-def test_tracts_are_listed_under_their_counties(tables: dict[str, LinkedTable]) -> None:
-    county, tract = tables["tracts"].variables
-    assert set(tract.levels) == {"county"} and not county.levels and not tract.askable
-    members = [m for group in tract.levels["county"] for m in group.members]
-    assert sorted(members) == list(range(len(tract.codes)))
-
-
 def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
     with pytest.raises(Missing):
         catalogue.data_set("nothing")
@@ -175,7 +168,7 @@ def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
 
 def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) -> None:
     form = shape(3, 2, 2)
-    counted = count(survey(1, form, 40), form, 2_000_000, 5)
+    counted = count(survey(1, form, 40), form, 2_000_000)
     total = eree.Guarantee(eree.RECORD, 100, "0.1")
     ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
     eree.protect_cube(

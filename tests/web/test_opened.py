@@ -27,7 +27,8 @@ sys.addaudithook(note)
 from asyncio import run
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
-catalogue = Catalogue.open(sys.argv[1:])
+maps = [text for text in sys.argv[1:] if "=" in text]
+catalogue = Catalogue.open([path for path in sys.argv[1:] if "=" not in path], maps=maps)
 app = application(catalogue, "http://home")
 statuses = []
 async def get(path, query=b""):
@@ -43,16 +44,22 @@ async def get(path, query=b""):
 async def main():
     started = len(noted)
     await get("/")
+    await get("/methods")
     await get("/static/style.css")
     for data in catalogue.data_sets:
-        for end in ("", ".json", ".csv", ".xlsx", ".parquet", ".jsonstat", "/chart", "/ranking",
-                    "/threshold", "/about", "/nothing"):
+        for end in ("", ".json", ".csv", ".xlsx", ".parquet", ".jsonstat", "/chart", "/map",
+                    "/ranking", "/threshold", "/about", "/certificate.json", "/nothing"):
             await get(f"/d/{data.name}{end}")
     await get("/../../etc/passwd")
     return started
 started = run(main())
 print(json.dumps({"noted": noted, "started": started, "statuses": statuses}))
 """
+
+
+def files(maps: list[str]) -> list[Path]:
+    """The public files that maps are read from, which lie beside confidential ones."""
+    return [Path(text.partition("=")[2]).resolve() for text in maps]
 
 
 def inside(path: Path, folders: list[Path]) -> bool:
@@ -67,12 +74,14 @@ def own() -> list[Path]:
     return [*library, *prefixes, *map(Path, system)]
 
 
-def test_python_opens_nothing_but_the_releases_and_the_package(releases: list[Path]) -> None:
-    command = [sys.executable, "-c", SERVED, *map(str, releases)]
+def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
+    releases: list[Path], maps: list[str]
+) -> None:
+    command = [sys.executable, "-c", SERVED, *map(str, releases), *maps]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["statuses"].count(200) > 30 and 404 in found["statuses"]
-    public = [folder.resolve() for folder in releases]
+    public = [*(folder.resolve() for folder in releases), *files(maps)]
     seen = set()
     for event, name, writes in found["noted"]:
         assert not writes or "__pycache__" in name, (event, name)
@@ -82,18 +91,22 @@ def test_python_opens_nothing_but_the_releases_and_the_package(releases: list[Pa
         else:
             assert inside(path, own()) or path == Path.cwd(), (event, name)
     assert len(seen) > 5  # the hook does see what is opened
+    opened = [Path(name).resolve() for event, name, _ in found["noted"] if event == "open"]
+    assert [opened.count(file) for file in files(maps)] == [1, 1]  # each map once
     for _, name, _ in found["noted"][found["started"] :]:  # and no release is opened afterwards
         assert not inside(Path(name).resolve(), public), name
 
 
-def test_no_library_opens_anything_else_either(releases: list[Path], tmp_path: Path) -> None:
+def test_no_library_opens_anything_else_either(
+    releases: list[Path], maps: list[str], tmp_path: Path
+) -> None:
     """Libraries open files without telling Python; the kernel is told."""
     trace = tmp_path / "trace"
     calls = "trace=open,openat,openat2,creat,connect,unlink,rename,mkdir"
     command = ["strace", "-f", "-q", "-e", calls, "-o", str(trace)]
-    program = [sys.executable, "-B", "-c", SERVED, *map(str, releases)]
+    program = [sys.executable, "-B", "-c", SERVED, *map(str, releases), *maps]
     subprocess.run([*command, *program], capture_output=True, check=True)
-    public = [folder.resolve() for folder in releases]
+    public = [*(folder.resolve() for folder in releases), *files(maps)]
     seen = set()
     for line in trace.read_text(encoding="utf-8", errors="replace").splitlines():
         if "= -1" in line or "resumed>" in line:

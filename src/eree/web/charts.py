@@ -199,12 +199,11 @@ def decision_line(damage: Fraction, per_job: Fraction, cell: Cell, verdict: str)
     scale = Scale(-1, 1, 1)
 
     def at(jobs: float) -> str:
-        if jobs <= 0:
-            return scale.at(1 if least else -1)
-        return scale.at(log(least / jobs) / log(FAR) if least else -1)
+        if not least or isinf(jobs):
+            return scale.at(-1)
+        return scale.at(log(least / jobs) / log(FAR) if jobs > 0 else 1)
 
-    start = at(np.inf) if isinf(cell.high) else at(cell.high)
-    end, dot = at(cell.low), at(float(cell.estimate))
+    start, end, dot = at(cell.high), at(cell.low), at(float(cell.estimate))
     return (
         '<svg class="chart rank" aria-hidden="true" width="100%" height="18">'
         '<line class="grid" x1="0" x2="100%" y1="9" y2="9"/>'

@@ -105,7 +105,7 @@ class Site:
         if as_json:
             made.page()  # refuses a page that is not there
             return as_plain(
-                {"metadata": about.asas_plain(), "query": asked.address(), **made.asas_plain()}
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
             )
         page = made.page()
         return self._data_page(
@@ -195,7 +195,7 @@ class Site:
         about = self._about(data, asked)
         if as_json:
             return as_plain(
-                {"metadata": about.asas_plain(), "query": asked.address(), **made.asas_plain()}
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
             )
         size = 100
         pages = last_page(len(made.areas), size, asked.page)
@@ -224,7 +224,7 @@ class Site:
         about = self._about(data, asked)
         if as_json:
             return as_plain(
-                {"metadata": about.asas_plain(), "query": asked.address(), **made.asas_plain()}
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
             )
         return self._data_page(
             "threshold.html",
@@ -280,7 +280,7 @@ class Site:
                 "data_set": data.name,
                 "release": data.release.identity,
                 "made": data.made,
-                "guarantee": guarantee_asas_plain(data.guarantee),
+                "guarantee": guarantee_as_json(data.guarantee),
                 "certificates": self._certificates[data.name],
                 "checks": list(data.checks),
             }
