@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,16 +13,9 @@ from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
+from served import TABLES
 
 HOME = "http://testserver"
-TABLES: list[dict[str, Any]] = [
-    {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "2"},
-    {"name": "people", "by": ["county", "sex", "education"], "epsilon": "4"},
-    {"name": "tracts", "by": ["county", "tract"], "epsilon": "2"},
-    {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "1"},
-    {"name": "branches", "by": ["place", "county", "supersector"], "epsilon": "1"},
-    {"name": "bent", "by": ["county", "sector"], "epsilon": "1", "mechanism": "log-laplace-tight"},
-]
 
 
 @pytest.fixture(scope="session")

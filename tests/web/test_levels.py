@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from eree.release.release import Release
 from eree.release.verify import schema_of
 from eree.web.codes import listed
 from eree.web.dataset import Group, Variable
@@ -82,24 +84,21 @@ def test_what_crosses_is_no_level(tables: dict[str, LinkedTable]) -> None:
             assert not set(variable.levels) & {"ownership", "sex", "education", "sector"}
 
 
-class Shown(Release):
-    """A release of some rows, in memory."""
+@dataclass(frozen=True)
+class Shown:
+    """Rows of some tables, as a release shows them."""
 
-    @classmethod
-    def of(cls, **columns: pa.Table) -> Shown:
-        found = cls(folder=None, record={})  # type: ignore[arg-type]
-        object.__setattr__(found, "rows", columns)
-        return found
+    rows: Mapping[str, pa.Table]
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return tuple(self.rows)  # type: ignore[attr-defined]
+        return tuple(self.rows)
 
-    def about(self, name: str) -> dict[str, list[str]]:  # type: ignore[override]
-        return {"by": self.rows[name].column_names}  # type: ignore[attr-defined]
+    def about(self, name: str) -> dict[str, list[str]]:
+        return {"by": self.rows[name].column_names}
 
     def table(self, name: str) -> pa.Table:
-        return self.rows[name]  # type: ignore[attr-defined]
+        return self.rows[name]
 
 
 def test_hierarchies_are_put_together_from_several_tables(tables: dict[str, LinkedTable]) -> None:
@@ -109,12 +108,12 @@ def test_hierarchies_are_put_together_from_several_tables(tables: dict[str, Link
         "b": pa.table({"county": ["x", "y", "y"], "sector": ["p", "q", "q"]}),
         "c": pa.table({"place": ["m", "m"], "county": ["x", "y"]}),
     }
-    found = nests_of(Shown.of(**rows), schema)
+    found = nests_of(Shown(rows), schema)
     assert found["tract", "sector"] == {"1": "p", "2": "p", "3": "q"}
     assert found["county", "sector"] == {"x": "p", "y": "q"}
     assert ("place", "county") not in found
     crossing = rows | {"d": pa.table({"tract": ["1"], "county": ["y"]})}
-    assert ("tract", "county") not in nests_of(Shown.of(**crossing), schema)
+    assert ("tract", "county") not in nests_of(Shown(crossing), schema)
 
 
 def variable() -> Variable:

@@ -145,8 +145,11 @@ class Layout:
             figures = self.page.data.figures(self._query.asked(by))
             rows = _numbered(line.places[:down] for line in self._rows)
             cols = _numbered(line.places[:across] for line in self._cols)
+            lengths = [len(axis.codes) for axis in figures.axes]
+            placed = np.unravel_index(figures.keys, lengths) if lengths else ()
+            every = zip(*(p.tolist() for p in placed), strict=True) if lengths else [()]
             at: Whole = np.full(len(figures), -1, dtype=np.int64)
-            for i, places in enumerate(zip(*(p.tolist() for p in figures.places), strict=True)):
+            for i, places in enumerate(every):
                 row, col = rows.get(places[:down]), cols.get(places[down:])
                 if row is not None and col is not None:
                     at[i] = row * len(cols) + col
