@@ -369,12 +369,15 @@ def views(tool: QueryTool) -> dict[str, str]:
 
 
 #: Pages whose pictures are in the documentation.
+LIGHT = (
+    *("home", "table", "nested", "chart", "heat", "map", "ranking", "threshold", "about"),
+    *("methods", "error"),
+)
 PICTURES = {
-    "light": (
-        *("home", "table", "nested", "chart", "heat", "map", "ranking", "threshold", "about"),
-        *("methods", "error"),
-    ),
-    "dark": ("table", "map"),
+    ("light", 1280): LIGHT,
+    ("light", 390): LIGHT,
+    ("dark", 1280): ("table",),
+    ("dark", 390): ("map",),
 }
 
 
@@ -407,6 +410,6 @@ def test_pages_are_accessible_and_never_wider_than_the_screen(
                 "[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
             )
             assert max([0, *page.evaluate(inside)]) <= 1, name
-        if "PAGE" in os.environ and name in PICTURES[scheme]:
+        if "PAGE" in os.environ and name in PICTURES[scheme, width]:
             keep(page, f"query-tool-{name}{'-dark' * (scheme == 'dark')}-{width}.png")
     context.close()

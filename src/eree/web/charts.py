@@ -227,7 +227,7 @@ def ticks_between(labels: Sequence[str]) -> str:
 def _step(rough: float) -> float:
     """A round number near a rough step."""
     power = 10.0 ** floor(log10(max(rough, 1e-9)))
-    return next(f * power for f in (1, 2, 5, 10) if f * power >= rough * 0.999)
+    return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -108,7 +108,17 @@ class Variable:
             return Axis(self.name, self.label, self.codes, self.labels)
         groups = self.levels[level]
         codes, labels = tuple(g.code for g in groups), tuple(g.label for g in groups)
-        return Axis(self.name, self.label, codes, labels)
+        return Axis(self.name, self.side_label(level), codes, labels)
+
+    def side_label(self, level: str | None) -> str:
+        """What a side of a table is by, in words: the variable, or a level of it.
+
+        A level with a name of its own, such as County, needs no more; others begin small.
+        """
+        if level is None:
+            return self.label
+        title = self.level_title(level)
+        return title if title[:1].isupper() else f"{self.label}, {title}"
 
     def group_places(self, level: str) -> NDArray[np.int64]:
         """For each code, the place of its group at a level."""

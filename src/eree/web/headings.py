@@ -82,7 +82,8 @@ class Layout:
     @property
     def corner(self) -> Sequence[str]:
         """The labels of the variables on the rows."""
-        return [axis.label for axis in self.page.rows.axes]
+        known, groups = self.page.data.variable, self._query.groups
+        return [known(name).side_label(groups.get(name)) for name in self._query.rows]
 
     @property
     def totals(self) -> bool:

@@ -65,7 +65,7 @@ class Mapped:
     @property
     def label(self) -> str:
         """What the areas are, in words."""
-        return self.variable.label if self.level is None else self.variable.level_title(self.level)
+        return self.variable.side_label(self.level)
 
 
 def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, AreaMap]:

@@ -223,11 +223,11 @@ def usual(data: DataSet) -> Query:
     """The table that a reader sees first: by a variable that fits on a page, if there is one."""
     fitting = [v for v in data.variables if 2 <= len(v.codes) <= 40]
     names = {variable.name for variable in data.variables}
-    grouped = [v for v in data.variables if v.askable and len(v.codes) > 40]
-    grouped = [v for v in grouped if next(iter(v.levels)) not in names]
-    if grouped:
-        first = grouped[0]
-        return Query((first.name,), groups={first.name: next(iter(first.levels))})
+    for variable in data.variables:  # a long list is shown by its groups
+        level = next(iter(variable.levels), "")
+        groups = len(variable.levels.get(level, ()))
+        if level not in names and len(variable.codes) > 40 >= groups > 1:
+            return Query((variable.name,), groups={variable.name: level})
     chosen = max(fitting, key=lambda v: len(v.codes), default=None)
     if chosen is None:
         chosen = min(data.variables, key=lambda v: len(v.codes), default=None)
