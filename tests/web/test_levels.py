@@ -145,6 +145,12 @@ def test_a_code_that_means_two_things_keeps_nothing_but_itself() -> None:
     found = variable()
     assert set(found.group_labels) == {"X", "Y", "B", "C", "Q"}  # A is two groups, 0 is a code
     assert found.held(["0"]) == [0] and found.held(["Y", "4"]) == [1, 2, 4]
+    assert found.filter_of("0", None) == ("0",) and found.filter_of("Y", "coarse") == ("Y",)
+    assert found.filter_of("A", "fine") == ("0", "3") and found.filter_of("A", "other") == (
+        "1",
+        "3",
+    )
+    assert found.filter_of("0", "other") == ("0", "2", "4")
     assert found.group_places("other").tolist() == [1, 0, 1, 0, 1]
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eree.errors import Refusal
 from eree.web.dataset import Group, Variable
 
 #: A longer list is cut, and says so.
 MOST_LINES = 600
+#: The most characters of words to find.
+MOST_FIND = 200
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ def listed(variable: Variable, find: str = "") -> list[Line]:
 
     A code is found by its own code and label and by those of the groups above it.
     """
+    if len(find) > MOST_FIND:
+        raise Refusal(f"words to find have at most {MOST_FIND} characters; give fewer")
     words = find.casefold().split()
     above: list[list[tuple[Group, str]]] = [[] for _ in variable.codes]
     for name, level in variable.tree.items():

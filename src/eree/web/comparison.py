@@ -25,7 +25,7 @@ from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
-MOST_AREAS = 1_000
+MOST_AREAS, MOST_TEXT = 1_000, 6_000
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,8 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     least = money(per_job, "the threshold per job")
     if not least:
         raise Refusal("the threshold per job must be above 0, such as 3.50")
+    if len(text) > MOST_TEXT:
+        raise Refusal(f"lines of damage have at most {MOST_TEXT:,} characters; give fewer areas")
     if not text.strip():
         return Threshold(data, query, per_job, "", ())
     if not query.by:
@@ -185,7 +187,7 @@ def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...],
 
 def money(text: str, what: str) -> Fraction:
     """An amount without rounding."""
-    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{0,4})?", text):
+    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text):
         raise Refusal(f"{what} must be a number of 0 or more, such as 1250000.50")
     return Fraction(text)
 
@@ -211,7 +213,8 @@ def _narrowed(
 ) -> Mapping[str, tuple[str, ...]]:
     found = dict(query.where)
     for i, name in enumerate(query.by):
-        codes = [codes[i] for codes in only]
+        variable, level = data.variable(name), query.groups.get(name)
         if name not in found:
-            found[name] = data.variable(name).ordered(codes)
+            codes = [code for codes in only for code in variable.filter_of(codes[i], level)]
+            found[name] = variable.ordered(codes)
     return found

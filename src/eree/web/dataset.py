@@ -102,6 +102,16 @@ class Variable:
             )
         return sorted(found)
 
+    def filter_of(self, code: str, level: str | None) -> tuple[str, ...]:
+        """The codes of a filter that keeps what a side shows at a code, be it of a level or not."""
+        if level is None:
+            return (code,)
+        (group,) = (group for group in self.levels[level] if group.code == code)
+        known = self._groups.get(code)
+        if known is not None and known.members == group.members:
+            return (code,)
+        return tuple(self.codes[place] for place in group.members)
+
     def axis(self, level: str | None = None) -> Axis:
         """The side of a table by its codes, or by the groups of a level."""
         if level is None:

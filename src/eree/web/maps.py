@@ -206,16 +206,15 @@ class Picture:
 
     def _table_of(self, query: Query, code: str) -> str:
         """The address of the table of one area: by what else the query is by, or by what it can."""
-        name = self.mapped.variable.name
-        if not self.mapped.variable.knows(code):
-            return f"/d/{self.data.name}?{query.on_page(1).address()}"
+        name, kept = self.mapped.variable.name, self.mapped.variable.filter_of
         rows = tuple(n for n in query.rows if n != name)
         cols = tuple(n for n in query.cols if n != name)
         others = [v.name for v in self.data.variables if v.name != name and len(v.codes) <= 60]
         if not rows and not cols:
             rows = tuple(others[:1]) or (name,)
         groups = {n: level for n, level in query.groups.items() if n in (*rows, *cols)}
-        where = {n: codes for n, codes in query.where.items() if n != name} | {name: (code,)}
+        where = {n: codes for n, codes in query.where.items() if n != name}
+        where[name] = kept(code, self.mapped.level)
         ordered = {v.name: where[v.name] for v in self.data.variables if v.name in where}
         made = replace(query, rows=rows, cols=cols, groups=groups, where=ordered, page=1, across=1)
         return f"/d/{self.data.name}?{made.address()}"

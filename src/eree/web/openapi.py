@@ -6,6 +6,8 @@ from typing import Any
 
 import eree
 from eree.web.catalogue import Catalogue
+from eree.web.codes import MOST_FIND
+from eree.web.comparison import MOST_TEXT
 from eree.web.dataset import DataSet, Variable
 from eree.web.exports import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES
@@ -52,7 +54,7 @@ def _paths(data: DataSet) -> dict[str, Any]:
         _parameter("per_job", money | {"default": "3.50"}, "The threshold for each job."),
         _parameter(
             "damage",
-            {"type": "string", "maxLength": 6000},
+            {"type": "string", "maxLength": MOST_TEXT},
             "A line for each area: its codes, then the amount, with spaces between.",
         ),
     ]
@@ -73,7 +75,7 @@ def _paths(data: DataSet) -> dict[str, Any]:
             )
         }
     for variable in data.variables:
-        find = _parameter("find", {"type": "string", "maxLength": 200}, "Words to find.")
+        find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
         found[f"/d/{name}/codes/{variable.name}.json"] = {
             "get": _operation(
                 f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
