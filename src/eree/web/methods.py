@@ -10,7 +10,9 @@ from typing import Any
 from eree.policy.neighbours import Neighbours, Strong, Weak, plain
 from eree.web.dataset import DataSet
 
-_SCALED = "Its size grows with the largest workplace of a cell: about alpha times its workers."
+_SCALED = (
+    "Its size grows with the largest workplace of a cell, in proportion to alpha times its workers."
+)
 _BENT = "Its size grows with the count of the cell: about a share of it, and at least a few jobs."
 _FIXED = "Its size is the same in every cell."
 _TOGETHER = "All worker cells of a workplace cell get noise together, and are paid for once."
