@@ -33,4 +33,6 @@ def queries(draw: st.DrawFn, data: DataSet, most_sides: int = 3) -> Query:
         draw(st.sampled_from(CONFIDENCES)),
         draw(st.sampled_from(list(SORTS))),
         draw(st.integers(1, 5)),
+        draw(st.integers(1, 2)),
+        draw(st.booleans()),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,22 +13,16 @@ from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
+from served import TABLES
 
 HOME = "http://testserver"
-TABLES: list[dict[str, Any]] = [
-    {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "2"},
-    {"name": "people", "by": ["county", "sex", "education"], "epsilon": "4"},
-    {"name": "tracts", "by": ["county", "tract"], "epsilon": "2"},
-    {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "1"},
-    {"name": "bent", "by": ["county", "sector"], "epsilon": "1", "mechanism": "log-laplace-tight"},
-]
 
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Folders of a release of tables and of a protected cube, beside what they were made of."""
     home = tmp_path_factory.mktemp("served")
-    tables = eree.load(eree.synthesize(home / "data", jobs=20_000))
+    tables = eree.load(eree.synthesize(home / "data", jobs=20_000, areas=True))
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     settings = {"data": str(tables.folder), "privacy": privacy, "table": TABLES}
     plan = eree.Plan.of(settings)
@@ -52,8 +45,15 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def catalogue(releases: list[Path]) -> Catalogue:
-    return Catalogue.open(releases)
+def maps(releases: list[Path]) -> list[str]:
+    """Public maps of places and counties, as a command names them."""
+    folder = releases[0].parent / "data"
+    return [f"{name}={folder / name}.geojson" for name in ("place", "county")]
+
+
+@pytest.fixture(scope="session")
+def catalogue(releases: list[Path], maps: list[str]) -> Catalogue:
+    return Catalogue.open(releases, maps=maps)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.guard import Limits
+from eree.web.maps import maps_of
 from eree.web.site import Site
 
 PAGES = ("", "/chart", "/ranking", "/threshold", "/about")
@@ -57,10 +58,27 @@ class Checked(HTMLParser):
 
 
 def addresses(catalogue: Catalogue) -> list[str]:
-    found = ["/", "/api"]
+    found = ["/", "/api", "/methods"]
     for data in catalogue.data_sets:
         found += [f"/d/{data.name}{page}" for page in PAGES]
         found += [f"/d/{data.name}/codes/{data.variables[0].name}"]
+        if maps_of(data, catalogue.maps):
+            found.append(f"/d/{data.name}/map")
+    found += nested(catalogue)
+    return found
+
+
+def nested(catalogue: Catalogue) -> list[str]:
+    """Tables and heat maps with several variables on a side, and subtotals."""
+    found = []
+    for data in catalogue.data_sets:
+        one, two, three, *_ = [v.name for v in data.variables if len(v.codes) <= 40] + [""] * 3
+        if three:
+            sides = f"rows={one}&rows={two}&cols={three}&subtotals=yes&show=margin"
+            swapped = f"rows={one}&cols={two}&cols={three}&subtotals=yes&sort=-jobs&show=margin"
+            found += [
+                f"/d/{data.name}{page}?{s}" for page in ("", "/chart") for s in (sides, swapped)
+            ]
     return found
 
 

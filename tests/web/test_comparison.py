@@ -81,3 +81,14 @@ def test_a_comparison_needs_areas_and_a_threshold(tables: dict[str, LinkedTable]
         ranking(tables["jobs"], Query())
     with pytest.raises(eree.Refusal, match="must be above 0"):
         threshold(tables["jobs"], Query(("place",)), "0", "")
+    with pytest.raises(eree.Refusal, match="at most 6,000 characters"):
+        threshold(tables["jobs"], Query(("place",)), "1", " " * 6_001)
+
+
+def test_groups_of_a_table_may_have_damage(tables: dict[str, LinkedTable]) -> None:
+    data, query = tables["jobs"], Query(("place",), groups={"place": "county"})
+    codes = [group.code for group in data.variable("place").levels["county"]]
+    found = threshold(data, query, "1", "\n".join(f"{code} 1" for code in codes)).areas
+    truth = ranking(data, query).areas
+    assert {a.codes: a.cell.value for a in found} == {a.codes: a.cell.value for a in truth}
+    assert threshold(data, query, "1", "").examples() == codes[:3]

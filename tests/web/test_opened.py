@@ -83,7 +83,7 @@ class Judge:
     listed: tuple[Path, ...]
 
     @classmethod
-    def of(cls, releases: list[Path]) -> Judge:
+    def of(cls, releases: list[Path], maps: list[str]) -> Judge:
         asked = "import json,sys,sysconfig as s;print(json.dumps([s.get_paths(),sys.path]))"
         made = subprocess.run(
             [sys.executable, "-P", "-c", asked],
@@ -102,7 +102,7 @@ class Judge:
             names = (f"{program.name}._pth", "pybuilddir.txt", "pyvenv.cfg")
             own |= {program.with_name(name) for name in names}  # how Python finds itself
         return cls(
-            tuple(folder.resolve() for folder in releases),
+            (*(folder.resolve() for folder in releases), *map_files(maps)),
             tuple(own),
             tuple(Path(folder).resolve() for folder in searched if folder),
         )
@@ -225,12 +225,18 @@ def lines_of(trace: Path) -> list[str]:
     raise AssertionError("the tracer wrote no end")
 
 
-def served(before: list[str], hooked: str, releases: list[Path]) -> str:
+def map_files(maps: list[str]) -> list[Path]:
+    """The public files that maps are read from; they lie beside confidential ones."""
+    return [Path(text.partition("=")[2]).resolve() for text in maps]
+
+
+def served(before: list[str], hooked: str, releases: list[Path], maps: list[str]) -> str:
     """Run the command beside what is confidential, ask it much, and stop it: what it printed."""
     home = releases[0].parent
     command = [sys.executable, "-P", "-B", "-c", PROGRAM, "", hooked, "serve", "--port", "0"]
+    named = [word for text in maps for word in ("--map", text)]
     process = subprocess.Popen(
-        [*before, *command, "--json", *(folder.name for folder in releases)],
+        [*before, *command, "--json", *named, *(folder.name for folder in releases)],
         cwd=home,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -253,10 +259,13 @@ def served(before: list[str], hooked: str, releases: list[Path]) -> str:
 
 def asked(names: list[str]) -> Iterator[str]:
     yield from ("/", "/index.json", "/openapi.json", "/api", "/static/style.css", "/static/none")
+    yield "/methods"
     for name in names:
         for end in ("", ".json", ".csv", ".xlsx", ".parquet", ".jsonstat", "/chart", "/ranking"):
             yield f"/d/{name}{end}"
         for end in ("/threshold", "/about", "/about.json", "/nothing", "?rows=../../tables.db"):
+            yield f"/d/{name}{end}"
+        for end in ("/map", "/certificate.json"):
             yield f"/d/{name}{end}"
     yield from ("/../tables.db", "/static/..%2f..%2ftables.db", "/d/..%2ftables.db")
     yield "//etc/passwd"
@@ -273,26 +282,27 @@ def status(address: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def judge(releases: list[Path]) -> Judge:
-    return Judge.of(releases)
+def judge(releases: list[Path], maps: list[str]) -> Judge:
+    return Judge.of(releases, maps)
 
 
-def test_python_opens_nothing_but_the_releases_and_the_package(
-    releases: list[Path], judge: Judge
+def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
+    releases: list[Path], maps: list[str], judge: Judge
 ) -> None:
-    noted = json.loads(served([], "hooked", releases).splitlines()[-1])
+    noted = json.loads(served([], "hooked", releases, maps).splitlines()[-1])
     home = releases[0].parent
     assert judge.audited(noted, home) == []
-    opened = {home / given[0] for event, *given in noted if event == "open"}
-    assert sum(judge.inside(path) for path in opened) > 5  # the hook does see what is opened
+    opened = [home / given[0] for event, *given in noted if event == "open"]
+    assert sum(judge.inside(path) for path in set(opened)) > 5  # the hook sees what is opened
+    assert [opened.count(file) for file in map_files(maps)] == [1, 1]  # each map once
     assert sum(event == "socket.bind" for event, *_ in noted) == 1
 
 
 def test_no_library_opens_anything_else_either(
-    releases: list[Path], judge: Judge, tmp_path: Path
+    releases: list[Path], maps: list[str], judge: Judge, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace"
-    served(under_tracer(trace), "free", releases)
+    served(under_tracer(trace), "free", releases, maps)
     lines = lines_of(trace)
     assert judge.traced(lines, releases[0].parent) == []
     calls = list(joined(lines))
@@ -364,7 +374,7 @@ def beside(releases: list[Path], tmp_path: Path) -> Path:
 
 def complaints(task: str, hooked: bool, home: Path) -> list[str]:
     """What a judge says of some code."""
-    judge = Judge.of([home / "public"])
+    judge = Judge.of([home / "public"], [])
     task = task.format(home=home, public=home / "public")
     word = "hooked" if hooked else "free"
     before = [] if hooked else under_tracer(home / "trace")

@@ -60,7 +60,8 @@ def demo(out: Path, jobs: int, seed: int, serve: bool, port: int, as_json: bool)
         if not findings.sound:
             click.get_current_context().exit(1)
         if door is not None:
-            run_query_tool([findings.release, findings.cube], door, as_json=as_json)
+            maps = [f"place={out / 'data' / 'place.geojson'}"]
+            run_query_tool([findings.release, findings.cube], door, maps=maps, as_json=as_json)
 
 
 def _door(port: int) -> Door:

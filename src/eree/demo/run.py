@@ -71,6 +71,7 @@ OWN = frozenset(
         *SURVEY_OWN,
         *(MARK, "data", "release", "release/tables", "ledger.db-wal", "ledger.db-shm"),
         *(f"data/{table}.parquet" for table in ("workplace", "worker", "job", "place")),
+        *(f"data/{area}.geojson" for area in ("county", "place", "tract")),
         *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE)),
     )
 )
@@ -106,7 +107,7 @@ def run_demo(
 def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     """The demonstration itself; the files are named from `folder` on."""
     data = folder / "data"
-    synthesize(data, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.25 * f))
+    synthesize(data, jobs=jobs, seed=seed, areas=True, progress=lambda s, f: tell(s, 0.25 * f))
     (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
     plan = Plan.read(folder / "plan.toml")
     ahead = outlook(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))

@@ -6,8 +6,8 @@ made of what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -22,8 +22,8 @@ from eree.web.query import Query
 
 #: The most cells of one answer.
 MOST_CELLS = 100_000
-#: The most cells and rows that one page shows.
-PAGE_CELLS, PAGE_ROWS = 2_000, 100
+#: The most cells, rows and columns that one page shows.
+PAGE_CELLS, PAGE_ROWS, PAGE_COLUMNS = 2_000, 100, 60
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
 FLAGS: Mapping[str, str] = MappingProxyType(
@@ -64,14 +64,26 @@ class Block:
     def taken(self, places: Sequence[int] | NDArray[np.intp]) -> Block:
         """Some of the rows."""
         kept = np.asarray(places, dtype=np.intp)
+        return self._each(lambda numbers: numbers[kept])
+
+    def across(self, places: NDArray[np.intp]) -> Block:
+        """Some of the columns."""
+        return self._each(lambda numbers: numbers[:, places])
+
+    def flat(self, size: int) -> Block:
+        """A block of one line as a line."""
+        return self if self.values.ndim == 1 else self._each(lambda numbers: numbers.reshape(size))
+
+    def _each(self, made: Callable[[NDArray[Any]], NDArray[Any]]) -> Block:
+        """The same block, with something done to all of its numbers."""
         return Block(
-            self.values[kept],
+            made(self.values),
             self.unit,
-            self.low[kept],
-            self.high[kept],
-            None if self.deviation is None else self.deviation[kept],
-            self.margin[kept],
-            {name: mask[kept] for name, mask in self.flags.items()},
+            made(self.low),
+            made(self.high),
+            None if self.deviation is None else made(self.deviation),
+            made(self.margin),
+            {name: made(mask) for name, mask in self.flags.items()},
         )
 
     def cell(self, *place: int) -> Cell:
@@ -166,29 +178,42 @@ class Answer:
         """How many pages its rows fill, of so many rows at most."""
         return max(1, -(-len(self.rows) // self._on_page(most)))
 
+    @property
+    def pages_across(self) -> int:
+        """How many pages its columns fill."""
+        return max(1, -(-len(self.cols) // PAGE_COLUMNS))
+
     def _on_page(self, most: int) -> int:
-        return max(1, min(most, PAGE_CELLS // max(1, len(self.cols))))
+        return max(1, min(most, PAGE_CELLS // max(1, min(len(self.cols), PAGE_COLUMNS))))
 
     def page(self, most: int = PAGE_ROWS) -> Answer:
-        """The rows of the page that the query asks for; refuses a page that is not there."""
+        """The page that the query asks for; refuses one that is not there."""
         size, pages = self._on_page(most), self.pages(most)
-        if self.query.page > pages:
-            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
-        if pages == 1:
-            return self
-        first = (self.query.page - 1) * size
-        return self._with_rows(np.arange(first, min(first + size, len(self.rows)), dtype=np.intp))
+        for asked, last in ((self.query.page, pages), (self.query.across, self.pages_across)):
+            if asked > last:
+                raise Refusal(f"there is no page {asked:,}; the last one is {last:,}")
+        found = self
+        if pages > 1:
+            first = (self.query.page - 1) * size
+            kept = np.arange(first, min(first + size, len(self.rows)), dtype=np.intp)
+            found = found._with_rows(kept)
+        if self.pages_across > 1:
+            first = (self.query.across - 1) * PAGE_COLUMNS
+            kept = np.arange(first, min(first + PAGE_COLUMNS, len(self.cols)), dtype=np.intp)
+            found = replace(
+                found,
+                cols=found.cols.taken(kept),
+                body=found.body.across(kept),
+                col_totals=found.col_totals.taken(kept),
+            )
+        return found
 
     def _with_rows(self, kept: NDArray[np.intp]) -> Answer:
-        return Answer(
-            self.data,
-            self.query,
-            self.rows.taken(kept),
-            self.cols,
-            self.body.taken(kept),
-            self.row_totals.taken(kept),
-            self.col_totals,
-            self.total,
+        return replace(
+            self,
+            rows=self.rows.taken(kept),
+            body=self.body.taken(kept),
+            row_totals=self.row_totals.taken(kept),
         )
 
     @cached_property
@@ -249,9 +274,9 @@ def answer(data: DataSet, query: Query) -> Answer:
         rows,
         cols,
         whole,
-        _flat(row_totals, len(rows)),
-        _flat(col_totals, len(cols)),
-        _flat(total, 1),
+        row_totals.flat(len(rows)),
+        col_totals.flat(len(cols)),
+        total.flat(1),
     )
     if body.absent is not None and body.axes:  # rows in which nothing can be are not shown
         there = np.flatnonzero(~whole.flags[ABSENT].all(axis=1)).astype(np.intp)
@@ -329,27 +354,20 @@ def _margin(figures: Figures) -> Reals:
     return np.maximum(jobs - figures.low, figures.high - jobs)
 
 
-def _flat(block: Block, size: int) -> Block:
-    """A block of one line as a line."""
-    if block.values.ndim == 1:
-        return block
-    return Block(
-        block.values.reshape(size),
-        block.unit,
-        block.low.reshape(size),
-        block.high.reshape(size),
-        None if block.deviation is None else block.deviation.reshape(size),
-        block.margin.reshape(size),
-        {name: mask.reshape(size) for name, mask in block.flags.items()},
-    )
-
-
 def _sorted(found: Answer) -> Answer:
     if found.query.sort == "code" or not found.query.rows:
         return found
-    sign = 1 if found.query.sort == "jobs" else -1
-    order = np.argsort(sign * found.row_totals.values, kind="stable")
-    return found._with_rows(order.astype(np.intp))
+    values = found.row_totals.values * (1 if found.query.sort == "jobs" else -1)
+    keys = [values]
+    if found.query.subtotals:  # groups stay together, ordered by their subtotals
+        for depth in range(len(found.rows.axes) - 1, 0, -1):
+            groups = [places[:depth] for places in found.rows.places]
+            number = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+            where = np.array([number[group] for group in groups], dtype=np.int64)
+            sums: Whole = np.zeros(len(number), dtype=np.int64)
+            np.add.at(sums, where, values)
+            keys += [where, sums[where]]
+    return found._with_rows(np.lexsort(keys).astype(np.intp))
 
 
 def _number(number: float, unit: int) -> int | float | None:

@@ -17,7 +17,8 @@ from eree.web.catalogue import Catalogue, Missing
 from eree.web.guard import SECURITY, Desk, Front, Limits, give, key_of
 from eree.web.memory import Headers, Kept
 from eree.web.pages import KINDS
-from eree.web.site import HTML, Reply, Site
+from eree.web.replies import HTML, Reply
+from eree.web.site import Site
 
 #: Makes a reply of the parts of a path, the query and whether JSON is wanted.
 View = Callable[[Mapping[str, str], str, bool], Reply]
@@ -87,6 +88,7 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
             route("/index.json", lambda _p, q, _j: site.first(q, True)),
             route("/openapi.json", lambda _p, q, _j: site.api(q)),
             route("/api", lambda _p, q, _j: site.help(q)),
+            route("/methods", lambda _p, q, _j: site.methods(q)),
             route("/static/{name}", static, _WEEK),
             *(
                 route(f"{data}/{word}{ending}", _paged(page, ending != ""))
@@ -97,7 +99,9 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                 )
                 for ending in (".json", "")
             ),
+            route(f"{data}/certificate.json", lambda p, q, _j: site.certificate(p["name"], q)),
             route(f"{data}/chart", lambda p, q, _j: site.chart(p["name"], q)),
+            route(f"{data}/map", lambda p, q, _j: site.map(p["name"], q)),
             route(f"{data}/build", lambda p, q, _j: site.build(p["name"], q), "no-store"),
             route(
                 f"{data}/codes/{{variable}}.json",

@@ -1,6 +1,6 @@
 """The catalogue: release folders that were verified, and the data sets in them, all in memory.
 
-Nothing but the folders is opened, and nothing after the start.
+Nothing but the folders, and public maps that are named, is opened, and nothing after the start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +17,15 @@ from types import MappingProxyType
 from eree.errors import Refusal
 from eree.release.record import RECORD
 from eree.release.release import Release
+from eree.release.verify import schema_of
 from eree.survey.cube_record import KIND
 from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
+from eree.web.levels import nests_of
 from eree.web.linked import LinkedTable
+from eree.web.maps import AreaMap, open_maps
 
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
@@ -40,12 +43,19 @@ class Catalogue:
     """All data sets that are served."""
 
     data_sets: tuple[DataSet, ...]
+    maps: Mapping[str, AreaMap] = field(default_factory=dict)
 
     @classmethod
     def open(
-        cls, folders: Iterable[str | os.PathLike[str]], progress: Progress | None = None
+        cls,
+        folders: Iterable[str | os.PathLike[str]],
+        progress: Progress | None = None,
+        maps: Iterable[str] = (),
     ) -> Catalogue:
-        """Open and verify release folders; refuses one that is not sound, by its first fault."""
+        """Open and verify release folders; refuses one that is not sound, by its first fault.
+
+        `maps` are public GeoJSON files for variables, named as in "place=areas.geojson".
+        """
         tell = progress or (lambda _step, _done: None)
         given = list(folders)
         if not given:
@@ -70,8 +80,9 @@ class Catalogue:
                     data.title = f"{title} (release {data.release.identity[:DIGITS]})"
         if len({data.name for data in found}) < len(found):
             raise Refusal("two data sets would have the same address; serve them apart")
+        read = open_maps(maps, found)
         tell("done", 1.0)
-        return cls(tuple(found))
+        return cls(tuple(found), read)
 
     @cached_property
     def by_name(self) -> Mapping[str, DataSet]:
@@ -132,10 +143,11 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
     taken: set[str] = set()
+    nests = nests_of(release, schema_of(release.record))
     for table in release.tables:
         name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
         number = 2
         while name in taken:
             name, number = f"{slug}-{number}", number + 1
         taken.add(name)
-        yield LinkedTable(f"{name}-{ending}", release, table, checks)
+        yield LinkedTable(f"{name}-{ending}", release, table, checks, nests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eree.errors import Refusal
 from eree.web.dataset import Group, Variable
 
 #: A longer list is cut, and says so.
@@ -25,35 +26,36 @@ class Line:
 
 
 def listed(variable: Variable, find: str = "") -> list[Line]:
-    """Codes in their order under their groups; with words to find, what has them all.
+    """Codes under their groups, each in its order; with words to find, what has them all.
 
     A code is found by its own code and label and by those of the groups above it.
     """
+    if len(find) > MOST_FIND:
+        raise Refusal(f"words to find have at most {MOST_FIND} characters; give fewer")
     words = find.casefold().split()
-    above: list[list[Group]] = [[] for _ in variable.codes]
-    names = {group.code: name for name, level in variable.levels.items() for group in level}
-    for level in variable.levels.values():
+    above: list[list[tuple[Group, str]]] = [[] for _ in variable.codes]
+    for name, level in variable.tree.items():
         for group in level:
-            for member in group.members:
-                if len(group.members) > 1:  # a group of one code says nothing more
-                    above[member].append(group)
+            if len(group.members) > 1:  # a group of one code says nothing more
+                for member in group.members:
+                    above[member].append((group, name))
     found: list[Line] = []
-    shown: set[str] = set()
-    for place, (code, label) in enumerate(zip(variable.codes, variable.labels, strict=True)):
-        chain = above[place]
-        text = " ".join([code, label, *(f"{g.code} {g.label}" for g in chain)]).casefold()
+    shown: set[tuple[str, str]] = set()
+    for place in variable.tree_order:
+        code, label, chain = variable.codes[place], variable.labels[place], above[place]
+        text = " ".join([code, label, *(f"{g.code} {g.label}" for g, _ in chain)]).casefold()
         if not all(word in text for word in words):
             continue
-        for depth, group in enumerate(chain):
-            if group.code not in shown:
-                shown.add(group.code)
+        for depth, (group, level_name) in enumerate(chain):
+            if (level_name, group.code) not in shown:
+                shown.add((level_name, group.code))
                 found.append(
                     Line(
                         group.code,
                         group.label,
-                        names[group.code],
+                        level_name,
                         depth,
-                        variable.askable,
+                        group.code in variable.group_labels,
                         len(group.members),
                     )
                 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from math import ceil, floor, isinf
 from re import fullmatch
 from typing import Any
@@ -99,6 +100,20 @@ class Threshold:
     per_job: str
     text: str
     areas: tuple[Decision, ...]
+
+    @property
+    def least(self) -> Fraction:
+        """The threshold as an exact number."""
+        return money(self.per_job, "the threshold per job")
+
+    def examples(self, most: int = 3) -> list[str]:
+        """Codes of some areas that have jobs, as a line of damage begins."""
+        if self.areas or not self.query.by or self.data.most(self.query.asked()) > MOST_CELLS:
+            return []
+        side, _ = side_of(self.data.figures(self.query.asked()), len(self.query.by), first=True)
+        lines = (side.codes(i) for i in range(len(side)))
+        written = (" ".join(c) for c in lines if not any(set(code) & set(" ,;\t") for code in c))
+        return list(islice(written, most))
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; money as exact texts."""
@@ -200,7 +215,8 @@ def _narrowed(
 ) -> Mapping[str, tuple[str, ...]]:
     found = dict(query.where)
     for i, name in enumerate(query.by):
-        codes = [codes[i] for codes in only]
+        variable, level = data.variable(name), query.groups.get(name)
         if name not in found:
-            found[name] = data.variable(name).ordered(codes)
+            codes = [code for codes in only for code in variable.filter_of(codes[i], level)]
+            found[name] = variable.ordered(codes)
     return found

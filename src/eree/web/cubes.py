@@ -201,7 +201,7 @@ def _variable(variable: CubeVariable) -> Variable:
         variable.codes,
         variable.labels,
         levels,
-        bool(levels),
+        {level: f"{level} groups" for level in levels},
     )
 
 

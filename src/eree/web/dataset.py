@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -55,8 +55,8 @@ class Axis:
 class Variable:
     """What a table may be by: codes in their order, with labels, and the groups above them.
 
-    `levels` go from the coarsest to the finest.  Where they are `askable`, a table may show the
-    groups of a level and a filter may keep a group; else they order a long list for people.
+    `levels` go from the coarsest to the finest; a table may show the groups of a level, and a
+    filter may keep a group.
     """
 
     name: str
@@ -64,20 +64,99 @@ class Variable:
     codes: tuple[str, ...]
     labels: tuple[str, ...]
     levels: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
-    askable: bool = False
+    level_labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def places(self) -> Mapping[str, int]:
         """The place of every code."""
         return MappingProxyType({code: place for place, code in enumerate(self.codes)})
 
+    @property
+    def askable(self) -> bool:
+        """Whether it has levels that may be asked for."""
+        return bool(self.levels)
+
+    @cached_property
+    def _groups(self) -> Mapping[str, Group]:
+        """Groups that a filter may keep: those whose code means nothing else."""
+        found: dict[str, Group] = {}
+        twice: set[str] = set()
+        for group in (group for level in self.levels.values() for group in level):
+            if group.code in self.places:
+                continue
+            if found.setdefault(group.code, group).members != group.members:
+                twice.add(group.code)
+        return MappingProxyType({code: g for code, g in found.items() if code not in twice})
+
     @cached_property
     def group_labels(self) -> Mapping[str, str]:
         """Codes of groups that a filter may keep, with their labels, from the coarsest."""
-        if not self.askable:
-            return MappingProxyType({})
-        groups = [group for level in self.levels.values() for group in level]
-        return MappingProxyType({g.code: g.label for g in groups if g.code not in self.places})
+        return MappingProxyType({code: group.label for code, group in self._groups.items()})
+
+    def held(self, codes: Iterable[str]) -> list[int]:
+        """The places of codes and of what groups hold, in order."""
+        found: set[int] = set()
+        for code in codes:
+            found.update(
+                (self.places[code],) if code in self.places else self._groups[code].members
+            )
+        return sorted(found)
+
+    def filter_of(self, code: str, level: str | None) -> tuple[str, ...]:
+        """The codes of a filter that keeps what a side shows at a code, be it of a level or not."""
+        if level is None:
+            return (code,)
+        (group,) = (group for group in self.levels[level] if group.code == code)
+        known = self._groups.get(code)
+        if known is not None and known.members == group.members:
+            return (code,)
+        return tuple(self.codes[place] for place in group.members)
+
+    def axis(self, level: str | None = None) -> Axis:
+        """The side of a table by its codes, or by the groups of a level."""
+        if level is None:
+            return Axis(self.name, self.label, self.codes, self.labels)
+        groups = self.levels[level]
+        codes, labels = tuple(g.code for g in groups), tuple(g.label for g in groups)
+        return Axis(self.name, self.side_label(level), codes, labels)
+
+    def side_label(self, level: str | None) -> str:
+        """What a side of a table is by, in words: the variable, or a level of it.
+
+        A level with a name of its own, such as County, needs no more; others begin small.
+        """
+        if level is None:
+            return self.label
+        title = self.level_title(level)
+        return title if title[:1].isupper() else f"{self.label}, {title}"
+
+    def group_places(self, level: str) -> NDArray[np.int64]:
+        """For each code, the place of its group at a level."""
+        found = np.zeros(len(self.codes), dtype=np.int64)
+        for place, group in enumerate(self.levels[level]):
+            found[list(group.members)] = place
+        return found
+
+    def level_title(self, level: str) -> str:
+        """A level in words."""
+        return self.level_labels.get(level, level)
+
+    @cached_property
+    def tree(self) -> Mapping[str, tuple[Group, ...]]:
+        """Levels of which each lies in the one before, as a list for people shows them."""
+        found: dict[str, tuple[Group, ...]] = {}
+        above: NDArray[np.int64] | None = None
+        for name, groups in self.levels.items():
+            own = self.group_places(name)
+            if above is None or all(len(set(above[list(g.members)].tolist())) == 1 for g in groups):
+                found[name], above = groups, own
+        return MappingProxyType(found)
+
+    @cached_property
+    def tree_order(self) -> tuple[int, ...]:
+        """The places of codes so that each group of the tree stands together."""
+        keys = [self.group_places(name).tolist() for name in self.tree]
+        return tuple(sorted(range(len(self.codes)), key=lambda place: [k[place] for k in keys]))
 
     def knows(self, code: str) -> bool:
         """Whether a filter may keep it."""

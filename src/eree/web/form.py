@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from eree.errors import Refusal
 from eree.web.dataset import DataSet
-from eree.web.query import GROUP, WHERE, Query, parse, written
+from eree.web.query import GROUP, WHERE, YES, Query, parse, written
 
 AT = "at."
 #: The pages of a data set that show what a query asks for; the first has no name of its own.
 TABS = {
     "": "Table",
     "chart": "Chart",
+    "map": "Map",
     "ranking": "Ranking",
     "threshold": "Threshold",
     "about": "About",
@@ -57,7 +58,7 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         elif name.startswith(GROUP):
             if value:
                 groups[data.variable(name.removeprefix(GROUP)).name] = value
-        elif name in ("measure", "show", "confidence", "sort"):
+        elif name in ("measure", "show", "confidence", "sort", "subtotals"):
             plain.append((name, value))
         elif name in ("tab", "choose", "swap", "find", "again", *EXTRAS):
             buttons[name] = value
@@ -99,4 +100,4 @@ def carried(query: Query, *, without: str | None = None) -> list[tuple[str, str]
         (f"{WHERE}{n}", code) for n, codes in query.where.items() if n != without for code in codes
     ]
     found += [(n, getattr(query, n)) for n in ("measure", "show", "confidence", "sort")]
-    return found
+    return [*found, ("subtotals", YES)] if query.subtotals else found

@@ -21,7 +21,8 @@ from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Ends, Numbers, Treatment
-from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
+from eree.web.dataset import Asked, Axis, DataSet, Figures, Mask, Variable, told
+from eree.web.levels import Nests, levels_of
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
@@ -43,7 +44,14 @@ class LinkedTable(DataSet):
     unreliable_words = "its margin of error is more than half of it, or it is 0 or less"
     absent_words = "no workplace is there, which is public, so there are exactly 0 jobs"
 
-    def __init__(self, name: str, release: Release, table: str, checks: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        release: Release,
+        table: str,
+        checks: tuple[str, ...],
+        nests: Nests | None = None,
+    ) -> None:
         about = release.about(table)
         by = tuple(map(str, about["by"]))
         rows = release.table(table)
@@ -69,42 +77,22 @@ class LinkedTable(DataSet):
         counted = {*by, *about["where"]}
         if not counted & {attribute.name for attribute in people}:
             self._values[WORKPLACES] = rows["workplaces"].to_numpy()
+        schema = self._areas.schema
+        titles = {a.name: a.label or a.name for a in schema.attributes.values()}
         variables = tuple(
             Variable(
                 attribute.name,
-                attribute.label or attribute.name,
+                titles[attribute.name],
                 tuple(map(str, codes[attribute.name])),
                 tuple(attribute.describe(code) for code in codes[attribute.name]),
-                self._above(attribute.name, codes),
+                levels_of(attribute.name, codes[attribute.name], schema, nests or {}),
+                titles,
             )
             for attribute in self._attributes.values()
         )
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
         super().__init__(name, title, release, variables, checks)
-
-    def _above(self, name: str, codes: Mapping[str, list[Value]]) -> dict[str, tuple[Group, ...]]:
-        """Attributes of the table that each code of another has one value of: tracts in counties.
-
-        That is seen in the public rows; it orders long lists.
-        """
-        found = {}
-        own = self._codes[name]
-        for other, theirs in self._codes.items():
-            attribute = self._attributes[other]
-            pairs = np.unique(np.stack([own, theirs]), axis=1)
-            nested = len(pairs[0]) == len(np.unique(own)) and len(pairs[0]) == len(codes[name])
-            if other == name or not nested or not 1 < len(np.unique(theirs)) < len(pairs[0]) // 2:
-                continue
-            members: dict[int, list[int]] = {}
-            for code, group in pairs.T.tolist():
-                members.setdefault(group, []).append(code)
-            found[other] = tuple(
-                Group(str(value), attribute.describe(value), tuple(members[group]))
-                for group, value in enumerate(codes[other])
-                if group in members
-            )
-        return dict(sorted(found.items(), key=lambda pair: len(pair[1]))[:1])
 
     @property
     def measures(self) -> Mapping[str, str]:
@@ -138,17 +126,17 @@ class LinkedTable(DataSet):
 
     def figures(self, asked: Asked) -> Figures:
         """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
-        variables = [self.variable(name) for name in asked.by]
-        axes = tuple(Axis(v.name, v.label, v.codes, v.labels) for v in variables)
+        sides = {name: self._side(name, asked.groups.get(name)) for name in asked.by}
+        axes = tuple(axis for axis, _ in sides.values())
         place = np.flatnonzero(self._kept(asked.where))
         keys: Whole = np.zeros(len(place), dtype=np.int64)
-        for axis in axes:
-            keys = keys * len(axis.codes) + self._codes[axis.name][place]
+        for axis, code in sides.values():
+            keys = keys * len(axis.codes) + code[place]
         order = np.argsort(keys, kind="stable")
         place, keys = place[order], keys[order]
         starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
         firsts = place[starts]
-        places = tuple(self._codes[axis.name][firsts].astype(np.intp) for axis in axes)
+        places = tuple(code[firsts].astype(np.intp) for _, code in sides.values())
         if not len(starts):
             return self._nothing(axes)
         if asked.measure not in self._values:
@@ -159,7 +147,7 @@ class LinkedTable(DataSet):
             return Figures(axes, places, values, 1, exact, exact)
         wanted = Marginal(
             asked.by, MappingProxyType({name: tuple(codes) for name, codes in asked.where.items()})
-        )
+        )  # only which attributes these are matters for intervals
         areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=place, starts=starts)
         low, high = areas.ends((1 - asked.confidence) / (len(starts) if asked.together else 1))
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
@@ -177,8 +165,15 @@ class LinkedTable(DataSet):
         kept = np.ones(self.rows, dtype=np.bool_)
         for name, codes in where.items():
             variable = self.variable(name)
-            kept &= np.isin(self._codes[name], [variable.places[code] for code in codes])
+            kept &= np.isin(self._codes[name], variable.held(codes))
         return kept
+
+    def _side(self, name: str, level: str | None) -> tuple[Axis, Whole]:
+        """An axis, and where every row of the table is on it."""
+        variable = self.variable(name)
+        if level is None:
+            return variable.axis(), self._codes[name]
+        return variable.axis(level), variable.group_places(level)[self._codes[name]]
 
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""

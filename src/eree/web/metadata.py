@@ -71,7 +71,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         for name, codes in query.where.items()
     )
     measure = data.measures[query.measure]
-    labels = [data.variable(name).label for name in query.by]
+    labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
     caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
     if filters:
         caption += f" ({'; '.join(_short(text) for text in filters)})"

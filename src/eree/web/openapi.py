@@ -10,7 +10,7 @@ from eree.web.codes import MOST_FIND
 from eree.web.comparison import MOST_DAMAGE
 from eree.web.dataset import DataSet, Variable
 from eree.web.exports import EXPORTS
-from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE
+from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES
 
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
@@ -63,9 +63,10 @@ def _paths(data: DataSet) -> dict[str, Any]:
             f"{name}-threshold", f"{data.title}: threshold", settings + extras, _ref("Threshold")
         )
     }
-    found[f"/d/{name}/about.json"] = {
-        "get": _operation(f"{name}-about", f"{data.title}: about", [], {"type": "object"})
-    }
+    for word in ("about", "certificate"):
+        found[f"/d/{name}/{word}.json"] = {
+            "get": _operation(f"{name}-{word}", f"{data.title}: {word}", [], {"type": "object"})
+        }
     for ending, (kind, _) in EXPORTS.items():
         body = {"type": "object"} if "json" in kind else {"type": "string", "format": "binary"}
         found[f"/d/{name}.{ending}"] = {
@@ -109,9 +110,9 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("show", {"enum": list(data.errors)}, "The error that pages show."),
         _parameter("confidence", {"enum": list(CONFIDENCES)}, "The chance that intervals hold."),
         _parameter("sort", {"enum": list(SORTS)}, "The order of the rows."),
-        _parameter(
-            "page", {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}, "A page of the rows."
-        ),
+        _parameter("page", _PAGE, "A page of the rows."),
+        _parameter("across", _PAGE, "A page of the columns."),
+        _parameter("subtotals", {"enum": [YES]}, "Whether pages show subtotals."),
     ]
     return found
 
@@ -158,6 +159,7 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_PAGE = {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}
 _BOUND = {"type": ["number", "null"]}
 _FIGURE: dict[str, Any] = {
     "type": "object",

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 import eree
 from eree.web.answer import ABSENT, NEGATIVE, OPEN, UNRELIABLE
-from eree.web.codes import MOST_LINES
+from eree.web.charts import decision_line, rank_line
+from eree.web.codes import MOST_LINES, listed
 from eree.web.dataset import ERRORS
 from eree.web.figures_in_words import error, figure, interval, number
 from eree.web.form import carried
@@ -64,6 +65,9 @@ class Pages:
             "interval_of": interval,
             "number": number,
             "carried": carried,
+            "listed": listed,
+            "rank_line": rank_line,
+            "decision_line": decision_line,
             "flag_words": {
                 NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
                 OPEN: "nothing public bounds it from above",

@@ -1,7 +1,7 @@
 """A query and its address: the URL is the query, one URL for each.
 
     rows=place&cols=sector&where.ownership=private&group.occupation=major
-    &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2
+    &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2&across=2&subtotals=yes
 
 Names may come several times: each adds one variable, or one code that is kept.  What is usual is
 left out of an address, but for `show`, so that no query has an empty one.
@@ -27,7 +27,7 @@ SORTS: Mapping[Sort, str] = MappingProxyType(
 MOST_SIDES = 4
 MOST_PARTS = 2_000
 MOST_PAGE = 100_000
-WHERE, GROUP = "where.", "group."
+WHERE, GROUP, YES = "where.", "group.", "yes"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Query:
     confidence: str = "0.9"
     sort: Sort = "code"
     page: int = 1
+    across: int = 1
+    subtotals: bool = False
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -62,22 +64,24 @@ class Query:
         found += [(f"{GROUP}{name}", level) for name, level in self.groups.items()]
         found += [(f"{WHERE}{n}", code) for n, codes in self.where.items() for code in codes]
         usual = Query()
-        for name in ("measure", "confidence", "sort", "page"):
+        for name in ("measure", "confidence", "sort", "page", "across"):
             if (value := getattr(self, name)) != getattr(usual, name):
                 found.append((name, str(value)))
+        if self.subtotals:
+            found.append(("subtotals", YES))
         return [*found, ("show", self.show)]
 
     def address(self) -> str:
         """The query string."""
         return written(self.pairs())
 
-    def on_page(self, page: int) -> Query:
-        """The same query, another page of it."""
-        return replace(self, page=page)
+    def on_page(self, page: int, across: int = 1) -> Query:
+        """The same query, another page of its rows, or of its columns."""
+        return replace(self, page=page, across=across)
 
     def swapped(self) -> Query:
         """Rows for columns."""
-        return replace(self, rows=self.cols, cols=self.rows, page=1)
+        return replace(self, rows=self.cols, cols=self.rows, page=1, across=1)
 
 
 def written(pairs: Sequence[tuple[str, str]]) -> str:
@@ -130,7 +134,7 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
             if variable.name in groups:
                 raise Refusal(f"{variable.name} has two levels; give it one")
             groups[variable.name] = value
-        elif name in ("measure", "show", "confidence", "sort", "page"):
+        elif name in _SINGLE:
             if name in single:
                 raise Refusal(f"{name} is given twice; give it once")
             single[name] = value
@@ -139,7 +143,10 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
     return _checked(data, rows, cols, where, groups, single)
 
 
-SETTINGS = "there are rows, cols, where.NAME, group.NAME, measure, show, confidence, sort and page"
+_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals")
+SETTINGS = (
+    f"there are rows, cols, where.NAME, group.NAME, {', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
+)
 
 
 def _checked(
@@ -176,11 +183,8 @@ def _checked(
         raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
     if sort not in SORTS:
         raise Refusal(f"rows are sorted by one of {', '.join(SORTS)}")
-    page = single.get("page", "1")
-    if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
-        raise Refusal(f"page is a whole number from 1 to {MOST_PAGE:,}")
-    if page != str(int(page[:9])):
-        raise Refusal("page is written without a zero in front")
+    if single.get("subtotals", YES) != YES:
+        raise Refusal(f"subtotals are asked for with subtotals={YES}, or left out")
     return Query(
         tuple(rows),
         tuple(cols),
@@ -190,8 +194,19 @@ def _checked(
         show,
         confidence,
         cast(Sort, sort),
-        int(page),
+        _page(single, "page"),
+        _page(single, "across"),
+        "subtotals" in single,
     )
+
+
+def _page(single: Mapping[str, str], name: str) -> int:
+    page = single.get(name, "1")
+    if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
+        raise Refusal(f"{name} is a whole number from 1 to {MOST_PAGE:,}")
+    if page != str(int(page[:9])):
+        raise Refusal(f"{name} is written without a zero in front")
+    return int(page)
 
 
 def _no_such_error(data: DataSet, show: str) -> str:
@@ -207,10 +222,12 @@ def _no_such_error(data: DataSet, show: str) -> str:
 def usual(data: DataSet) -> Query:
     """The table that a reader sees first: by a variable that fits on a page, if there is one."""
     fitting = [v for v in data.variables if 2 <= len(v.codes) <= 40]
-    grouped = [v for v in data.variables if v.askable]
-    if grouped:
-        first = grouped[0]
-        return Query((first.name,), groups={first.name: next(iter(first.levels))})
+    names = {variable.name for variable in data.variables}
+    for variable in data.variables:  # a long list is shown by its groups
+        level = next(iter(variable.levels), "")
+        groups = len(variable.levels.get(level, ()))
+        if level not in names and len(variable.codes) > 40 >= groups > 1:
+            return Query((variable.name,), groups={variable.name: level})
     chosen = max(fitting, key=lambda v: len(v.codes), default=None)
     if chosen is None:
         chosen = min(data.variables, key=lambda v: len(v.codes), default=None)

@@ -17,6 +17,7 @@ from eree.errors import Refusal
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.connection import Connection
+from eree.web.maps import told
 
 Progress = Callable[[str, float], None]
 #: What stops a server: Ctrl-C, a polite kill, a closed terminal.
@@ -62,6 +63,7 @@ class QueryTool:
         host: str = "127.0.0.1",
         port: int = 8000,
         home: str | None = None,
+        maps: Iterable[str] = (),
         progress: Progress | None = None,
         door: Door | None = None,
     ) -> None:
@@ -69,7 +71,7 @@ class QueryTool:
         self._door = door or Door(host, port)  # before anything slow is done
         try:
             public = None if home is None else _checked_home(home)
-            self.catalogue = Catalogue.open(folders, progress)
+            self.catalogue = Catalogue.open(folders, progress, maps)
         except BaseException:
             self._door.close()
             raise
@@ -88,6 +90,11 @@ class QueryTool:
             timeout_graceful_shutdown=_LAST_SECONDS,
         )
         self._server = _Server(config)
+
+    def map_words(self) -> list[str]:
+        """What each map fits, in a line."""
+        found = self.catalogue
+        return [told(area_map, found.data_sets) for area_map in found.maps.values()]
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until interrupted or stopped; `ready` is called when the first may ask."""

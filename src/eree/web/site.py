@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
+from eree.release.record import guarantee_as_json
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.charts import MOST_BARS, chart
+from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.codes import MOST_FIND, MOST_WORDS, listed
 from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
 from eree.web.form import TABS, sent
+from eree.web.headings import Layout
+from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
+from eree.web.methods import laws_used, step_words
 from eree.web.openapi import openapi
 from eree.web.pages import Pages
 from eree.web.query import Query, parse, read, usual, written
-
-HTML, JSON = "text/html; charset=utf-8", "application/json"
-Pairs = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What is sent back."""
-
-    status: int
-    kind: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
+from eree.web.replies import HTML, JSON, Reply, as_plain, flags_on, last_page, split
 
 
 class Site:
@@ -45,6 +36,7 @@ class Site:
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
         }
+        self._maps = {data.name: maps_of(data, catalogue.maps) for data in catalogue.data_sets}
 
     # ------------------------------------------------------------------------------ the house
 
@@ -53,8 +45,10 @@ class Site:
         if query:
             raise Refusal("the first page takes no settings")
         if as_json:
-            return _json({"data_sets": [self.described(data) for data in self.catalogue.data_sets]})
-        return self._page("home.html", data_sets=self.catalogue.data_sets)
+            return as_plain(
+                {"data_sets": [self.described(data) for data in self.catalogue.data_sets]}
+            )
+        return self._page("home.html", data_sets=self.catalogue.data_sets, mapped=self._maps)
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
@@ -67,6 +61,15 @@ class Site:
         if query:
             raise Refusal("this page takes no settings")
         return self._page("api.html", data_sets=self.catalogue.data_sets, usual=usual)
+
+    def methods(self, query: str) -> Reply:
+        """How figures are protected, for the public."""
+        if query:
+            raise Refusal("this page takes no settings")
+        found = self.catalogue.data_sets
+        steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
+        laws = laws_used(found, self._certificates)
+        return self._page("methods.html", data_sets=found, steps=list(steps), laws=laws)
 
     @cached_property
     def _openapi(self) -> bytes:
@@ -101,7 +104,9 @@ class Site:
         about = self._about(data, asked)
         if as_json:
             made.page()  # refuses a page that is not there
-            return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
+            return as_plain(
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
+            )
         page = made.page()
         return self._data_page(
             "table.html",
@@ -109,8 +114,11 @@ class Site:
             asked,
             about=about,
             answer=page,
+            layout=Layout(page, made),
             pages=made.pages(),
+            across=made.pages_across,
             count=len(made.rows),
+            columns=len(made.cols),
         )
 
     def export(self, name: str, ending: str, query: str) -> Reply:
@@ -139,15 +147,44 @@ class Site:
         asked = parse(data, read(query)) if query else usual(data)
         made = answer(data, asked)
         page = made.page(MOST_BARS)
+        plain = len(made.cols) == 1
         return self._data_page(
             "chart.html",
             data,
             asked,
             about=self._about(data, asked),
             answer=page,
-            drawing=chart(page),
+            bars=bars(page) if plain else None,
+            heat=None if plain else heat_map(page),
             pages=made.pages(MOST_BARS),
+            across=made.pages_across,
             count=len(made.rows),
+        )
+
+    def map(self, name: str, query: str) -> Reply:
+        """Areas on a map, where there is one."""
+        data = self.catalogue.data_set(name)
+        mapped = self._maps[data.name]
+        if not mapped:
+            raise Missing("there is no map for this data set")
+        asked = parse(data, read(query)) if query else usual(data)
+        picture = Picture(data, asked, chosen(asked, mapped))
+        pages = last_page(len(picture.areas), PAGE_AREAS, asked.page)
+        shown = picture.ordered[(asked.page - 1) * PAGE_AREAS : asked.page * PAGE_AREAS]
+        others = [Picture.shows(asked, one) for one in mapped]
+        over = [n for n in asked.by if n != picture.mapped.variable.name]
+        return self._data_page(
+            "map.html",
+            data,
+            asked,
+            about=self._about(data, asked),
+            picture=picture,
+            areas=shown,
+            others=others,
+            summed=[data.variable(n).label for n in over],
+            pages=pages,
+            count=len(picture.areas),
+            found_flags=flags_on(area.cell for area in picture.areas),
         )
 
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
@@ -159,11 +196,11 @@ class Site:
             return self._data_page("ranking.html", data, asked, about=about, areas=(), pages=1)
         made = ranking(data, asked)
         if as_json:
-            return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
+            return as_plain(
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
+            )
         size = 100
-        pages = max(1, -(-len(made.areas) // size))
-        if asked.page > pages:
-            raise Refusal(f"there is no page {asked.page:,}; the last one is {pages:,}")
+        pages = last_page(len(made.areas), size, asked.page)
         shown = made.areas[(asked.page - 1) * size : asked.page * size]
         decimals = 3 if any(a.cell.value % a.cell.unit for a in made.areas) else 0
         return self._data_page(
@@ -175,18 +212,22 @@ class Site:
             pages=pages,
             count=len(made.areas),
             decimals=decimals,
+            rank_ticks=ticks_between(("1", "", f"{max(len(made.areas), 2):,}")),
+            found_flags=flags_on(area.cell for area in shown),
         )
 
     def threshold(self, name: str, query: str, as_json: bool) -> Reply:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
-        extras, pairs = _split(read(query), ("per_job", "damage"))
+        extras, pairs = split(read(query), ("per_job", "damage"))
         asked = parse(data, pairs) if pairs else usual(data)
         per_job, text = extras.get("per_job", USUAL_PER_JOB), extras.get("damage", "")
         made = threshold(data, asked, per_job, text)
         about = self._about(data, asked)
         if as_json:
-            return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
+            return as_plain(
+                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
+            )
         return self._data_page(
             "threshold.html",
             data,
@@ -196,6 +237,10 @@ class Site:
             extras=list(extras.items()),
             pages=1,
             count=len(made.areas),
+            examples=(examples := made.examples()),
+            example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
+            threshold_ticks=ticks_between(("less", f"${per_job}", "more")),
+            found_flags=flags_on(area.cell for area in made.areas),
         )
 
     def about(self, name: str, query: str, as_json: bool) -> Reply:
@@ -214,15 +259,39 @@ class Site:
                 "checks": list(data.checks),
                 "record": data.release.record,
             }
-            return _json(found)
+            return as_plain(found)
         return self._data_page(
-            "about.html", data, asked, about=about, certificates=certificates, pages=1
+            "about.html",
+            data,
+            asked,
+            about=about,
+            certificates=certificates,
+            step=step_words(data.guarantee.neighbours),
+            odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
+            maps=self._maps[data.name],
+            pages=1,
+        )
+
+    def certificate(self, name: str, query: str) -> Reply:
+        """What was claimed and found of a data set's noise, and what was checked."""
+        data = self.catalogue.data_set(name)
+        if query:
+            raise Refusal("a certificate takes no settings")
+        return as_plain(
+            {
+                "data_set": data.name,
+                "release": data.release.identity,
+                "made": data.made,
+                "guarantee": guarantee_as_json(data.guarantee),
+                "certificates": self._certificates[data.name],
+                "checks": list(data.checks),
+            }
         )
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
         data = self.catalogue.data_set(name)
-        extras, pairs = _split(read(query), ("find", "tab"))
+        extras, pairs = split(read(query), ("find", "tab"))
         if variable not in {known.name for known in data.variables}:
             raise Missing("there is no such variable in this data set")
         chosen = data.variable(variable)
@@ -234,7 +303,7 @@ class Site:
             raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
         found = listed(chosen, find)
         if as_json:
-            return _json(
+            return as_plain(
                 {
                     "variable": chosen.name,
                     "label": chosen.label,
@@ -267,7 +336,7 @@ class Site:
         """A page that says what went wrong, and what would work."""
         sentence = words[:1].upper() + words[1:]
         if as_json:
-            return _json({"error": {"status": status, "message": sentence}}, status)
+            return as_plain({"error": {"status": status, "message": sentence}}, status)
         headings = {
             400: "This address asks for something that cannot be answered",
             404: "There is nothing here",
@@ -296,23 +365,8 @@ class Site:
 
     def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
         tab = template.removesuffix(".html").replace("table", "")
+        tabs = {n: word for n, word in TABS.items() if n != "map" or self._maps[data.name]}
         extras: Mapping[str, Any] = {"extras": []}
-        known = {"data": data, "query": query, "tab": tab, "tabs": TABS, "written": written}
+        known = {"data": data, "query": query, "tab": tab, "tabs": tabs, "written": written}
         apart = self.catalogue.noised_apart(data)
         return self._page(template, **{**extras, **known, "apart": apart, **given})
-
-
-def _split(pairs: Pairs, names: tuple[str, ...]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Settings of a page of its own, each once, and those of the query."""
-    own: dict[str, str] = {}
-    for name, value in pairs:
-        if name in names:
-            if name in own:
-                raise Refusal(f"{name} is given twice; give it once")
-            own[name] = value
-    return own, [(name, value) for name, value in pairs if name not in names]
-
-
-def _json(found: Mapping[str, Any], status: int = 200) -> Reply:
-    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Reply(status, JSON, body.encode())

@@ -60,6 +60,16 @@
       });
       box.append(button);
     }
+    for (const link of document.querySelectorAll("[data-area]")) {
+      const area = document.querySelector(`.map a[data-code="${CSS.escape(link.dataset.area)}"]`);
+      if (!area) continue;
+      const row = link.closest("tr");
+      const mark = (on) => () => area.classList.toggle("marked", on);
+      for (const name of ["focusin", "mouseenter"]) row.addEventListener(name, mark(true));
+      for (const name of ["focusout", "mouseleave"]) row.addEventListener(name, mark(false));
+    }
+    const form = document.getElementById("builder");
+    if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) {
       const lines = [...document.querySelectorAll(".tree > li")];
@@ -77,6 +87,72 @@
         }
       });
     }
+  }
+
+  // Variables as chips that are dragged between rows and columns; the buttons below do the same.
+  function addBoard(form) {
+    const sides = [["", "Off"], ["rows", "Rows"], ["cols", "Columns"]];
+    const order = [...form.querySelectorAll('input[name="order"]')].map((field) => field.value);
+    const board = element("div", "board");
+    board.setAttribute("aria-hidden", "true");
+    const zones = sides.map(([value, word]) => {
+      const zone = element("div", "zone");
+      zone.dataset.side = value;
+      zone.append(element("span", "zone-name", word));
+      board.append(zone);
+      return zone;
+    });
+    const chips = [...form.querySelectorAll(".variable")].map((variable) => {
+      const radio = variable.querySelector(".segments input:checked");
+      const chip = element("span", "chip", variable.querySelector("legend").textContent);
+      chip.draggable = true;
+      chip.dataset.name = radio.name.slice(3);
+      chip.dataset.side = radio.value;
+      return chip;
+    });
+    const place = (chip) => (order.indexOf(chip.dataset.name) + 1 || order.length + 1);
+    chips.sort((a, b) => place(a) - place(b));
+    for (const chip of chips) {
+      zones[sides.findIndex(([value]) => value === chip.dataset.side)].append(chip);
+      chip.addEventListener("dragstart", (event) => {
+        event.dataTransfer.setData("text/plain", chip.dataset.name);
+        event.dataTransfer.effectAllowed = "move";
+        chip.classList.add("dragged");
+      });
+      chip.addEventListener("dragend", () => chip.classList.remove("dragged"));
+    }
+    for (const zone of zones) {
+      zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
+      zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+      zone.addEventListener("drop", (event) => {
+        event.preventDefault();
+        zone.classList.remove("over");
+        const chip = chips.find((c) => c.dataset.name === event.dataTransfer.getData("text/plain"));
+        if (!chip) return;
+        const before = [...zone.querySelectorAll(".chip")].find((other) => {
+          const box = other.getBoundingClientRect();
+          return other !== chip && event.clientY < box.bottom && event.clientX < box.left + box.width / 2;
+        });
+        zone.insertBefore(chip, before || null);
+        for (const field of form.querySelectorAll('input[name="order"]')) field.remove();
+        for (const placed of board.querySelectorAll('.zone:not([data-side=""]) .chip')) {
+          const field = element("input");
+          Object.assign(field, { type: "hidden", name: "order", value: placed.dataset.name });
+          form.append(field);
+        }
+        const wanted = `[name="at.${CSS.escape(chip.dataset.name)}"][value="${zone.dataset.side}"]`;
+        form.querySelector(wanted).checked = true;
+        show(addressOf(form));
+      });
+    }
+    form.querySelector(".variable").before(board);
+  }
+
+  function element(kind, name = "", text = "") {
+    const made = document.createElement(kind);
+    if (name) made.className = name;
+    if (text) made.textContent = text;
+    return made;
   }
 
   document.addEventListener("change", (event) => {
