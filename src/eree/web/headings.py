@@ -12,12 +12,11 @@ from itertools import takewhile
 
 import numpy as np
 
-from eree.noise.exact import Whole
-from eree.web.answer import Answer, Block, Cell, Side, filled
+from eree.web.answer import ABSENT, Answer, Block, Cell, Side, filled
 
 Places = tuple[int, ...]
-#: A block of figures, and where the rows and the columns of given places are in it.
-Part = tuple[Block, Mapping[Places, int], Mapping[Places, int]]
+#: A line of figures, and where in it those of given places are.
+Part = tuple[Block, Mapping[Places, int]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Layout:
         self.nested = len(page.rows.axes) > 1 or len(page.cols.axes) > 1
         self._row_heads = _headings(page.rows, self._rows, "r")
         self._col_heads = _headings(page.cols, self._cols, "c")
-        self._blocks: dict[tuple[int, int], Part] = {}
+        self._parts: dict[tuple[int, int], Part] = {}
 
     @property
     def corner(self) -> Sequence[str]:
@@ -136,31 +135,24 @@ class Layout:
             return page.body.cell(row.number, col.number)
         here: Places = () if row is None else row.places
         there: Places = () if col is None else col.places
-        block, rows, cols = self._block(len(here), len(there))
-        return block.cell(rows[here], cols[there])
+        block, known = self._sums(len(here), len(there))
+        number = known.get(here + there)
+        if number is not None:
+            return block.cell(number)
+        nothing = None if block.deviation is None else 0.0
+        return Cell(0, block.unit, 0.0, 0.0, nothing, 0.0, 0.0, (ABSENT,))
 
-    def _block(self, down: int, across: int) -> Part:
+    def _sums(self, down: int, across: int) -> Part:
         """The figures by the first variables of the rows and of the columns."""
-        if (down, across) not in self._blocks:
+        if (down, across) not in self._parts:
             by = self._query.rows[:down] + self._query.cols[:across]
             figures = self.page.data.figures(self._query.asked(by))
-            rows = _numbered(line.places[:down] for line in self._rows)
-            cols = _numbered(line.places[:across] for line in self._cols)
-            lengths = [len(axis.codes) for axis in figures.axes]
-            placed = np.unravel_index(figures.keys, lengths) if lengths else ()
-            every = zip(*(p.tolist() for p in placed), strict=True) if lengths else [()]
-            at: Whole = np.full(len(figures), -1, dtype=np.int64)
-            for i, places in enumerate(every):
-                row, col = rows.get(places[:down]), cols.get(places[down:])
-                if row is not None and col is not None:
-                    at[i] = row * len(cols) + col
-            block = filled(self.page.data, figures, at, (len(rows), len(cols)))
-            self._blocks[down, across] = block, rows, cols
-        return self._blocks[down, across]
-
-
-def _numbered(places: Iterator[Places]) -> dict[Places, int]:
-    return {key: number for number, key in enumerate(dict.fromkeys(places))}
+            every = np.arange(len(figures), dtype=np.int64)
+            block = filled(self.page.data, figures, every, (len(figures),))
+            placed = np.unravel_index(figures.keys, [len(axis.codes) for axis in figures.axes])
+            places = zip(*(place.tolist() for place in placed), strict=True)
+            self._parts[down, across] = block, {key: i for i, key in enumerate(places)}
+        return self._parts[down, across]
 
 
 def _lines(page: Side, whole: Side, subtotals: bool) -> list[Line]:
