@@ -23,7 +23,7 @@ from eree.survey.cube_record import CELLS, MISWRITTEN, REFERENCE, control_name, 
 from eree.survey.estimates import Estimates
 from eree.survey.noisy import NoisyTotal, Variances, check_controls, possible_of
 from eree.survey.shape import Shape
-from eree.survey.tables import Query, group_sizes
+from eree.survey.tables import Query
 from eree.survey.variances import SamplingModel
 
 
@@ -136,8 +136,8 @@ class ProtectedCube:
         noise = self.calibrated.variances(query, found)
         sampling = None
         if self.sampling is not None:
-            sizes = zip(self.shape.variables, group_sizes(self.shape, query), strict=True)
-            fixed = [variable.name for variable, size in sizes if (size == 1).all()]
+            sides = zip(self.shape.variables, query.sides(self.shape), strict=True)
+            fixed = [v.name for v, side in sides if len(side.sizes) == 1 and side.sizes[0] == 1]
             sampling = self.sampling.variances(found.values, fixed)
         counts = self.calibrated.counts(query)
         return Estimates(

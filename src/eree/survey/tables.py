@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from math import prod
 from types import MappingProxyType
@@ -26,6 +27,8 @@ Whole = NDArray[np.int64]
 LONG = 32
 #: The most cells of coarser cubes that are kept beside one: 128 MB.
 MOST_KEPT = 1 << 24
+#: The most cells of a small cube of some variables, and of all that are kept: 32 MB.
+SMALL, MOST_SMALL = 1 << 16, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Query:
     by: tuple[str, ...]
     where: Mapping[str, tuple[str, ...]]
     levels: Mapping[str, Level]
+    _known: tuple[Shape, tuple[Side, ...]] | None = field(repr=False, compare=False)
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Query:
         object.__setattr__(self, "by", names)
         object.__setattr__(self, "where", MappingProxyType(kept))
         object.__setattr__(self, "levels", MappingProxyType(dict(levels or {})))
+        object.__setattr__(self, "_known", None)
 
     @classmethod
     def from_text(
@@ -74,6 +79,15 @@ class Query:
             kept[name] = _listed(codes)
         names = [name for part in by for name in _listed(part)]
         return cls(names, kept, {name: cast(Level, level) for name, level in shown.items()})
+
+    def sides(self, shape: Shape) -> tuple[Side, ...]:
+        """What it makes of every variable of a shape; refuses what the shape does not know."""
+        known = self._known
+        if known is None or known[0] is not shape:
+            shape.axes((*self.by, *self.where))
+            known = shape, tuple(side_of(variable, self) for variable in shape.variables)
+            object.__setattr__(self, "_known", known)  # it is asked for several times
+        return known[1]
 
 
 def _setting(text: str, example: str) -> tuple[str, str]:
@@ -117,28 +131,13 @@ def table(shape: Shape, cells: Whole, query: Query) -> Table:
     return Tabulator(shape, cells).table(query)
 
 
-def group_sizes(shape: Shape, query: Query) -> tuple[Whole, ...]:
-    """For each axis of a cube, how many codes each group of a table has.
-
-    A variable that the table is not by has one group, of all codes that are kept.
-    """
-    found = []
-    for variable in shape.variables:
-        groups = _side(variable, query).groups
-        if groups is None:
-            found.append(np.ones(len(variable.codes), dtype=np.int64))
-            continue
-        sizes = [sum(run.stop - run.start for run in runs) for runs in groups]
-        found.append(np.array(sizes, dtype=np.int64))
-    return tuple(found)
-
-
 class Tabulator:
     """Answers queries about the cells of a cube, which it holds in an order that makes it fast.
 
-    The longest axes come first, so that most sums run over long stretches of memory, and sums over
-    one axis are kept once they were needed.  The absolute values of all cells must add up to less
-    than 2^63: then no sum of cells can overflow.
+    The longest axes come first, so that most sums run over long stretches of memory.  Sums over one
+    axis are kept once they were needed, and so are small cubes of the variables that a question is
+    about.  The absolute values of all cells must add up to less than 2^63: then no sum of cells can
+    overflow.
     """
 
     def __init__(self, shape: Shape, cells: Whole) -> None:
@@ -151,25 +150,50 @@ class Tabulator:
         self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
         self._cells.flags.writeable = False
         self._sums: dict[int, Whole] = {}
+        self._small: dict[tuple[int, ...], Whole] = {}
+        self._held = 0
 
     def __repr__(self) -> str:
         return f"<Tabulator of {self.shape.size:,} cells>"
 
     def table(self, query: Query) -> Table:
         """The table that a query asks for; its values cannot be written to."""
-        wanted = self.shape.axes(query.by)
-        self.shape.axes(tuple(query.where))  # refuses what is no variable
-        sides = [_side(variable, query) for variable in self.shape.variables]
-        unused = [place for place, axis in enumerate(self._order) if sides[axis].whole]
-        left = [sides[axis] for axis in self._order]
-        if unused:  # they are in the order of their lengths: without the first, least is left
-            del left[unused[0]]
-        values = _summed(self._without(unused[0]) if unused else self._cells, left)
+        wanted, sides = self.shape.axes(query.by), query.sides(self.shape)
+        used = tuple(place for place, axis in enumerate(self._order) if not sides[axis].whole)
+        small = self._of(used)
+        if small is not None:
+            values = _picked(small, [sides[self._order[place]] for place in used])
+        else:
+            values = self._summed(used, [sides[axis] for axis in self._order])
         kept = [axis for axis in self._order if sides[axis].shown is not None]
         values = values.transpose([kept.index(axis) for axis in wanted])
         values.flags.writeable = False
         shown = (sides[axis].shown for axis in wanted)
         return Table(tuple(axis for axis in shown if axis is not None), values)
+
+    def _summed(self, used: Sequence[int], sides: list[Side]) -> Whole:
+        """A table from the cells, or from their sums over the longest axis that is not used."""
+        unused = [place for place in range(len(sides)) if place not in used]
+        if not unused:
+            return _summed(self._cells, sides)
+        del sides[unused[0]]
+        return _summed(self._without(unused[0]), sides)
+
+    def _of(self, used: tuple[int, ...]) -> Whole | None:
+        """The cube of some axes, summed over all others; None if it is too large to be kept."""
+        found = self._small.get(used)
+        if found is None:
+            size = prod(self._cells.shape[place] for place in used)
+            if size > SMALL or size + self._held > MOST_SMALL:
+                return None
+            variables = [self.shape.variables[axis] for axis in self._order]
+            found = self._summed(
+                used, [_whole(v, place in used, None) for place, v in enumerate(variables)]
+            )
+            found.flags.writeable = False
+            self._small[used] = found
+            self._held += size
+        return found
 
     def _without(self, place: int) -> Whole:
         """The cells summed over one axis: most questions leave one out, so the sums are kept."""
@@ -189,13 +213,35 @@ class Tabulator:
 _Groups = tuple[tuple[slice, ...], ...]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """What a query makes of a variable: the steps on its axis, and how it is shown, if it is."""
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What a query makes of a variable: the groups of its codes, and how it is shown, if it is.
 
-    groups: _Groups | None
+    `sizes` has the number of codes of each group, and one number alone where all have as many.
+    `picks` are the places of all codes that are kept, group by group, and `starts` where each
+    group begins among them.
+    """
+
+    groups: _Groups | None  # None where every code is a group of its own
     shown: Axis | None
-    whole: bool = False  # the table is not about it
+    whole: bool  # the table is not about it
+    length: int
+    sizes: Whole
+    picks: Whole
+    starts: Whole
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[int]], shown: Axis | None, codes: int) -> Side:
+        """A side from the places in each of its groups, for a variable of so many codes."""
+        picks = np.array([place for group in groups for place in group], dtype=np.int64)
+        sizes = np.array([len(group) for group in groups], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        if (sizes == sizes[0]).all():
+            sizes = sizes[:1]
+        every = len(groups) == codes and len(picks) == codes
+        runs = None if every and shown else tuple(map(_runs, groups))
+        whole = shown is None and len(picks) == codes
+        return cls(runs, shown, whole, len(groups), sizes, picks, starts)
 
 
 @dataclass(frozen=True)
@@ -217,21 +263,30 @@ class _Pending:
         return len(self.groups or ()) / self.length
 
 
-def _side(variable: Variable, query: Query) -> _Side:
+def side_of(variable: Variable, query: Query) -> Side:
+    """What a query makes of a variable."""
+    by, level = variable.name in query.by, query.levels.get(variable.name)
+    if variable.name not in query.where:
+        return _whole(variable, by, level)
+    held = variable.held(query.where[variable.name])
+    if not held:
+        raise Refusal(f"no code of {variable.name!r} is kept; keep one or more")
+    return _made(variable, tuple(variable.places[code] for code in held), by, level)
+
+
+@lru_cache(maxsize=1024)  # most variables of a query have no filter
+def _whole(variable: Variable, by: bool, level: Level | None) -> Side:
+    return _made(variable, range(len(variable.codes)), by, level)
+
+
+def _made(variable: Variable, kept: Sequence[int], by: bool, level: Level | None) -> Side:
     codes = variable.codes
-    kept = tuple(range(len(codes)))
-    if variable.name in query.where:
-        held = variable.held(query.where[variable.name])
-        if not held:
-            raise Refusal(f"no code of {variable.name!r} is kept; keep one or more")
-        kept = tuple(variable.places[code] for code in held)
-    if variable.name not in query.by:
-        return _Side((_runs(kept),), None, len(kept) == len(codes))
-    level = query.levels.get(variable.name)
+    if not by:
+        return Side.of([kept], None, len(codes))
     if level is None:
         shown = codes if len(kept) == len(codes) else tuple(codes[place] for place in kept)
         labels = tuple(variable.labels[place] for place in kept)
-        groups = None if len(kept) == len(codes) else tuple(_runs((place,)) for place in kept)
+        groups: list[Sequence[int]] = [(place,) for place in kept]
     else:
         among = set(kept)
         held_by = {
@@ -242,8 +297,26 @@ def _side(variable: Variable, query: Query) -> _Side:
         shown, labels = tuple(held_by), tuple(map(title_of, held_by))
         if level == "detailed":
             labels = tuple(variable.labels[place] for (place,) in held_by.values())
-        groups = tuple(_runs(places) for places in held_by.values())
-    return _Side(groups, Axis(variable.name, variable.label, shown, labels))
+        groups = list(held_by.values())
+    return Side.of(groups, Axis(variable.name, variable.label, shown, labels), len(codes))
+
+
+def _picked(cells: Whole, sides: Sequence[Side]) -> Whole:
+    """What is left of a small cube after what is done on each of its axes."""
+    axis = 0
+    for side in sides:
+        if side.shown is None:
+            if len(side.picks) == 1:
+                cells = cells.take(side.picks[0], axis=axis)
+            else:
+                cells = np.add.reduce(cells.take(side.picks, axis=axis), axis=axis)
+            continue
+        if side.groups is not None:
+            cells = cells.take(side.picks, axis=axis)
+            if side.length < len(side.picks):
+                cells = np.add.reduceat(cells, side.starts, axis=axis)
+        axis += 1
+    return np.asarray(cells)
 
 
 def _runs(places: Sequence[int]) -> tuple[slice, ...]:
@@ -255,7 +328,7 @@ def _runs(places: Sequence[int]) -> tuple[slice, ...]:
     return tuple(found)
 
 
-def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
+def _summed(cells: Whole, sides: Sequence[Side]) -> Whole:
     """Cells after what is done on each of their axes; axes that are summed away are gone.
 
     The step that leaves least comes first, so that the others have less to read; of two that leave
@@ -273,7 +346,7 @@ def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
     return cells.reshape([n for axis in axes if not axis.gone for n in axis.lengths])
 
 
-def _merged(sides: Sequence[_Side], lengths: Sequence[int]) -> Iterator[_Pending]:
+def _merged(sides: Sequence[Side], lengths: Sequence[int]) -> Iterator[_Pending]:
     """The axes, with neighbours that are all kept, or all summed away whole, taken together."""
 
     def fate(place: int) -> int:

@@ -95,28 +95,44 @@ def variances(
 ) -> Array:
     """The noise variance of sums over groups of codes: one axis for each axis of the cube.
 
-    `sizes` has for each axis the number of codes in each group.  The indicator of k of n codes has
-    a mean part of squared length k² / n and a centred part of k - k² / n.
+    `sizes` has for each axis the number of codes in each group, or one number for all groups.  The
+    indicator of k of n codes has a mean part of squared length k² / n and a centred part of
+    k - k² / n, which is n / k - 1 times the other.
     """
-    whole = tuple(len(k) for k in sizes)
-    sizes = [k[:1] if k.size and (k == k[0]).all() else k for k in sizes]  # alike: once is enough
-    mean = [_along(k * k / n, i, sizes) for i, (k, n) in enumerate(zip(sizes, levels, strict=True))]
-    count = [_along(k.astype(np.float64), i, sizes) for i, k in enumerate(sizes)]
-    centred = [all_of - part for all_of, part in zip(count, mean, strict=True)]
-    ones = np.ones((1,) * len(levels))
-    found = variance * _product([*count, ones])
+    means = prod(float(k[0]) ** 2 / n for k, n in zip(sizes, levels, strict=True) if len(k) == 1)
+    ratios = {i: n / float(k[0]) - 1 for i, (k, n) in _numbered(sizes, levels) if len(k) == 1}
+    various = {
+        i: (_along(k * k / n, i, sizes), _along(k - k * k / n, i, sizes))
+        for i, (k, n) in _numbered(sizes, levels)
+        if len(k) > 1
+    }
+    found = variance * product_of(sizes)
+    taken: dict[Axes, float] = {}  # by the axes with groups of various sizes
     for gain in gained:
-        parts = [centred[i] if i in gain.axes else mean[i] for i in range(len(levels))]
-        found = found - (variance - gain.left) * _product([*parts, ones])
-    return np.broadcast_to(np.maximum(found, 0.0), whole)
+        part = prod((ratios[i] for i in gain.axes if i in ratios), start=means)
+        own = tuple(i for i in gain.axes if i in various)
+        taken[own] = taken.get(own, 0.0) + (variance - gain.left) * part
+    for own, part in taken.items():
+        along = [centred if i in own else mean for i, (mean, centred) in various.items()]
+        found = found - prod(along, start=np.float64(part))
+    return np.maximum(found, 0.0)
+
+
+def product_of(sizes: Sequence[Whole]) -> Array:
+    """How many cells of the cube each combination of groups has."""
+    alike = prod(float(k[0]) for k in sizes if len(k) == 1)
+    found = np.full((1,) * len(sizes), alike)
+    for axis, k in enumerate(sizes):
+        if len(k) > 1:
+            found = found * _along(k.astype(np.float64), axis, sizes)
+    return found
+
+
+def _numbered(
+    sizes: Sequence[Whole], levels: Sequence[int]
+) -> Iterable[tuple[int, tuple[Whole, int]]]:
+    return enumerate(zip(sizes, levels, strict=True))
 
 
 def _along(values: NDArray[np.float64], axis: int, sizes: Sequence[Whole]) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(len(sizes))])
-
-
-def _product(parts: Sequence[Array]) -> Array:
-    found = parts[0]
-    for part in parts[1:]:
-        found = found * part
-    return found
