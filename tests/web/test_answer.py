@@ -175,7 +175,7 @@ def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
 
 def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) -> None:
     form = shape(3, 2, 2)
-    counted = count(survey(1, form, 40), form, 2_000_000, 5)
+    counted = count(survey(1, form, 40), form, 2_000_000)
     total = eree.Guarantee(eree.RECORD, 100, "0.1")
     ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
     eree.protect_cube(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
+from math import isfinite, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +30,13 @@ PAGE_CELLS, PAGE_ROWS = 2_000, 100
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
 FLAGS: Mapping[str, str] = MappingProxyType(
     {NEGATIVE: "n", UNRELIABLE: "u", ABSENT: "a", OPEN: "o"}
+)
+#: The parts of a figure in plain data; without a standard error where that is not public.
+_COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
+#: Flags by the sum of their powers of 2.
+_FLAGGED = tuple(
+    [name for number, name in enumerate(FLAGS) if value >> number & 1]
+    for value in range(1 << len(FLAGS))
 )
 
 
@@ -89,6 +98,25 @@ class Block:
             flags,
         )
 
+    def records(self) -> list[dict[str, Any]]:
+        """All figures as plain data, in their order: what has no bound is null."""
+        flags = np.zeros(self.values.shape, dtype=np.int64)
+        for number, name in enumerate(FLAGS):
+            flags += self.flags[name] * (1 << number)
+        errors = () if self.deviation is None else (self.deviation,)
+        reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
+        rounded: list[list[Any]] = np.round(reals, 4).reshape(len(reals), -1).tolist()
+        if not np.isfinite(reals).all():
+            rounded = [[n if isfinite(n) else None for n in numbers] for numbers in rounded]
+        if self.unit == 1:  # whole numbers, but for the relative error
+            for place in (0, 1, 2):
+                rounded[place] = [n if n is None else _whole(n) for n in rounded[place]]
+        estimates = self.values if self.unit == 1 else self.jobs
+        columns = [estimates.ravel().tolist(), *rounded]
+        columns.append([_FLAGGED[number] for number in flags.ravel().tolist()])
+        names = _COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])
+        return [dict(zip(names, cell, strict=True)) for cell in zip(*columns, strict=True)]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -115,7 +143,7 @@ class Cell:
             "low": _number(self.low, self.unit),
             "high": _number(self.high, self.unit),
             "margin": _number(self.margin, self.unit),
-            "relative": _number(round(self.relative, 4), 1_000),
+            "relative": _number(self.relative, 1_000),
         }
         if self.deviation is not None:
             found["standard_error"] = _number(self.deviation, self.unit)
@@ -149,6 +177,10 @@ class Side:
         return Side(self.axes, tuple(self.places[i] for i in kept.tolist()))
 
 
+#: Where no variable is: one row or column, of all.
+NO_SIDE = Side((), ((),))
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """A table: `body` by rows and columns, with the totals of its rows, of its columns, of all."""
@@ -171,13 +203,17 @@ class Answer:
 
     def page(self, most: int = PAGE_ROWS) -> Answer:
         """The rows of the page that the query asks for; refuses a page that is not there."""
-        size, pages = self._on_page(most), self.pages(most)
-        if self.query.page > pages:
-            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
-        if pages == 1:
+        self.check_page(most)
+        size = self._on_page(most)
+        if self.pages(most) == 1:
             return self
         first = (self.query.page - 1) * size
         return self._with_rows(np.arange(first, min(first + size, len(self.rows)), dtype=np.intp))
+
+    def check_page(self, most: int = PAGE_ROWS) -> None:
+        """Refuse a page that is not there."""
+        if self.query.page > (pages := self.pages(most)):
+            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
 
     def _with_rows(self, kept: NDArray[np.intp]) -> Answer:
         return Answer(
@@ -207,51 +243,39 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
-        cells = [
-            self.rows.keyed(i) | self.cols.keyed(j) | self.body.cell(i, j).as_json()
-            for i in range(len(self.rows))
-            for j in range(len(self.cols))
-        ]
-        totals: dict[str, Any] = {"all": self.total.cell(0).as_json()}
+        rows = [self.rows.keyed(i) for i in range(len(self.rows))]
+        cols = [self.cols.keyed(j) for j in range(len(self.cols))]
+        keys = [row | col for row in rows for col in cols]
+        totals: dict[str, Any] = {"all": self.total.records()[0]}
         if self.query.rows and self.query.cols:
-            totals["rows"] = [
-                self.rows.keyed(i) | self.row_totals.cell(i).as_json()
-                for i in range(len(self.rows))
-            ]
-            totals["columns"] = [
-                self.cols.keyed(j) | self.col_totals.cell(j).as_json()
-                for j in range(len(self.cols))
-            ]
-        return {"cells": cells, "totals": totals}
+            totals["rows"] = _joined(rows, self.row_totals)
+            totals["columns"] = _joined(cols, self.col_totals)
+        return {"cells": _joined(keys, self.body), "totals": totals}
 
 
 def answer(data: DataSet, query: Query) -> Answer:
     """Answer a query; refuses one that asks for too many cells."""
     _refuse_large(data.most(query.asked()) if query.by else 1)
-    body = data.figures(query.asked())
+    coarser = [by for by in dict.fromkeys((query.rows, query.cols, ())) if by != query.by]
+    body, *sums = data.with_totals(query.asked(), coarser)
+    figures = dict(zip((query.by, *coarser), (body, *sums), strict=True))
     rows, row_at = side_of(body, len(query.rows), first=True)
     cols, col_at = side_of(body, len(query.rows), first=False)
     if not query.rows:
-        rows = Side((), ((),))
+        rows = NO_SIDE
     if not query.cols:
-        cols = Side((), ((),))
+        cols = NO_SIDE
     _refuse_large(len(rows) * len(cols))
     whole = filled(data, body, row_at * len(cols) + col_at, (len(rows), len(cols)))
-    row_totals, col_totals, total = whole, whole, whole
-    if query.cols:
-        row_totals = _totals(data, query, query.rows, rows)
-    if query.rows:
-        col_totals = _totals(data, query, query.cols, cols)
-    total = _totals(data, query, (), Side((), ((),))) if query.by else whole
     found = Answer(
         data,
         query,
         rows,
         cols,
         whole,
-        _flat(row_totals, len(rows)),
-        _flat(col_totals, len(cols)),
-        _flat(total, 1),
+        _totals(data, figures[query.rows], rows),
+        _totals(data, figures[query.cols], cols),
+        _totals(data, figures[()], NO_SIDE),
     )
     if body.absent is not None and body.axes:  # rows in which nothing can be are not shown
         there = np.flatnonzero(~whole.flags[ABSENT].all(axis=1)).astype(np.intp)
@@ -271,7 +295,12 @@ def _refuse_large(cells: int) -> None:
 def side_of(figures: Figures, split: int, *, first: bool) -> tuple[Side, Whole]:
     """The rows or the columns that figures are found in, and where each figure is."""
     chosen = slice(0, split) if first else slice(split, None)
-    axes, places = figures.axes[chosen], figures.places[chosen]
+    axes = figures.axes[chosen]
+    if figures.places is None:
+        inner = prod(len(axis.codes) for axis in figures.axes[split:])
+        every = tuple(product(*(range(len(axis.codes)) for axis in axes)))
+        return Side(axes, every), figures.keys // inner if first else figures.keys % inner
+    places = figures.places[chosen]
     keys: Whole = np.zeros(len(figures), dtype=np.int64)
     for axis, place in zip(axes, places, strict=True):
         keys = keys * len(axis.codes) + place
@@ -280,9 +309,10 @@ def side_of(figures: Figures, split: int, *, first: bool) -> tuple[Side, Whole]:
     return Side(axes, found), where.astype(np.int64)
 
 
-def _totals(data: DataSet, query: Query, by: tuple[str, ...], side: Side) -> Block:
+def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     """The totals of rows or columns, in their order."""
-    figures = data.figures(query.asked(by))
+    if figures.places is None:
+        return filled(data, figures, figures.keys, (len(side),))
     keys: Whole = np.zeros(len(side), dtype=np.int64)
     for i, axis in enumerate(figures.axes):
         place = np.array([p[i] for p in side.places], dtype=np.int64)
@@ -295,13 +325,14 @@ def _totals(data: DataSet, query: Query, by: tuple[str, ...], side: Side) -> Blo
 
 def filled(data: DataSet, figures: Figures, at: Whole, shape: tuple[int, ...]) -> Block:
     """Figures in their places; where there is none, nobody is."""
-    size = int(np.prod(shape))
-    kept = at >= 0
-    at = at[kept]
+    size, kept = prod(shape), at >= 0
+    place = at[kept]
 
     def spread(numbers: NDArray[Any], empty: float) -> NDArray[Any]:
+        if figures.places is None:  # all are there, in this order
+            return numbers.reshape(shape)
         found = np.full(size, empty, dtype=numbers.dtype)
-        found[at] = numbers[kept]
+        found[place] = numbers[kept]
         return found.reshape(shape)
 
     flags = {
@@ -329,21 +360,6 @@ def _margin(figures: Figures) -> Reals:
     return np.maximum(jobs - figures.low, figures.high - jobs)
 
 
-def _flat(block: Block, size: int) -> Block:
-    """A block of one line as a line."""
-    if block.values.ndim == 1:
-        return block
-    return Block(
-        block.values.reshape(size),
-        block.unit,
-        block.low.reshape(size),
-        block.high.reshape(size),
-        None if block.deviation is None else block.deviation.reshape(size),
-        block.margin.reshape(size),
-        {name: mask.reshape(size) for name, mask in block.flags.items()},
-    )
-
-
 def _sorted(found: Answer) -> Answer:
     if found.query.sort == "code" or not found.query.rows:
         return found
@@ -354,8 +370,16 @@ def _sorted(found: Answer) -> Answer:
 
 def _number(number: float, unit: int) -> int | float | None:
     """A number for plain data: null without bound, whole where units are."""
-    if not np.isfinite(number):
+    if not isfinite(number):
         return None
-    if unit == 1 and float(number).is_integer():
-        return int(number)
-    return round(number, 4)
+    rounded = round(number * 10_000) / 10_000
+    return _whole(rounded) if unit == 1 else rounded
+
+
+def _whole(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
+
+
+def _joined(keys: Sequence[Mapping[str, str]], block: Block) -> list[dict[str, Any]]:
+    """The codes of figures with the figures."""
+    return [{**key, **record} for key, record in zip(keys, block.records(), strict=True)]

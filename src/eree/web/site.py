@@ -42,6 +42,7 @@ class Site:
     def __init__(self, catalogue: Catalogue, home: str) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
         self.pages = Pages(self.home)
+        self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
         }
@@ -100,7 +101,7 @@ class Site:
         made = answer(data, asked)
         about = self._about(data, asked)
         if as_json:
-            made.page()  # refuses a page that is not there
+            made.check_page()
             return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
         page = made.page()
         return self._data_page(
@@ -285,7 +286,7 @@ class Site:
     # ------------------------------------------------------------------------------ inside
 
     def _about(self, data: DataSet, query: Query) -> Metadata:
-        return metadata(data, query, self.catalogue.noised_apart(data), self.home)
+        return metadata(data, query, self._apart[data.name], self.home)
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))
@@ -294,7 +295,7 @@ class Site:
         tab = template.removesuffix(".html").replace("table", "")
         extras: Mapping[str, Any] = {"extras": []}
         known = {"data": data, "query": query, "tab": tab, "tabs": TABS, "written": written}
-        apart = self.catalogue.noised_apart(data)
+        apart = self._apart[data.name]
         return self._page(template, **{**extras, **known, "apart": apart, **given})
 
 

@@ -20,7 +20,6 @@ from itertools import chain, combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.survey.calibrate.margins import Array, Whole
 
@@ -91,48 +90,40 @@ def gains(
 
 
 def variances(
-    levels: Sequence[int], variance: float, gained: Sequence[Gain], sizes: Sequence[Whole]
+    levels: Sequence[int],
+    variance: float,
+    gained: Sequence[Gain],
+    sizes: Sequence[int | Whole],
+    rounding: float = 0.0,
 ) -> Array:
     """The noise variance of sums over groups of codes: one axis for each axis of the cube.
 
-    `sizes` has for each axis the number of codes in each group, or one number for all groups.  The
-    indicator of k of n codes has a mean part of squared length k² / n and a centred part of
-    k - k² / n, which is n / k - 1 times the other.
+    `sizes` has for each axis the number of codes in each group, or one number if all groups have as
+    many: its axis then has length 1.  The indicator of k of n codes has a mean part of squared
+    length k² / n and a centred part of k - k² / n, which is n / k - 1 times the other.  Each cell
+    of the cube adds `rounding`.
     """
-    means = prod(float(k[0]) ** 2 / n for k, n in zip(sizes, levels, strict=True) if len(k) == 1)
-    ratios = {i: n / float(k[0]) - 1 for i, (k, n) in _numbered(sizes, levels) if len(k) == 1}
-    various = {
-        i: (_along(k * k / n, i, sizes), _along(k - k * k / n, i, sizes))
-        for i, (k, n) in _numbered(sizes, levels)
-        if len(k) > 1
-    }
-    found = variance * product_of(sizes)
+    count, means = 1.0, 1.0
+    ratios: dict[int, float] = {}
+    various: dict[int, tuple[Array, Array]] = {}
+    cells = np.ones((1,) * len(sizes))
+    for i, (k, n) in enumerate(zip(sizes, levels, strict=True)):
+        if isinstance(k, int):
+            count, means, ratios[i] = count * k, means * k * k / n, n / k - 1
+        else:
+            along = k.astype(np.float64).reshape([-1 if j == i else 1 for j in range(len(sizes))])
+            mean = along * along / n
+            cells, various[i] = cells * along, (mean, along - mean)
     taken: dict[Axes, float] = {}  # by the axes with groups of various sizes
     for gain in gained:
-        part = prod((ratios[i] for i in gain.axes if i in ratios), start=means)
-        own = tuple(i for i in gain.axes if i in various)
-        taken[own] = taken.get(own, 0.0) + (variance - gain.left) * part
-    for own, part in taken.items():
-        along = [centred if i in own else mean for i, (mean, centred) in various.items()]
-        found = found - prod(along, start=np.float64(part))
-    return np.maximum(found, 0.0)
-
-
-def product_of(sizes: Sequence[Whole]) -> Array:
-    """How many cells of the cube each combination of groups has."""
-    alike = prod(float(k[0]) for k in sizes if len(k) == 1)
-    found = np.full((1,) * len(sizes), alike)
-    for axis, k in enumerate(sizes):
-        if len(k) > 1:
-            found = found * _along(k.astype(np.float64), axis, sizes)
-    return found
-
-
-def _numbered(
-    sizes: Sequence[Whole], levels: Sequence[int]
-) -> Iterable[tuple[int, tuple[Whole, int]]]:
-    return enumerate(zip(sizes, levels, strict=True))
-
-
-def _along(values: NDArray[np.float64], axis: int, sizes: Sequence[Whole]) -> Array:
-    return values.reshape([-1 if i == axis else 1 for i in range(len(sizes))])
+        part, own = (variance - gain.left) * means, []
+        for i in gain.axes:
+            if i in ratios:
+                part *= ratios[i]
+            else:
+                own.append(i)
+        taken[tuple(own)] = taken.get(tuple(own), 0.0) + part
+    found = variance * count * cells
+    for axes, part in taken.items():
+        found = found - part * prod(c if i in axes else m for i, (m, c) in various.items())
+    return np.maximum(found, 0.0) + rounding * count * cells

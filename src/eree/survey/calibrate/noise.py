@@ -14,7 +14,7 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.survey.calibrate.controls import ControlNoise
-from eree.survey.calibrate.effects import Gain, gains, product_of, variances
+from eree.survey.calibrate.effects import Gain, gains, variances
 from eree.survey.calibrate.margins import Array, Whole
 from eree.survey.calibrate.rounding import ROUNDING
 from eree.survey.shape import Shape
@@ -73,17 +73,14 @@ class NoiseModel:
         if counts is None and shape.possible is not None:
             counts = table(shape, shape.possible.astype(np.int64), query).values
         axes, sizes = shape.axes(query.by), [side.sizes for side in sides]
+        rounding = self.rounding if counts is None else 0.0
+        found = variances(shape.levels, self.cell, self.gains, sizes, rounding)
         kept = sorted(axes)
-        order = [kept.index(axis) for axis in axes]
-
-        def as_asked(values: Array) -> Array:
-            return values.reshape([len(sizes[axis]) for axis in kept]).transpose(order)
-
-        found = as_asked(variances(shape.levels, self.cell, self.gains, sizes))
-        if counts is not None:
-            return np.asarray(np.minimum(found, self.cell * counts) + self.rounding * counts)
-        found = found + self.rounding * as_asked(product_of(sizes))
-        return np.broadcast_to(found, [sides[axis].length for axis in axes])
+        found = found.reshape([found.shape[axis] for axis in kept])
+        found = found.transpose([kept.index(axis) for axis in axes])
+        if counts is None:
+            return np.broadcast_to(found, [sides[axis].length for axis in axes])
+        return np.asarray(np.minimum(found, self.cell * counts) + self.rounding * counts)
 
     def bound(self, variances: Array, raked: Whole, reference: Whole) -> Array:
         """A bound on the mean squared error of cells of a raked table.
@@ -98,4 +95,3 @@ class NoiseModel:
         """
         apart = np.asarray(raked, dtype=np.float64) - np.maximum(reference, 0)
         return np.asarray(2 * variances + 2 * apart * apart)
-
