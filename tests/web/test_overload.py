@@ -7,15 +7,15 @@ import gzip
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from eree.web import connection
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.guard import Desk, Front, Limits
@@ -177,96 +177,73 @@ def test_a_question_that_waited_too_long_leaves_its_place(
     asyncio.run(ask())
 
 
-@contextmanager
-def running(releases: list[Path]) -> Iterator[tuple[QueryTool, tuple[str, int]]]:
-    tool = QueryTool(releases, port=0)
-    thread = threading.Thread(target=tool.run)
-    thread.start()
-    host, _, port = tool.address.removeprefix("http://").partition(":")
-    try:
-        asyncio.run(until(lambda: tool.listening))
-        yield tool, (host, int(port))
-    finally:
-        tool.stop()
-        thread.join(30)
-        assert not thread.is_alive()
+GET = b"GET /index.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+HALVES = (b"", b"GET", b"GET / HTTP/1.1\r\nhost:", b"GET / HTTP/1.1\r\nhost: x\r\n")
 
 
 def connected(address: tuple[str, int]) -> socket.socket:
-    found = socket.create_connection(address, timeout=30)
-    found.settimeout(30)
-    return found
+    """A connection to a server that may not listen yet."""
+    for _ in range(500):
+        try:
+            return socket.create_connection(address, timeout=30)
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    raise AssertionError("nobody listens")
 
 
-def everything(line: socket.socket) -> bytes:
-    """All that comes until the other side hangs up, politely or not."""
+def asked(address: tuple[str, int], request: bytes) -> bytes:
+    """All that is answered to a request."""
     found = b""
-    with suppress(ConnectionError):
+    with connected(address) as line:
+        line.sendall(request)
         while part := line.recv(65_536):
             found += part
     return found
 
 
-def asked(address: tuple[str, int], request: bytes) -> bytes:
-    with connected(address) as line:
-        line.sendall(request)
-        return everything(line)
-
-
-GET = b"GET /index.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-
-
-def test_half_a_request_does_not_hold_a_connection(
-    releases: list[Path], monkeypatch: pytest.MonkeyPatch
+def test_half_requests_and_clients_that_hang_up_hold_no_place(
+    releases: list[Path], slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", 0.5)
-    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 8)
-    with running(releases) as (_, address):
+    desks: list[Desk] = []
+    made = Desk.__init__
+
+    def noted(desk: Desk, *given: Any) -> None:
+        made(desk, *given)
+        desks.append(desk)
+
+    monkeypatch.setattr(Desk, "__init__", noted)
+    tool = QueryTool(releases, port=0)
+    (desk,) = desks
+    thread = threading.Thread(target=tool.run)
+    thread.start()
+    host, _, port = tool.address.removeprefix("http://").partition(":")
+    address, data = (host, int(port)), tool.catalogue.data_sets[0]
+    halves = []
+    try:
+        for half in HALVES * 25:
+            halves.append(connected(address))
+            halves[-1].sendall(half)
         assert asked(address, GET).startswith(b"HTTP/1.1 200")
-        halves = (b"", b"GET", b"GET / HTTP/1.1\r\nhost:", b"GET / HTTP/1.1\r\nhost: x\r\n")
-        lines = [connected(address) for _ in range(2) for _ in halves]
-        for line, half in zip(lines, halves * 2, strict=True):
-            line.sendall(half)
-        refused = asked(address, GET)
-        assert refused.startswith(b"HTTP/1.1 503") and b"\r\nretry-after: " in refused
-        assert [everything(line) for line in lines] == [b""] * 8
-        assert asked(address, GET).startswith(b"HTTP/1.1 200")
-        for line in lines:
+        leaving = []
+        for code in data.variables[0].codes[:60]:
+            path = f"/d/{data.name}/chart?where.{data.variables[0].name}={code}&show=margin"
+            leaving.append(connected(address))
+            leaving[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        asyncio.run(until(lambda: len(desk) == len(leaving)))
+        for line in leaving:
             line.close()
-
-
-def test_a_body_that_never_comes_or_a_head_without_end_is_not_waited_for(
-    releases: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", 0.5)
-    with running(releases) as (_, address):
-        found = asked(address, b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\nhalf")
-        assert found.startswith(b"HTTP/1.1 200")
-        with connected(address) as line, suppress(ConnectionError):
-            line.sendall(b"GET / HTTP/1.1\r\n")
-            for number in range(100_000):
-                line.sendall(b"x-%d: y\r\n" % number)
-            raise AssertionError("a head of a megabyte was read")
-        assert asked(address, GET).startswith(b"HTTP/1.1 200")
-
-
-def test_a_client_that_does_not_read_is_hung_up_on(
-    releases: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", 0.5)
-    with running(releases) as (tool, address), connected(address) as line:
-        request = GET.replace(b"index", b"openapi").replace(b"connection: close\r\n", b"")
-        whole = len(asked(address, GET.replace(b"index", b"openapi")))
-        times = 8_000_000 // whole + 1
-        line.sendall(request * times)
-        assert tool.connections() == 1
-
-        async def hung_up() -> None:
-            await until(lambda: tool.connections() == 0)
-
-        asyncio.run(hung_up())
-        assert len(everything(line)) < times * whole
-        assert asked(address, GET).startswith(b"HTTP/1.1 200")
+        asyncio.run(until(lambda: len(desk) == desk.limits.at_work))  # begun, so done
+        slow.set()
+        asyncio.run(until(lambda: len(desk) == 0))
+        request = GET.replace(b"/index.json", f"/d/{data.name}.json".encode())
+        assert asked(address, request).startswith(b"HTTP/1.1 200")
+    finally:
+        slow.set()
+        for line in halves:
+            line.close()
+        tool.stop()
+        thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) -> None:

@@ -203,17 +203,13 @@ class Answer:
 
     def page(self, most: int = PAGE_ROWS) -> Answer:
         """The rows of the page that the query asks for; refuses a page that is not there."""
-        self.check_page(most)
-        size = self._on_page(most)
-        if self.pages(most) == 1:
+        size, pages = self._on_page(most), self.pages(most)
+        if self.query.page > pages:
+            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
+        if pages == 1:
             return self
         first = (self.query.page - 1) * size
         return self._with_rows(np.arange(first, min(first + size, len(self.rows)), dtype=np.intp))
-
-    def check_page(self, most: int = PAGE_ROWS) -> None:
-        """Refuse a page that is not there."""
-        if self.query.page > (pages := self.pages(most)):
-            raise Refusal(f"there is no page {self.query.page:,}; the last one is {pages:,}")
 
     def _with_rows(self, kept: NDArray[np.intp]) -> Answer:
         return Answer(

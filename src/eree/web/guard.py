@@ -193,7 +193,7 @@ async def give(answer: Kept, scope: Scope, send: Send) -> None:
         headers = [*headers, (b"etag", answer.tag)]
         if answer.tag in _header(scope, b"if-none-match"):
             status, body = 304, b""
-    if body and answer.packable and packs(scope):
+    if body and answer.packable and b"gzip" in _header(scope, b"accept-encoding"):
         body = answer.pack()
         headers = [*headers, (b"content-encoding", b"gzip")]
     if status != 304:

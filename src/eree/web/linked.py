@@ -82,6 +82,7 @@ class LinkedTable(DataSet):
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
         super().__init__(name, title, release, variables, checks)
+        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
     def _above(self, name: str, codes: Mapping[str, list[Value]]) -> dict[str, tuple[Group, ...]]:
         """Attributes of the table that each code of another has one value of: tracts in counties.

@@ -11,7 +11,6 @@ import uvicorn
 from eree.errors import Refusal
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
-from eree.web.connection import Connection
 
 Progress = Callable[[str, float], None]
 
@@ -48,25 +47,15 @@ class QueryTool:
             access_log=False,
             server_header=False,
             lifespan="off",
-            http=Connection,
-            loop="uvloop",
-            ws="none",
-            timeout_keep_alive=10,
+            timeout_keep_alive=20,
+            limit_concurrency=512,
+            h11_max_incomplete_event_size=32_768,
         )
         self._server = uvicorn.Server(config)
 
     def run(self) -> None:
         """Serve until interrupted or stopped."""
         self._server.run(sockets=[self._socket])
-
-    @property
-    def listening(self) -> bool:
-        """Whether it answers."""
-        return self._server.started
-
-    def connections(self) -> int:
-        """How many clients are connected."""
-        return len(self._server.server_state.connections)
 
     def stop(self) -> None:
         """Let what is being answered come to its end, then stop."""

@@ -101,7 +101,7 @@ class Site:
         made = answer(data, asked)
         about = self._about(data, asked)
         if as_json:
-            made.check_page()
+            made.page()  # refuses a page that is not there
             return _json({"metadata": about.as_json(), "query": asked.address(), **made.as_json()})
         page = made.page()
         return self._data_page(
