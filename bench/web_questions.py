@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from math import prod
 
 from eree.web.catalogue import Catalogue
 from eree.web.dataset import DataSet, Variable
@@ -46,7 +47,14 @@ def question(data: DataSet, chance: random.Random) -> Query | None:
         show=chance.choice(data.errors),
         confidence=chance.choice(CONFIDENCES),
     )
-    return query if data.most(query.asked()) <= MOST_CELLS else None
+    return query if prod(_length(data.variable(name), query) for name in by) <= MOST_CELLS else None
+
+
+def _length(variable: Variable, query: Query) -> int:
+    """How long the side of a table is, at most."""
+    if variable.name in query.groups:
+        return len(variable.levels[query.groups[variable.name]])
+    return len(query.where.get(variable.name, variable.codes))
 
 
 def _some(variable: Variable, chance: random.Random) -> Iterator[str]:
