@@ -35,11 +35,15 @@ BARE, SQL = "bare uvicorn, the same bytes", "DuckDB behind Starlette, sums alone
 
 @dataclass(frozen=True)
 class Answered:
-    """Answers to some questions: medians over the rounds."""
+    """Answers to some questions: medians over the rounds.
+
+    `per_second_of_core` counts the seconds that the server had its core for itself.
+    """
 
     data: str
     questions: str
     per_second: float
+    per_second_of_core: float
     p50: float
     p99: float
     bytes: float
@@ -117,12 +121,13 @@ def _ask(
         for path in some:  # so that all of it is kept
             urllib.request.urlopen(address + path).read()
         for questions, paths in ((ONE, some[:1]), (MIXED, some)):
-            turns = [_wrk(address, paths, home, SECONDS) for _ in _rounds(rounds, name, tell)]
+            label = f"{name}, {questions}"
+            turns = [_wrk(address, process, paths, home) for _ in _rounds(rounds, label, tell)]
             found.answered.append(_medians(name, questions, turns))
         turns = []
         for part in _rounds(rounds, f"{name}, {NEW}", tell):
             paths = new[part::rounds]
-            turns.append(_wrk(address, paths, home, SECONDS))
+            turns.append(_wrk(address, process, paths, home))
             assert turns[-1]["requests"] < len(paths), "questions came twice; write more of them"
         found.answered.append(_medians(name, NEW, turns))
         found.processes.append(Process(name, figures, start, before, _mib(process)))
@@ -137,8 +142,8 @@ def _ask(
         rivals = [(SQL, "DuckDB", folder, new)] if name == LARGE else []
     for label, rival, room, paths in rivals:
         command = [sys.executable, "-m", "bench.web_rivals", rival, str(room)]
-        with served(command) as (address, _, _):
-            turns = [_wrk(address, paths, home, SECONDS) for _ in _rounds(rounds, label, tell)]
+        with served(command) as (address, process, _):
+            turns = [_wrk(address, process, paths, home) for _ in _rounds(rounds, label, tell)]
             found.answered.append(_medians(name, label, turns))
 
 
@@ -184,14 +189,21 @@ def _mib(process: int) -> float:
     return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
 
-def _wrk(address: str, paths: Sequence[str], home: Path, seconds: int) -> dict[str, float]:
+def _busy(process: int) -> float:
+    """Seconds that a process has had a core."""
+    *_, fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")
+    used = fields.split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
+def _wrk(address: str, process: int, paths: Sequence[str], home: Path) -> dict[str, float]:
     """Ask addresses for some seconds, from the last core."""
     file, script = home / "paths", Path(__file__).with_name("questions.lua")
     file.write_text("".join(f"{path}\n" for path in paths), encoding="ascii")
     command = ["taskset", "-c", str(_cores()[-1]), "wrk", "-t", "1", "-c", str(CONNECTIONS)]
     command += [
         "-d",
-        f"{seconds}s",
+        f"{SECONDS}s",
         "--timeout",
         "20s",
         "-s",
@@ -200,17 +212,20 @@ def _wrk(address: str, paths: Sequence[str], home: Path, seconds: int) -> dict[s
         "--",
         str(file),
     ]
+    before = _busy(process)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    busy = {"busy": _busy(process) - before}
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1]) | busy
     assert not found["failed"], done.stdout
     return found
 
 
 def _medians(data: str, questions: str, turns: Sequence[dict[str, float]]) -> Answered:
     rate = statistics.median(turn["requests"] / turn["seconds"] for turn in turns)
+    alone = statistics.median(turn["requests"] / turn["busy"] for turn in turns)
     p50, p99 = (statistics.median(turn[name] for turn in turns) for name in ("p50", "p99"))
     size = statistics.median(turn["bytes"] / turn["requests"] for turn in turns)
-    return Answered(data, questions, rate, p50, p99, size)
+    return Answered(data, questions, rate, alone, p50, p99, size)
 
 
 def table(found: Measured) -> str:
@@ -218,12 +233,12 @@ def table(found: Measured) -> str:
     lines = [
         "**JSON answers, one core, 8 connections**",
         "",
-        "| | questions | answers per second | median ms | p99 ms | kB each |",
-        "|---|---|---:|---:|---:|---:|",
+        "| | questions | answers per second | per second of its core | median ms | p99 ms | kB |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {r.data} | {r.questions} | {r.per_second:,.0f} | {r.p50:.2f} | {r.p99:.2f}"
-        f" | {r.bytes / 1e3:.1f} |"
+        f"| {r.data} | {r.questions} | {r.per_second:,.0f} | {r.per_second_of_core:,.0f}"
+        f" | {r.p50:.2f} | {r.p99:.2f} | {r.bytes / 1e3:.1f} |"
         for r in found.answered
     ]
     lines += ["", "**Start and memory**", ""]
