@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+from dataclasses import replace
 from math import isinf
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eree
+from eree.survey.shape import Impossible
 from eree.survey.tables import Query as CubeQuery
-from eree.web.answer import ABSENT, NEGATIVE, TooLarge, answer
+from eree.web.answer import TooLarge, answer
+from eree.web.blocks import ABSENT, NEGATIVE
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
@@ -104,6 +108,60 @@ def test_cubes_answer_as_the_cube_does(cube: CubeSet, data: st.DataObject) -> No
     assert np.allclose(found.margin, want.margin(query.confidence).reshape(-1) / 1000)
     assert cube.most(query.asked()) == len(found)
     assert (cube.unreliable(found) == want.unreliable().reshape(-1)).all()
+
+
+@pytest.fixture(scope="module")
+def cubes(cube: CubeSet, tmp_path_factory: pytest.TempPathFactory) -> list[CubeSet]:
+    """Cubes whose tables are made in all ways: with zeros that are known, raked, and large."""
+    form = shape(4, 3, 5, 2, impossible=[Impossible({"a": ["a1"], "b": ["b0", "b2"]})])
+    counted = count(survey(1, form, 300), form, 2_000_000, 5)
+    given = [
+        {"controls": [("a",), ("b", "d")], "calibration": "rake", "squares": "none"},
+        {"controls": [("a", "b")], "calibration": "least-squares", "squares": "records"},
+    ]
+    home = tmp_path_factory.mktemp("cubes")
+    found = [cube]
+    for number, settings_ in enumerate(given):
+        out, coins = home / str(number), eree.SeededCoins(number)
+        made = eree.protect_cube(counted, epsilon=2, coins=coins, ledger=None, out=out, **settings_)
+        found.append(CubeSet(f"cube-{number}", made, ()))
+    return found
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_an_answer_has_the_figures_of_four_tables_of_the_cube(
+    cubes: list[CubeSet], data: st.DataObject
+) -> None:
+    """Made from one look at the cells, each is what the cube says when it is asked for it alone."""
+    cube = data.draw(st.sampled_from(cubes))
+    query = replace(data.draw(queries(cube)), sort="code")
+    found = answer(cube, query)
+    every = itertools.product(*(axis.codes for axis in found.rows.axes))
+    shown = {found.rows.codes(i) for i in range(len(found.rows))}
+    kept = np.array([codes in shown for codes in every])  # rows where nobody can be are left out
+    for by, block in (
+        (query.by, found.body),
+        (query.rows, found.row_totals),
+        (query.cols, found.col_totals),
+        ((), found.total),
+    ):
+        levels = {name: level for name, level in query.groups.items() if name in by}
+        alone = cube.cube.table(CubeQuery(by, query.where, levels))
+        low, high = alone.interval(query.confidence)
+        of_rows = block is found.body or block is found.row_totals
+        for name, numbers in {
+            "values": alone.values,
+            "deviation": alone.standard_error / 1000,
+            "margin": alone.margin(query.confidence) / 1000,
+            "low": low / 1000,
+            "high": high / 1000,
+        }.items():
+            wanted = numbers.reshape(len(kept), -1)[kept] if of_rows else numbers
+            assert np.allclose(getattr(block, name).ravel(), wanted.ravel(), rtol=1e-12, atol=1e-9)
+        records = block.records()
+        cells = [block.cell(*place) for place in np.ndindex(block.values.shape)]
+        assert records == [cell.as_json() for cell in cells]
 
 
 def test_cells_without_a_workplace_are_exactly_nothing(tables: dict[str, LinkedTable]) -> None:

@@ -6,10 +6,9 @@ made of what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.noise.exact import Whole
-from eree.web.dataset import Axis, DataSet, Figures, Mask, Reals
+from eree.web.blocks import ABSENT, FLAGS, NO_SIDE, Block, Side, filled, side_of
+from eree.web.dataset import DataSet, Figures
 from eree.web.query import Query
 
 #: The most cells of one answer.
@@ -25,140 +25,9 @@ MOST_CELLS = 100_000
 #: The most cells, rows and columns that one page shows.
 PAGE_CELLS, PAGE_ROWS, PAGE_COLUMNS = 2_000, 100, 60
 
-NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
-FLAGS: Mapping[str, str] = MappingProxyType(
-    {NEGATIVE: "n", UNRELIABLE: "u", ABSENT: "a", OPEN: "o"}
-)
-
 
 class TooLarge(Refusal):
     """The answer would have more cells than one may have."""
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Figures in the shape of a table, or of its totals."""
-
-    values: Whole
-    unit: int
-    low: Reals
-    high: Reals
-    deviation: Reals | None
-    margin: Reals
-    flags: Mapping[str, Mask]
-
-    @cached_property
-    def jobs(self) -> Reals:
-        """The estimates in whole units."""
-        return self.values / self.unit
-
-    @cached_property
-    def relative(self) -> Reals:
-        """The standard error, or the margin where there is none, by the estimate."""
-        error = self.margin if self.deviation is None else self.deviation
-        found = np.full(self.values.shape, np.inf)
-        np.divide(error, self.jobs, out=found, where=self.values > 0)
-        found[(self.values == 0) & (error == 0)] = 0.0
-        return found
-
-    def taken(self, places: Sequence[int] | NDArray[np.intp]) -> Block:
-        """Some of the rows."""
-        kept = np.asarray(places, dtype=np.intp)
-        return self._each(lambda numbers: numbers[kept])
-
-    def across(self, places: NDArray[np.intp]) -> Block:
-        """Some of the columns."""
-        return self._each(lambda numbers: numbers[:, places])
-
-    def flat(self, size: int) -> Block:
-        """A block of one line as a line."""
-        return self if self.values.ndim == 1 else self._each(lambda numbers: numbers.reshape(size))
-
-    def _each(self, made: Callable[[NDArray[Any]], NDArray[Any]]) -> Block:
-        """The same block, with something done to all of its numbers."""
-        return Block(
-            made(self.values),
-            self.unit,
-            made(self.low),
-            made(self.high),
-            None if self.deviation is None else made(self.deviation),
-            made(self.margin),
-            {name: made(mask) for name, mask in self.flags.items()},
-        )
-
-    def cell(self, *place: int) -> Cell:
-        """One figure."""
-        deviation = None if self.deviation is None else float(self.deviation[place])
-        flags = tuple(name for name, mask in self.flags.items() if mask[place])
-        return Cell(
-            int(self.values[place]),
-            self.unit,
-            float(self.low[place]),
-            float(self.high[place]),
-            deviation,
-            float(self.margin[place]),
-            float(self.relative[place]),
-            flags,
-        )
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure of a table; `value` is a whole number of parts, of which `unit` make one."""
-
-    value: int
-    unit: int
-    low: float
-    high: float
-    deviation: float | None
-    margin: float
-    relative: float
-    flags: tuple[str, ...]
-
-    @property
-    def estimate(self) -> int | float:
-        """The estimate as a number."""
-        return self.value if self.unit == 1 else self.value / self.unit
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data: what has no bound is null."""
-        found: dict[str, Any] = {
-            "estimate": self.estimate,
-            "low": _number(self.low, self.unit),
-            "high": _number(self.high, self.unit),
-            "margin": _number(self.margin, self.unit),
-            "relative": _number(round(self.relative, 4), 1_000),
-        }
-        if self.deviation is not None:
-            found["standard_error"] = _number(self.deviation, self.unit)
-        return found | {"flags": list(self.flags)}
-
-
-@dataclass(frozen=True)
-class Side:
-    """The rows or the columns of a table: for each, the places of its codes on the axes."""
-
-    axes: tuple[Axis, ...]
-    places: tuple[tuple[int, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def codes(self, number: int) -> tuple[str, ...]:
-        """The codes of a row or column."""
-        return tuple(a.codes[p] for a, p in zip(self.axes, self.places[number], strict=True))
-
-    def labels(self, number: int) -> tuple[str, ...]:
-        """Their labels."""
-        return tuple(a.labels[p] for a, p in zip(self.axes, self.places[number], strict=True))
-
-    def keyed(self, number: int) -> dict[str, str]:
-        """The codes by the names of their variables."""
-        return dict(zip((a.name for a in self.axes), self.codes(number), strict=True))
-
-    def taken(self, kept: NDArray[np.intp]) -> Side:
-        """Some of them."""
-        return Side(self.axes, tuple(self.places[i] for i in kept.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,51 +101,39 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
-        cells = [
-            self.rows.keyed(i) | self.cols.keyed(j) | self.body.cell(i, j).as_json()
-            for i in range(len(self.rows))
-            for j in range(len(self.cols))
-        ]
-        totals: dict[str, Any] = {"all": self.total.cell(0).as_json()}
+        rows = [self.rows.keyed(i) for i in range(len(self.rows))]
+        cols = [self.cols.keyed(j) for j in range(len(self.cols))]
+        keys = [row | col for row in rows for col in cols]
+        totals: dict[str, Any] = {"all": self.total.records()[0]}
         if self.query.rows and self.query.cols:
-            totals["rows"] = [
-                self.rows.keyed(i) | self.row_totals.cell(i).as_json()
-                for i in range(len(self.rows))
-            ]
-            totals["columns"] = [
-                self.cols.keyed(j) | self.col_totals.cell(j).as_json()
-                for j in range(len(self.cols))
-            ]
-        return {"cells": cells, "totals": totals}
+            totals["rows"] = _joined(rows, self.row_totals)
+            totals["columns"] = _joined(cols, self.col_totals)
+        return {"cells": _joined(keys, self.body), "totals": totals}
 
 
 def answer(data: DataSet, query: Query) -> Answer:
     """Answer a query; refuses one that asks for too many cells."""
     _refuse_large(data.most(query.asked()) if query.by else 1)
-    body = data.figures(query.asked())
+    coarser = [by for by in dict.fromkeys((query.rows, query.cols, ())) if by != query.by]
+    body, *sums = data.with_totals(query.asked(), coarser)
+    figures = dict(zip((query.by, *coarser), (body, *sums), strict=True))
     rows, row_at = side_of(body, len(query.rows), first=True)
     cols, col_at = side_of(body, len(query.rows), first=False)
     if not query.rows:
-        rows = Side((), ((),))
+        rows = NO_SIDE
     if not query.cols:
-        cols = Side((), ((),))
+        cols = NO_SIDE
     _refuse_large(len(rows) * len(cols))
     whole = filled(data, body, row_at * len(cols) + col_at, (len(rows), len(cols)))
-    row_totals, col_totals, total = whole, whole, whole
-    if query.cols:
-        row_totals = _totals(data, query, query.rows, rows)
-    if query.rows:
-        col_totals = _totals(data, query, query.cols, cols)
-    total = _totals(data, query, (), Side((), ((),))) if query.by else whole
     found = Answer(
         data,
         query,
         rows,
         cols,
         whole,
-        row_totals.flat(len(rows)),
-        col_totals.flat(len(cols)),
-        total.flat(1),
+        _totals(data, figures[query.rows], rows),
+        _totals(data, figures[query.cols], cols),
+        _totals(data, figures[()], NO_SIDE),
     )
     if body.absent is not None and body.axes:  # rows in which nothing can be are not shown
         there = np.flatnonzero(~whole.flags[ABSENT].all(axis=1)).astype(np.intp)
@@ -293,21 +150,10 @@ def _refuse_large(cells: int) -> None:
         )
 
 
-def side_of(figures: Figures, split: int, *, first: bool) -> tuple[Side, Whole]:
-    """The rows or the columns that figures are found in, and where each figure is."""
-    chosen = slice(0, split) if first else slice(split, None)
-    axes, places = figures.axes[chosen], figures.places[chosen]
-    keys: Whole = np.zeros(len(figures), dtype=np.int64)
-    for axis, place in zip(axes, places, strict=True):
-        keys = keys * len(axis.codes) + place
-    _, start, where = np.unique(keys, return_index=True, return_inverse=True)
-    found = tuple(tuple(int(place[i]) for place in places) for i in start.tolist())
-    return Side(axes, found), where.astype(np.int64)
-
-
-def _totals(data: DataSet, query: Query, by: tuple[str, ...], side: Side) -> Block:
+def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     """The totals of rows or columns, in their order."""
-    figures = data.figures(query.asked(by))
+    if figures.places is None:
+        return filled(data, figures, figures.keys, (len(side),))
     keys: Whole = np.zeros(len(side), dtype=np.int64)
     for i, axis in enumerate(figures.axes):
         place = np.array([p[i] for p in side.places], dtype=np.int64)
@@ -316,42 +162,6 @@ def _totals(data: DataSet, query: Query, by: tuple[str, ...], side: Side) -> Blo
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]
     return filled(data, figures, np.where(inside, at, -1), (len(side),))
-
-
-def filled(data: DataSet, figures: Figures, at: Whole, shape: tuple[int, ...]) -> Block:
-    """Figures in their places; where there is none, nobody is."""
-    size = int(np.prod(shape))
-    kept = at >= 0
-    at = at[kept]
-
-    def spread(numbers: NDArray[Any], empty: float) -> NDArray[Any]:
-        found = np.full(size, empty, dtype=numbers.dtype)
-        found[at] = numbers[kept]
-        return found.reshape(shape)
-
-    flags = {
-        NEGATIVE: figures.values < 0,
-        UNRELIABLE: data.unreliable(figures),
-        ABSENT: np.zeros(len(figures), np.bool_) if figures.absent is None else figures.absent,
-        OPEN: np.isinf(figures.high),
-    }
-    return Block(
-        spread(figures.values, 0),
-        figures.unit,
-        spread(figures.low, 0.0),
-        spread(figures.high, 0.0),
-        None if figures.deviation is None else spread(figures.deviation, 0.0),
-        spread(_margin(figures), 0.0),
-        {name: spread(mask, name == ABSENT) for name, mask in flags.items()},
-    )
-
-
-def _margin(figures: Figures) -> Reals:
-    """The margin of error; how far the farther end of the interval is, where there is no other."""
-    if figures.margin is not None:
-        return figures.margin
-    jobs = figures.values / figures.unit
-    return np.maximum(jobs - figures.low, figures.high - jobs)
 
 
 def _sorted(found: Answer) -> Answer:
@@ -370,10 +180,6 @@ def _sorted(found: Answer) -> Answer:
     return found._with_rows(np.lexsort(keys).astype(np.intp))
 
 
-def _number(number: float, unit: int) -> int | float | None:
-    """A number for plain data: null without bound, whole where units are."""
-    if not np.isfinite(number):
-        return None
-    if unit == 1 and float(number).is_integer():
-        return int(number)
-    return round(number, 4)
+def _joined(keys: Sequence[Mapping[str, str]], block: Block) -> list[dict[str, Any]]:
+    """The codes of figures with the figures."""
+    return [{**key, **record} for key, record in zip(keys, block.records(), strict=True)]

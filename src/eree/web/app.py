@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eree.errors import Refusal
 from eree.web.answer import TooLarge
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.guard import SECURITY, Desk, Front, Limits, give, key_of
+from eree.web.guard import SECURITY, Desk, Front, Limits, give, key_of, packs
 from eree.web.memory import Headers, Kept
 from eree.web.pages import KINDS
 from eree.web.replies import HTML, Reply
@@ -48,14 +48,17 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
 
     desk = Desk(refuse, limits)
 
-    def route(path: str, view: View, cache: str = _SHORT) -> Route:
+    def route(path: str, view: View, cache: str = _SHORT, *, at_once: bool = False) -> Route:
         async def endpoint(request: Request) -> Response:
             key, parts = key_of(request.scope), dict(request.path_params)
 
             def work() -> Kept:
                 try:
                     query = key[1].decode("ascii")
-                    return _kept(view(parts, query, key[2]), cache)
+                    made = _kept(view(parts, query, key[2]), cache)
+                    if made.packable and packs(request.scope):
+                        made.pack()  # not while others wait for their turn to be sent theirs
+                    return made
                 except UnicodeDecodeError:
                     return refuse(400, "an address is written in plain letters and %XX", key[2])
                 except Missing as missing:
@@ -65,7 +68,9 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                 except Refusal as refusal:
                     return refuse(400, str(refusal), key[2])
 
-            return Given(await desk.answer(key, work))
+            if at_once:
+                return Given(desk.at_once(key, work))
+            return Given(await desk.answer(key, work, request.receive))
 
         return Route(path, endpoint, methods=["GET"])
 
@@ -84,12 +89,13 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
     data = "/d/{name}"
     app = Starlette(
         routes=[
-            route("/", lambda _p, q, j: site.first(q, j)),
-            route("/index.json", lambda _p, q, _j: site.first(q, True)),
+            route(f"{data}.json", lambda p, q, _j: site.table(p["name"], q, True)),
+            route("/", lambda _p, q, j: site.first(q, j), at_once=True),
+            route("/index.json", lambda _p, q, _j: site.first(q, True), at_once=True),
             route("/openapi.json", lambda _p, q, _j: site.api(q)),
             route("/api", lambda _p, q, _j: site.help(q)),
             route("/methods", lambda _p, q, _j: site.methods(q)),
-            route("/static/{name}", static, _WEEK),
+            route("/static/{name}", static, _WEEK, at_once=True),
             *(
                 route(f"{data}/{word}{ending}", _paged(page, ending != ""))
                 for word, page in (
@@ -111,7 +117,6 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                 f"{data}/codes/{{variable}}",
                 lambda p, q, j: site.codes(p["name"], p["variable"], q, j),
             ),
-            route(f"{data}.json", lambda p, q, _j: site.table(p["name"], q, True)),
             route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q)),
             route(data, lambda p, q, j: site.table(p["name"], q, j)),
         ],

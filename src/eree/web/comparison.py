@@ -19,7 +19,8 @@ from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.release.rank import rank_intervals
 from eree.release.threshold import decide
-from eree.web.answer import ABSENT, MOST_CELLS, Block, Cell, Side, TooLarge, filled, side_of
+from eree.web.answer import MOST_CELLS, TooLarge
+from eree.web.blocks import ABSENT, Block, Cell, Side, filled, side_of
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
@@ -13,7 +13,7 @@ import numpy as np
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
-from eree.survey.estimates import UNRELIABLE
+from eree.survey.estimates import UNRELIABLE, Estimates, deviations
 from eree.survey.plan import mode_of
 from eree.survey.protected import ProtectedCube
 from eree.survey.shape import Variable as CubeVariable
@@ -78,27 +78,15 @@ class CubeSet(DataSet):
 
     def figures(self, asked: Asked) -> Figures:
         """Exact sums of published cells, with the intervals that their errors give."""
+        return self.with_totals(asked, ())[0]
+
+    def with_totals(self, asked: Asked, coarser: Sequence[tuple[str, ...]]) -> list[Figures]:
+        """The same, and their sums by some of the variables alone, from one look at the cells."""
         if asked.measure != JOBS:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         levels = {n: cast(Level, level) for n, level in asked.groups.items() if n in asked.by}
-        found = self.cube.table(CubeQuery(asked.by, asked.where, levels))
-        size, shape = found.values.size, found.values.shape
-        confidence = asked.confidence
-        if asked.together:
-            confidence = 1 - (1 - confidence) / max(size, 1)
-        low, high = found.interval(confidence)
-        places = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.intp)
-        return Figures(
-            tuple(Axis(a.name, a.label, a.codes, a.labels) for a in found.axes),
-            tuple(place.astype(np.intp) for place in places),
-            np.ascontiguousarray(found.values).reshape(-1),
-            JOB,
-            np.ravel(low) / JOB,
-            np.ravel(high) / JOB,
-            np.ravel(found.standard_error) / JOB,
-            np.ravel(found.margin(confidence)) / JOB,
-            None if found.absent is None else np.ravel(found.absent),
-        )
+        query = CubeQuery(asked.by, asked.where, levels)
+        return [_figures(found, asked) for found in self.cube.tables(query, coarser)]
 
     def unreliable(self, figures: Figures) -> Mask:
         """A standard error above a share of the estimate."""
@@ -184,6 +172,26 @@ class CubeSet(DataSet):
                 }
             )
         return found
+
+
+def _figures(found: Estimates, asked: Asked) -> Figures:
+    """Estimates in jobs, with what their errors make of a level."""
+    values, confidence = found.values.reshape(-1), asked.confidence
+    if asked.together:
+        confidence = 1 - (1 - confidence) / max(values.size, 1)
+    jobs, error = values / JOB, found.standard_error.reshape(-1) / JOB
+    margin = error * deviations(confidence)
+    return Figures(
+        tuple(Axis(a.name, a.label, a.codes, a.labels) for a in found.axes),
+        None,
+        values,
+        JOB,
+        np.maximum(jobs - margin, 0.0),
+        np.maximum(jobs + margin, 0.0),
+        error,
+        margin,
+        None if found.absent is None else found.absent.reshape(-1),
+    )
 
 
 def _variable(variable: CubeVariable) -> Variable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -186,7 +186,8 @@ class Variable:
 class Figures:
     """Estimates with what is known of their errors, one for each combination that is listed.
 
-    `places` has for each axis the place of the code of every figure.  `values` are whole numbers of
+    `places` has for each axis the place of the code of every figure; it is None where every
+    combination is listed, in the order of the axes.  `values` are whole numbers of
     parts, of which `unit` make one; they are signed, so that sums of them are right.  `low` and
     `high` are ends of intervals in whole units, `high` infinite where nothing bounds a figure.
     `deviation` is the standard error, where it is public, and `margin` what it makes of the level;
@@ -195,7 +196,7 @@ class Figures:
     """
 
     axes: tuple[Axis, ...]
-    places: tuple[NDArray[np.intp], ...]
+    places: tuple[NDArray[np.intp], ...] | None
     values: Whole
     unit: int
     low: Reals
@@ -210,7 +211,9 @@ class Figures:
     @cached_property
     def keys(self) -> Whole:
         """A number for each figure that tells where it is on all axes together."""
-        found: Whole = np.zeros(len(self.values), dtype=np.int64)
+        if self.places is None:
+            return np.arange(len(self), dtype=np.int64)
+        found: Whole = np.zeros(len(self), dtype=np.int64)
         for axis, place in zip(self.axes, self.places, strict=True):
             found = found * len(axis.codes) + place
         return found
@@ -226,6 +229,11 @@ class Asked:
     measure: str = "jobs"
     confidence: float = 0.9
     together: bool = False  # whether all intervals hold at once
+
+    def by_some(self, by: tuple[str, ...]) -> Asked:
+        """The same by some of its variables alone."""
+        groups = {name: level for name, level in self.groups.items() if name in by}
+        return replace(self, by=by, groups=groups)
 
 
 class DataSet(ABC):
@@ -275,6 +283,10 @@ class DataSet(ABC):
     def figures(self, asked: Asked) -> Figures:
         """The estimates, from signed published values, with their intervals."""
 
+    def with_totals(self, asked: Asked, coarser: Sequence[tuple[str, ...]]) -> list[Figures]:
+        """The figures, and their sums by some of the variables alone."""
+        return [self.figures(asked), *(self.figures(asked.by_some(by)) for by in coarser)]
+
     @abstractmethod
     def unreliable(self, figures: Figures) -> Mask:
         """Figures whose error is a large share of them, and those of 0 or less."""
@@ -298,7 +310,7 @@ class DataSet(ABC):
     def _by_name(self) -> Mapping[str, Variable]:
         return {variable.name: variable for variable in self.variables}
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """What the whole release promises."""
         return self.release.guarantee

@@ -1,7 +1,8 @@
 """What every request passes: limits before any work, and headers on every answer.
 
 Only so many questions are worked on at once, and only so many wait; others are told to come again.
-The same question asked twice at once is worked on once.
+The same question asked twice at once is worked on once.  A question that nobody waits for any more
+leaves its place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -47,6 +48,17 @@ class Limits:
     address: int = 8_000
 
 
+@dataclass(eq=False)
+class _Question:
+    """A question at the desk: who waits for its answer, and whether it is worked on."""
+
+    key: Key
+    work: Work
+    waiting: int = 0
+    begun: bool = False
+    task: asyncio.Task[Kept] = field(init=False)
+
+
 class Desk:
     """Where questions wait for their turn, and answers are kept."""
 
@@ -55,33 +67,77 @@ class Desk:
         self.limits = limits or Limits()
         self.memory = Memory()
         self._turns = asyncio.Semaphore(self.limits.at_work)
-        self._open: dict[Key, asyncio.Task[Kept]] = {}
+        self._open: dict[Key, _Question] = {}
 
-    async def answer(self, key: Key, work: Work) -> Kept:
-        """Work out an answer in its turn, if there is room to wait for it."""
-        working = self._open.get(key)
-        if working is None:
+    def __len__(self) -> int:
+        """How many questions are worked on or wait."""
+        return len(self._open)
+
+    async def answer(self, key: Key, work: Work, receive: Receive) -> Kept:
+        """Work out an answer in its turn, if there is room to wait for it.
+
+        Whoever hangs up does not wait any more; nobody reads what is returned then.
+        """
+        question = self._open.get(key)
+        if question is None:
             if len(self._open) >= self.limits.waiting + self.limits.at_work:
                 return self._refuse(503, "too many questions at once; try again soon", key[2])
-            working = asyncio.create_task(self._turn(key, work))
-            self._open[key] = working
+            question = self._open[key] = _Question(key, work)
+            question.task = asyncio.create_task(self._turn(question))
+        question.waiting += 1
+        gone = asyncio.create_task(_hung_up(receive))
         try:
-            return await asyncio.wait_for(asyncio.shield(working), self.limits.seconds)
-        except TimeoutError:
-            return self._refuse(503, "this took too long; ask for less, or try again soon", key[2])
+            await asyncio.wait(
+                (question.task, gone),
+                timeout=self.limits.seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            gone.cancel()
+            question.waiting -= 1
+            if not question.waiting and not question.begun:
+                question.task.cancel()
+                self._leave(question)
+        if question.task.done() and not question.task.cancelled():
+            return question.task.result()
+        return self._refuse(503, "this took too long; ask for less, or try again soon", key[2])
 
-    async def _turn(self, key: Key, work: Work) -> Kept:
+    def at_once(self, key: Key, work: Work) -> Kept:
+        """An answer that is quickly made, for which nobody waits."""
+        try:
+            found = work()
+        except Exception:
+            return self._fault(key)
+        if found.status == 200:
+            self.memory.put(key, found)
+        return found
+
+    async def _turn(self, question: _Question) -> Kept:
         try:
             async with self._turns:
-                found = await asyncio.to_thread(work)
+                question.begun = True
+                found = await asyncio.to_thread(question.work)
             if found.status == 200:
-                self.memory.put(key, found)
+                self.memory.put(question.key, found)
             return found
         except Exception:
-            _LOG.exception("a question could not be answered")
-            return self._refuse(500, "please try another question", key[2])
+            return self._fault(question.key)
         finally:
-            self._open.pop(key, None)
+            self._leave(question)
+
+    def _leave(self, question: _Question) -> None:
+        if self._open.get(question.key) is question:
+            del self._open[question.key]
+
+    def _fault(self, key: Key) -> Kept:
+        _LOG.exception("a question could not be answered")
+        return self._refuse(500, "please try another question", key[2])
+
+
+async def _hung_up(receive: Receive) -> None:
+    """Comes to its end when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class Front:
@@ -117,6 +173,11 @@ def key_of(scope: Scope) -> Key:
     return path, query, wants or path.endswith(files)
 
 
+def packs(scope: Scope) -> bool:
+    """Whether the client unpacks what is packed."""
+    return _unpacks(_header(scope, b"accept-encoding"))
+
+
 def _header(scope: Scope, wanted: bytes) -> bytes:
     for name, value in scope["headers"]:
         if name == wanted:
@@ -140,7 +201,7 @@ async def give(answer: Kept, scope: Scope, send: Send) -> None:
         known = _header(scope, b"if-none-match")
         if known == b"*" or answer.tag in known:
             status, body = 304, b""
-    if body and answer.packable and _unpacks(_header(scope, b"accept-encoding")):
+    if body and answer.packable and packs(scope):
         body = answer.pack()
         headers = [*headers, (b"content-encoding", b"gzip")]
     if status != 304:

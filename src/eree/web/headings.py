@@ -12,7 +12,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from eree.web.answer import ABSENT, Answer, Block, Cell, Side, filled
+from eree.web.answer import Answer
+from eree.web.blocks import ABSENT, Block, Cell, Side, filled
 
 Places = tuple[int, ...]
 #: A line of figures, and where in it those of given places are.

@@ -28,8 +28,8 @@ from eree.workload import Marginal
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
 JOBS, WORKPLACES = "jobs", "workplaces"
-#: So many levels of intervals are remembered.
-MOST_LEVELS = 32
+#: So many levels of intervals are remembered, or so many bytes of them for a large table.
+MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
 
 class LinkedTable(DataSet):
@@ -93,6 +93,7 @@ class LinkedTable(DataSet):
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
         super().__init__(name, title, release, variables, checks)
+        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
     @property
     def measures(self) -> Mapping[str, str]:
@@ -236,7 +237,8 @@ class _Remembered(Treatment):
             found = self._kept.get(level)
             if found is None:
                 found = Treatment.intervals(self, schema, marginal, level)(rows)
-                while len(self._kept) >= MOST_LEVELS:
+                each = sum(ends.nbytes for ends in found)
+                while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
                     self._kept.pop(next(iter(self._kept)), None)
                 self._kept[level] = found
             return found

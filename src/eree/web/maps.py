@@ -15,7 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from eree.errors import Refusal
-from eree.web.answer import ABSENT, MOST_CELLS, UNRELIABLE, Cell, TooLarge, filled, side_of
+from eree.web.answer import MOST_CELLS, TooLarge
+from eree.web.blocks import ABSENT, UNRELIABLE, Cell, filled, side_of
 from eree.web.dataset import DataSet, Variable
 from eree.web.figures_in_words import figure, interval, number
 from eree.web.geojson import AreaFile, read_areas

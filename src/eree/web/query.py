@@ -9,8 +9,10 @@ left out of an address, but for `show`, so that no query has an empty one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, cast
 from urllib.parse import parse_qsl, quote
@@ -28,6 +30,8 @@ MOST_SIDES = 4
 MOST_PARTS = 2_000
 MOST_PAGE = 100_000
 WHERE, GROUP, YES = "where.", "group.", "yes"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,12 @@ class Query:
 
 def written(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and values as a query string."""
-    return "&".join(f"{quote(n, safe='')}={quote(v, safe='')}" for n, v in pairs)
+    return "&".join(f"{_quoted(n)}={_quoted(v)}" for n, v in pairs)
+
+
+@lru_cache(maxsize=4096)  # names and codes come again and again
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
 
 
 def read(text: str) -> list[tuple[str, str]]:
@@ -105,8 +114,7 @@ def read(text: str) -> list[tuple[str, str]]:
             " rows=place&show=margin"
         ) from None
     for name, value in found:
-        text_only = name + value.replace("\n", "").replace("\r", "").replace("\t", "")
-        if any(ord(c) < 32 or ord(c) == 127 for c in text_only):
+        if _CONTROL.search(name) or _CONTROL_IN_LINES.search(value):
             raise Refusal("the address holds characters that no code has")
     return found
 

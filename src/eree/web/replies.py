@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eree.errors import Refusal
-from eree.web.answer import FLAGS, Cell
+from eree.web.blocks import FLAGS, Cell
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 Pairs = Sequence[tuple[str, str]]

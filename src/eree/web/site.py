@@ -33,6 +33,7 @@ class Site:
     def __init__(self, catalogue: Catalogue, home: str) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
         self.pages = Pages(self.home)
+        self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
         }
@@ -358,7 +359,7 @@ class Site:
     # ------------------------------------------------------------------------------ inside
 
     def _about(self, data: DataSet, query: Query) -> Metadata:
-        return metadata(data, query, self.catalogue.noised_apart(data), self.home)
+        return metadata(data, query, self._apart[data.name], self.home)
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))
@@ -368,5 +369,5 @@ class Site:
         tabs = {n: word for n, word in TABS.items() if n != "map" or self._maps[data.name]}
         extras: Mapping[str, Any] = {"extras": []}
         known = {"data": data, "query": query, "tab": tab, "tabs": tabs, "written": written}
-        apart = self.catalogue.noised_apart(data)
+        apart = self._apart[data.name]
         return self._page(template, **{**extras, **known, "apart": apart, **given})
