@@ -12,7 +12,7 @@ from eree.mechanisms.grid import EPSILONS
 from eree.study.claims import ALPHA
 from eree.study.compare import cells_file
 from eree.study.contenders import MOST_DELTA
-from eree.study.limits import known_step_errors, least_error
+from eree.study.one_cell_limits import known_step_errors, least_error
 from eree.study.tidy import Figures
 from eree.study.workloads import WORKLOADS, Counted
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 import eree
-from eree.study.limits import (
+from eree.study.one_cell_limits import (
     known_step_error,
     known_step_errors,
     least_error,
