@@ -135,6 +135,18 @@ class LeaningStaircase(SizedMechanism):
         (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
         return table.moments(stairs.scale(rung))
 
+    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
+        """Looked up in doubles; where they leave doubt, found from the exact chances."""
+        _, size = self._cell(count, largest)
+        if 0 < float(level) < 1 - 1e-9:
+            stairs = self.stairs
+            rung = stairs.ladder.rung_of(size)
+            (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+            found = table.quantile(float(level), stairs.scale(rung))
+            if found is not None:
+                return found
+        return super().quantile(level, count=count, largest=largest)
+
     # ------------------------------------------------------------------------- for intervals
 
     def reach(self, level: float, largests: Whole) -> Whole:

@@ -28,7 +28,7 @@ from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, 
 #: The name that leaves the choice to us.
 AUTO = "auto"
 #: Pure mechanisms for any cell, from which `auto` chooses.
-_CHOICE = (LeaningStaircase, SmoothPareto, Radial, SmoothStaircase)
+_CHOICE = (SmoothPareto, Radial, SmoothStaircase, LeaningStaircase)
 
 MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     {
@@ -80,7 +80,7 @@ def automatic(guarantee: Guarantee) -> Mechanism:
         try:
             made = kind.calibrate(guarantee)
         except Refusal as refused:
-            refusal = refused
+            refusal = refusal or refused
             continue
         sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
         error = prod(made.mean_error(count=0, largest=size)[0] for size in sizes)

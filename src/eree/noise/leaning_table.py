@@ -40,6 +40,23 @@ class Table:
             float((weight * squares).sum()),
         )
 
+    def outside(self, away: float) -> float:
+        """The chance of a point that is further from zero than some distance."""
+        inside = np.clip(self.edges, -away, away)
+        return 1 - float((np.diff(inside) * self.density).sum())
+
+    def quantile(self, level: float, scale: float) -> int | None:
+        """The least Q such that the number is within Q with a chance; None where there is doubt."""
+        high = int(np.abs(self.edges[[0, -1]]).max() * scale) + 1
+        low = -1
+        while high - low > 1:
+            middle = (low + high) // 2
+            spare = 1 - level - self.outside((middle + 0.5) / scale)
+            if abs(spare) < 1e-9:
+                return None
+            low, high = (low, middle) if spare > 0 else (middle, high)
+        return high
+
     def drift(self, reach: float) -> float:
         """A bound of the mean of the number if it counts as 0 beyond a reach."""
         cut = np.clip(self.edges, -reach, reach)
