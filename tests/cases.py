@@ -15,6 +15,7 @@ from eree.policy.neighbours import Strong
 #: A right mechanism fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
 SCALED = [
+    "leaning-staircase",
     "smooth-pareto",
     "smooth-gamma",
     "smooth-gamma-tight",
@@ -23,7 +24,9 @@ SCALED = [
     "radial",
     "smooth-staircase",
 ]
-PURE_SCALED = [name for name in SCALED if "laplace" not in name]
+#: Those of one weight for all sizes, which `scaled_loss` bounds, and those with a law for each.
+ONE_WEIGHT = [name for name in SCALED if "laplace" not in name and "leaning" not in name]
+PURE_SCALED = ["leaning-staircase", *ONE_WEIGHT]
 BENT = ["log-laplace", "log-laplace-tight", "linlog", "linlog-integer"]
 FIXED = ["truncated-laplace", "edge-geometric", "capped-laplace"]
 

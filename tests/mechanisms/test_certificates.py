@@ -28,6 +28,7 @@ LEAST = {
     "smooth-gamma-tight": 3,
     "smooth-staircase": 3,
     "log-laplace": 2,
+    "leaning-staircase": 26,  # and at least 0.75
 }
 
 

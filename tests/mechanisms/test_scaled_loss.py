@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cases import PURE_SCALED, cells, made
+from cases import ONE_WEIGHT, cells, made
 from eree.mechanisms.scaled import ScaledMechanism
 from eree.mechanisms.scaled_loss import worst_loss
 
-every_pure = pytest.mark.parametrize("name", PURE_SCALED)
+every_pure = pytest.mark.parametrize("name", ONE_WEIGHT)
 
 
 def scaled(name: str, *given: Any) -> ScaledMechanism:
@@ -164,7 +164,7 @@ def test_a_missing_floor_is_caught(name: str) -> None:
     assert certificate.worst_pair.loss > 2
 
 
-@pytest.mark.parametrize("name", PURE_SCALED)
+@pytest.mark.parametrize("name", ONE_WEIGHT)
 def test_chances_of_another_scale_than_the_law_says_are_caught(name: str) -> None:
     """S = floor(alpha x) agrees at multiples of 1 / alpha, and loses 14 from 19 to 20 workers."""
     chosen = scaled(name)

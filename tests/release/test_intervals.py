@@ -11,7 +11,7 @@ from scipy import stats
 from cases import BENT, SCALED, made
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.noise.coins import SeededCoins
-from eree.release.intervals import UNBOUNDED, CountInterval, intervals
+from eree.release.intervals import UNBOUNDED, CountInterval, alike, intervals
 
 #: A right interval fails a test of its coverage less often than once in a million runs.
 FALSE_ALARM = 1e-6
@@ -49,7 +49,7 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
 def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
     """All counts n whose own reach holds the noisy count, one by one."""
     chosen = made(name)
-    ends = CountInterval(lambda counts: chosen.reach(0.9, counts)).ends
+    ends = CountInterval(alike(lambda counts: chosen.reach(0.9, counts))).ends
     reach = [chosen.quantile(0.9, largest=n) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
         inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]

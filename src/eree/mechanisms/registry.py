@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from inspect import signature
+from math import ceil, prod
 from re import fullmatch
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from eree.errors import Refusal
 from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
 from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
 from eree.mechanisms.mechanism import Mechanism
@@ -26,7 +28,7 @@ from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, 
 #: The name that leaves the choice to us.
 AUTO = "auto"
 #: Pure mechanisms for any cell, from which `auto` chooses.
-_CHOICE = (SmoothPareto, Radial, SmoothStaircase)
+_CHOICE = (SmoothPareto, Radial, SmoothStaircase, LeaningStaircase)
 
 MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     {
@@ -43,6 +45,7 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
             IntegerLinLog,
             Radial,
             SmoothStaircase,
+            LeaningStaircase,
             TruncatedLaplace,
             EdgeGeometric,
             CappedLaplace,
@@ -68,7 +71,8 @@ def kind_of(name: str) -> type[Mechanism]:
 def automatic(guarantee: Guarantee) -> Mechanism:
     """The mechanism for one cell with the least error, by alpha and epsilon alone.
 
-    Errors are compared in small cells and in large ones, by the product of the two means.
+    Errors are compared in cells of one worker, of workplaces that may grow by 1, 2, 5 and 20
+    workers at once, and of very large ones, by the product of the means.
     """
     best: tuple[float, Mechanism] | None = None
     refusal = None
@@ -78,8 +82,8 @@ def automatic(guarantee: Guarantee) -> Mechanism:
         except Refusal as refused:
             refusal = refusal or refused
             continue
-        large = int(1_000 / made.alpha)
-        error = made.mean_error(count=1, largest=1)[0] * made.mean_error(count=0, largest=large)[0]
+        sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
+        error = prod(made.mean_error(count=0, largest=size)[0] for size in sizes)
         if best is None or error < best[0]:
             best = error, made
     if best is None:

@@ -33,17 +33,13 @@ class Noise(Law, Protocol):
 
 
 @dataclass(frozen=True)
-class ScaledMechanism(Mechanism):
-    """count + K, the law of K depending on the cell through S = max(alpha * largest, 1) alone.
+class SizedMechanism(Mechanism):
+    """count + K, the law of K depending on the cell through its largest workplace alone.
 
     Under strong neighbours `largest` is the largest workplace of a cell of workplace attributes;
     for a cell touched by a worker attribute it must be `largest_total`, because the whole workplace
     may grow into the cell.  With `largest` there, the guarantee is weak.
     """
-
-    @abstractmethod
-    def law(self, largests: Whole) -> Noise:
-        """The laws of the noise of some cells."""
 
     @property
     def alpha(self) -> Fraction:
@@ -54,6 +50,28 @@ class ScaledMechanism(Mechanism):
         """`count`, and `largest`, or `largest_total` where the whole workplace may grow into it."""
         strong = isinstance(self.guarantee.neighbours, Strong)
         return "count", "largest_total" if worker_attributes and strong else "largest"
+
+    @abstractmethod
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """For many sizes at once, a number of workers that is never below `quantile`.
+
+        The noise of no smaller size goes beyond it with a greater chance, on either side with at
+        most half of 1 - level.
+        """
+
+    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+        """The same below and above the count, each exceeded with at most half of 1 - level."""
+        reach = self.reach(level, largests)
+        return reach, reach
+
+
+@dataclass(frozen=True)
+class ScaledMechanism(SizedMechanism):
+    """count + K, the law of K depending on the cell through S = max(alpha * largest, 1) alone."""
+
+    @abstractmethod
+    def law(self, largests: Whole) -> Noise:
+        """The laws of the noise of some cells."""
 
     def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
         """The tail of the noise; it is the same on both sides and for every count."""
@@ -71,10 +89,6 @@ class ScaledMechanism(Mechanism):
     def scales(self, largests: Whole, factor: Fraction) -> Scales:
         """S times a factor for some cells."""
         return Scales(largests, self.alpha, factor)
-
-    @abstractmethod
-    def reach(self, level: float, largests: Whole) -> Whole:
-        """For many sizes at once, a number of workers that is never below `quantile`."""
 
     # ------------------------------------------------------- for the certificate
 

@@ -3,7 +3,8 @@
 A noisy count tells where the count may be if the scale of the noise is known; the scale depends on
 the largest workplace, which is confidential.  But no workplace is larger than its cell, x <= n: so
 n belongs to the interval if the noisy count is within Q(n) of it, Q(n) the reach of the noise in a
-cell of n workers at one workplace.  The noise grows with x, so that covers n with the chance.
+cell of n workers at one workplace, or in one of fewer if that is further.  So it covers n with the
+chance.  Noise that leans has a reach of its own below and above the count.
 
 Reaches are taken on a grid of counts, each for all counts since the one before it: an interval may
 be a little wider than it need be, never narrower.
@@ -22,7 +23,7 @@ from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
 from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.scaled import ScaledMechanism, least
+from eree.mechanisms.scaled import SizedMechanism, least
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.noise.bent import Bend
 from eree.noise.exact import Whole
@@ -34,35 +35,38 @@ UNBOUNDED = -1
 _ALL_UP_TO = 4_096
 _GREATEST = 1 << 50
 
-Reach = Callable[[Whole], Whole]
+Reaches = Callable[[Whole], tuple[Whole, Whole]]
 Ends = Callable[[Whole], tuple[Whole, Whole]]
 
 
 @dataclass(frozen=True)
 class CountInterval:
-    """Ends of intervals for counts n with |noisy - n| <= reach(n), reach growing with n."""
+    """Ends of intervals for counts n with -below(n) <= noisy - n <= above(n).
 
-    reach: Reach
+    `reaches` gives both, for some counts; they grow with n.
+    """
+
+    reaches: Reaches
 
     @cached_property
-    def _grid(self) -> tuple[Whole, Whole, Whole]:
-        """Counts, their reaches, and the least noisy value from each count on."""
+    def _grid(self) -> tuple[Whole, Whole, Whole, Whole]:
+        """Counts, their reaches below and above, and the least noisy value from each count on."""
         steps = int(np.log(_GREATEST / _ALL_UP_TO) / np.log(1.005))
         far = np.geomspace(_ALL_UP_TO, _GREATEST, steps).astype(np.int64)
         counts = np.unique(np.concatenate([np.arange(_ALL_UP_TO), far]))
-        reach = np.maximum.accumulate(self.reach(counts))
+        below, above = (np.maximum.accumulate(reach) for reach in self.reaches(counts))
         first = np.concatenate([[0], counts[:-1] + 1])  # the counts since the grid's last one
-        least = np.minimum.accumulate((first - reach)[::-1])[::-1]
-        return counts, reach, least
+        least = np.minimum.accumulate((first - below)[::-1])[::-1]
+        return counts, below, above, least
 
     def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
         """The least and the greatest count for each noisy one; `UNBOUNDED` where there is none."""
-        counts, reach, least = self._grid
-        at = np.minimum(np.searchsorted(counts + reach, noisy), len(counts) - 1)
+        counts, below, above, least = self._grid
+        at = np.minimum(np.searchsorted(counts + above, noisy), len(counts) - 1)
         first = np.where(at > 0, counts[np.maximum(at - 1, 0)] + 1, 0)
-        low = np.maximum(first, noisy - reach[at])
+        low = np.maximum(first, noisy - above[at])
         last = np.searchsorted(least, noisy, side="right") - 1
-        high = np.minimum(counts[np.maximum(last, 0)], noisy + reach[np.maximum(last, 0)])
+        high = np.minimum(counts[np.maximum(last, 0)], noisy + below[np.maximum(last, 0)])
         high = np.where(last < 0, 0, high)  # a noisy count far below zero leaves zero
         high = np.where(last == len(counts) - 1, UNBOUNDED, np.maximum(high, 0))
         return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
@@ -74,9 +78,8 @@ class WorkerIntervals:
 
     The worker cell's own count does not bound that workplace, but the count of all its workplace
     cell's workers does.  Half of the chance to miss goes to an upper bound of that count, from the
-    sum of the noisy counts, whose noise is symmetric, so that it is too low by more than its reach
-    with half of the chance to leave it; the other half to the cell itself, at the scale that the
-    bound allows.
+    sum of the noisy counts, whose noise leaves its reach on either side with half of the chance to
+    leave it; the other half to the cell itself, at the scale that the bound allows.
     """
 
     reach: Callable[[float, Whole], Whole]
@@ -85,7 +88,7 @@ class WorkerIntervals:
 
     @cached_property
     def _total(self) -> CountInterval:
-        return CountInterval(lambda counts: self.reach_of_sum(self.level, counts))
+        return CountInterval(alike(lambda counts: self.reach_of_sum(self.level, counts)))
 
     def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
         """Ends for groups of worker cells, one group to a row."""
@@ -124,10 +127,20 @@ class ClippedIntervals:
         return np.minimum(low, last), np.where(known, last, UNBOUNDED)
 
 
+def alike(reach: Callable[[Whole], Whole]) -> Reaches:
+    """The same reach below and above."""
+
+    def both(counts: Whole) -> tuple[Whole, Whole]:
+        found = reach(counts)
+        return found, found
+
+    return both
+
+
 def intervals(mechanism: Mechanism, level: float) -> Ends:
     """Ends of intervals at a level for the cells of a mechanism that sees their own largest."""
-    if isinstance(mechanism, ScaledMechanism):
-        return CountInterval(lambda counts: mechanism.reach(level, counts)).ends
+    if isinstance(mechanism, SizedMechanism):
+        return CountInterval(lambda counts: mechanism.reaches(level, counts)).ends
     if isinstance(mechanism, BentMechanism):
         away = float(mechanism.spread) * -np.log(1 - level)
         return lambda noisy: _bent(mechanism.bend, away, noisy)

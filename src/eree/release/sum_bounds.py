@@ -1,9 +1,9 @@
-"""Intervals for sums of cells with independent, symmetric noise whose scale is not known.
+"""Intervals for sums of cells with independent noise whose scale is not known.
 
 Let y_c = n_c + K_c be the m noisy counts of a sum N = sum of n_c.  Their noise is independent and
 symmetric, its chances fall away from zero, and it grows with the largest workplace, which holds at
 most n_c workers: so |K_c| stays within reach(1 - t, n_c) but for a chance of t.  An interval may
-miss with a chance of b, spent in two parts, b' and b''.
+miss with a chance of b, spent in two parts, b' and b''.  Noise that leans comes last.
 
 1.  Bounds of the counts.  Give every cell the chance (b' / 4) (n_c / N + 1 / m) to leave its reach:
     these add up to b' / 2, and a cell that is much of the sum need not be bounded as strictly as
@@ -36,6 +36,12 @@ miss with a chance of b, spent in two parts, b' and b''.
     gives is then a share of X that falls as X grows, so that no N is above an X that is further
     from the sum of y than that.  For the low end X = sum of y will do: if N is greater, the low end
     is right anyway.
+
+4.  Noise that leans.  Where K_c is not symmetric, its mean, cut off, is at most its drift, which is
+    at most a_0 + b_0 n_c.  Odd powers then count too: with Q_1 the sum of the drifts, Q_2j = P_j
+    and Q_(2j+1) = sqrt(P_j P_(j+1)) (Cauchy and Schwarz), E|sum of K_c + U|^2k is at most (2k)!
+    times the coefficient of x^2k in exp(sum of Q_i x^i / i!).  The sum need not fall away from
+    zero, so that Markov takes the place of Gauss.
 """
 
 from __future__ import annotations
@@ -54,6 +60,7 @@ from eree.release.intervals import UNBOUNDED
 
 Array = NDArray[np.float64]
 Reach = Callable[[float, Whole], Whole]
+Drift = Callable[[float, Whole], Array]
 
 #: Levels are 1 - 2^(-i / 8): of a chance, the next smaller one is taken.
 _STEPS = 8
@@ -77,12 +84,17 @@ _POWERS = 2.0 * np.arange(1, _ORDERS + 1)[:, None]
 
 
 def sum_intervals(
-    reach: Reach, noisy: Whole, starts: Whole, miss: float, share: float
+    reach: Reach,
+    noisy: Whole,
+    starts: Whole,
+    miss: float,
+    share: float,
+    drift: Drift | None = None,
 ) -> tuple[Whole, Whole]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
     A sum goes from each start to before the next one.  Each interval misses with a chance of at
-    most `miss`, of which `share` is b'.
+    most `miss`, of which `share` is b'.  `drift` is that of noise that leans.
     """
     cells = np.diff(starts, append=len(noisy))
     group = np.repeat(np.arange(len(starts)), cells)
@@ -91,7 +103,7 @@ def sum_intervals(
     levels = _levels(cells[group], place, miss * share)
     parts = _level(miss * share / 4 * (_PARTS + 1 / cells[:, None]))
     strictest = int(levels.max(initial=1)) + _STEPS
-    envelope = _envelope(reach, -(-strictest // _AT_ONCE) * _AT_ONCE)
+    envelope = _envelope(reach, -(-strictest // _AT_ONCE) * _AT_ONCE, drift)
     return _Sums(envelope, y, starts, cells, levels, parts).ends(miss * (1 - share))
 
 
@@ -122,7 +134,7 @@ def check_chance(chance: float) -> None:
 class Envelope:
     """Lines above the reaches of a noise, and powers above its moments, for all counts."""
 
-    def __init__(self, reach: Reach, strictest: int) -> None:
+    def __init__(self, reach: Reach, strictest: int, drift: Drift | None = None) -> None:
         far = np.geomspace(64, _MOST, ceil(np.log(_MOST / 64) / np.log(_APART)))
         sizes: Whole = np.unique(np.concatenate([np.arange(64), far.astype(np.int64)]))
         self.chances: Array = 2.0 ** (-np.arange(1, strictest + 1) / _STEPS)
@@ -134,6 +146,20 @@ class Envelope:
         rise = (self.reaches[:, 1:] - self.height[:, None]) / self.first
         self.slope: Array = np.maximum.accumulate(rise.max(1))
         self._moments: dict[int, tuple[Array, Array]] = {}
+        self._sizes, self._drift = sizes, drift
+
+    @property
+    def leans(self) -> bool:
+        """Whether the noise has a drift."""
+        return self._drift is not None
+
+    def drift(self, level: int) -> tuple[float, float]:
+        """a_0 and b_0 of the noise that is cut off at a level."""
+        if self._drift is None:
+            return 0.0, 0.0
+        chance = float(self.chances[level - 1])
+        drift = np.maximum.accumulate(self._drift(float(np.nextafter(1 - chance, 0)), self._sizes))
+        return float(drift[0]), float(max(((drift[1:] - drift[0]) / self.first).max(), 0.0))
 
     def bounds(self, y: Array, level: Whole) -> tuple[Array, Array]:
         """Lower and upper bounds of counts within their reach at some levels."""
@@ -195,6 +221,10 @@ class _Sums:
         moments = [envelope.moments(int(level)) for level in cut]
         self.fixed = np.array([fixed for fixed, _ in moments]).T * cells + _EVEN
         self.power = np.array([power for _, power in moments]).T
+        self.leans = envelope.leans
+        drifts = {int(level): envelope.drift(int(level)) for level in np.unique(cut)}
+        still, grown = np.array([drifts[int(level)] for level in cut]).T
+        self.still, self.grown = still * cells, grown
 
     def ends(self, miss: float) -> tuple[Whole, Whole]:
         """Low and high ends, which the moments miss with a chance of at most `miss`."""
@@ -214,7 +244,8 @@ class _Sums:
         found = np.full_like(self.total, _MOST)
         tried = np.maximum(self.total, 1)
         for _ in range(_ROUNDS):
-            reach = _roots(self.fixed * tried**-_POWERS + self.power, miss).min(0) * tried
+            drift = self.still / tried + self.grown if self.leans else None
+            reach = _roots(self.fixed * tried**-_POWERS + self.power, miss, drift).min(0) * tried
             sure = (reach < tried) & (self.total + reach + 1 < tried)
             found = np.where(sure, np.minimum(found, tried), found)
             if sure.all():
@@ -231,7 +262,8 @@ class _Sums:
             strict = self.strict_sums * (self.largest / largest) ** _POWERS
             loose = self.loose_sums * (self.loose / largest) ** _POWERS + 1
         sums = np.minimum(np.minimum(strict, loose), known / largest)
-        roots = _roots(self.fixed * largest**-_POWERS + self.power * sums, miss)
+        drift = (self.still + self.grown * known) / largest if self.leans else None
+        roots = _roots(self.fixed * largest**-_POWERS + self.power * sums, miss, drift)
         reach: Array = np.ceil(roots.min(0) * largest * (1 + 1e-9) - 0.5)
         return reach
 
@@ -242,12 +274,30 @@ def _power_sums(bounds: Array, unit: Array, starts: Whole, cells: Whole) -> Arra
     return np.array([np.add.reduceat(square ** (j + 1), starts) for j in range(_ORDERS)])
 
 
-def _roots(moments: Array, miss: float) -> Array:
-    """The bounds of step 2, one row for each k, from the sums P_j."""
+def _roots(moments: Array, miss: float, drift: Array | None = None) -> Array:
+    """The bounds of step 2, one row for each k, from the sums P_j; with a drift those of step 4."""
+    if drift is not None:
+        return _leaning_roots(moments, miss, drift)
     series, roots = [np.ones(moments.shape[1])], []
     for k in range(1, _ORDERS + 1):
         terms = [i / factorial(2 * i) * moments[i - 1] * series[k - i] for i in range(1, k + 1)]
         series.append(np.sum(terms, axis=0) / k)
         root = (factorial(2 * k) / miss * series[k]) ** (1 / (2 * k))
         roots.append(2 * k / (2 * k + 1) * root)
+    return np.array(roots)
+
+
+def _leaning_roots(moments: Array, miss: float, drift: Array) -> Array:
+    """The same for noise that leans, from the sums Q_i."""
+    sums = [drift]
+    for j in range(_ORDERS):
+        if j:
+            sums.append(np.sqrt(moments[j - 1] * moments[j]))
+        sums.append(moments[j])
+    series, roots = [np.ones(moments.shape[1])], []
+    for i in range(1, 2 * _ORDERS + 1):
+        terms = [n / factorial(n) * sums[n - 1] * series[i - n] for n in range(1, i + 1)]
+        series.append(np.sum(terms, axis=0) / i)
+        if i % 2 == 0:
+            roots.append((factorial(i) / miss * series[i]) ** (1 / i))
     return np.array(roots)

@@ -2,8 +2,8 @@
 
 The noisy sum is the sum of the signed noisy counts.  Its interval is made of public things alone:
 
-- where every cell has noise of its own, drawn apart and symmetric, `sum_bounds` says how far the
-  sum may be off: far less than all the cells together, because noise cancels;
+- where every cell has noise of its own, drawn apart, `sum_bounds` says how far the sum may be
+  off: far less than all the cells together, because noise cancels;
 - where a sum takes in all worker cells that were hidden together, the group is taken as one count,
   whose noise is the sum of theirs;
 - elsewhere (noise on a bent scale, or drawn for several worker cells together, or of a scale that
@@ -26,15 +26,16 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.fixed import FixedMechanism
-from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.leaning import LeaningStaircase
+from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
 from eree.policy.schema import Schema, Value
-from eree.release.intervals import UNBOUNDED, CountInterval
+from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
 from eree.release.record import guarantee_of
 from eree.release.release import Release
-from eree.release.sum_bounds import Reach, check_chance, sum_intervals
+from eree.release.sum_bounds import Drift, check_chance, sum_intervals
 from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment, treat
 from eree.release.verify import schema_of
 from eree.workload import Marginal
@@ -200,7 +201,8 @@ class Areas:
         assert isinstance(self.treatment, Treatment)
         some, apart = self.only(chosen), _apart(self.treatment)
         assert apart is not None
-        return sum_intervals(apart[0], self.noisy[some.place], some.starts, miss, apart[1])
+        noisy, drift = self.noisy[some.place], apart[0].drift
+        return sum_intervals(apart[0], noisy, some.starts, miss, apart[1], drift)
 
     def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
         """The ends of the cells added up, at a level that holds for all cells of a sum at once."""
@@ -233,22 +235,37 @@ class _GroupSums:
 
 @lru_cache(maxsize=64)  # the same levels are asked for again and again
 def _interval_of_sum(mechanism: ScaledVector, level: float) -> CountInterval:
-    return CountInterval(lambda counts: mechanism.reach_of_sum(level, counts))
+    return CountInterval(alike(lambda counts: mechanism.reach_of_sum(level, counts)))
 
 
 @dataclass(frozen=True)
 class _OwnReach:
     """The reach of noise that is drawn for each cell apart, as a value that can be remembered."""
 
-    mechanism: ScaledMechanism | FixedMechanism
+    mechanism: SizedMechanism | FixedMechanism
 
     def __call__(self, level: float, sizes: Whole) -> Whole:
-        if isinstance(self.mechanism, ScaledMechanism):
+        if isinstance(self.mechanism, SizedMechanism):
             return self.mechanism.reach(level, sizes)
         return np.full(len(sizes), self.mechanism.quantile(level))
 
+    @property
+    def drift(self) -> Drift | None:
+        """That of noise that leans."""
+        return _OwnDrift(self.mechanism) if isinstance(self.mechanism, LeaningStaircase) else None
 
-def _apart(treatment: Treatment) -> tuple[Reach, float] | None:
+
+@dataclass(frozen=True)
+class _OwnDrift:
+    """The drift of such noise if it leans, as a value that can be remembered."""
+
+    mechanism: LeaningStaircase
+
+    def __call__(self, level: float, sizes: Whole) -> NDArray[np.float64]:
+        return self.mechanism.drift(level, sizes)
+
+
+def _apart(treatment: Treatment) -> tuple[_OwnReach, float] | None:
     """The reach of noise that is drawn for each cell apart and that the cell's own count bounds.
 
     With it comes the share of the chance to miss that goes to bounds of the counts: noise that is
@@ -257,7 +274,7 @@ def _apart(treatment: Treatment) -> tuple[Reach, float] | None:
     mechanism = treatment.mechanism
     if isinstance(mechanism, FixedMechanism):
         return _OwnReach(mechanism), 1 / 16
-    if isinstance(mechanism, ScaledMechanism) and "largest_total" not in treatment.statistics:
+    if isinstance(mechanism, SizedMechanism) and "largest_total" not in treatment.statistics:
         return _OwnReach(mechanism), 1 / 2
     return None
 

@@ -27,7 +27,7 @@ from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import AUTO, calibrate
-from eree.mechanisms.scaled import ScaledMechanism
+from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.mechanisms.vector import VectorMechanism
@@ -111,7 +111,7 @@ class Treatment:
         if "largest_total" not in self.statistics:
             own = intervals(chosen, level)
             return lambda rows: own(rows["noisy"])
-        assert isinstance(chosen, (ScaledMechanism, ScaledVector))
+        assert isinstance(chosen, (SizedMechanism, ScaledVector))
         if any(schema.attributes[name].owner == "worker" for name in marginal.where):
             return _unknown  # workers that the filter leaves out may be at the largest workplace
         of_sum = (
@@ -152,7 +152,7 @@ def _unknown(rows: Numbers) -> tuple[Whole, Whole]:
     return np.zeros_like(rows["noisy"]), np.full_like(rows["noisy"], UNBOUNDED)
 
 
-def _one_by_one(chosen: ScaledMechanism, cells: int) -> Callable[[float, Whole], Whole]:
+def _one_by_one(chosen: SizedMechanism, cells: int) -> Callable[[float, Whole], Whole]:
     """The reach of a sum of cells that are drawn apart: that of each, at its part of the chance."""
     return lambda level, sizes: cells * chosen.reach(1 - (1 - level) / cells, sizes)
 

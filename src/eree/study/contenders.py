@@ -15,6 +15,7 @@ from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import calibrate, mechanism
 from eree.mechanisms.smooth_laplace import SmoothLaplace
@@ -37,7 +38,15 @@ Array = NDArray[np.float64]
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
-OURS = ("log-laplace-tight", "linlog", "smooth-pareto", "radial", "smooth-staircase", "auto")
+OURS = (
+    "log-laplace-tight",
+    "linlog",
+    "smooth-pareto",
+    "radial",
+    "smooth-staircase",
+    LeaningStaircase.name,
+    "auto",
+)
 #: The greatest delta at which the paper shows a point of Smooth Laplace.
 MOST_DELTA = 0.05
 THETAS = (2, 20, 50, 100, 200, 500)
@@ -87,6 +96,8 @@ class Single(Contender):
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
+        if isinstance(self.mechanism, LeaningStaircase):
+            return self.mechanism.mean_errors(self._sizes(cells))
         if isinstance(self.mechanism, BentMechanism):
             return by_size(cells.counts, lambda n: _mean_error(self.mechanism, n, n))
         return by_size(self._sizes(cells), lambda x: _scaled_error(self.mechanism, x))

@@ -1,0 +1,211 @@
+"""Leaning staircase: for each size of the largest workplace the least noise that hides a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from math import ceil, log1p, sqrt
+from typing import Self
+
+import numpy as np
+from flint import arb
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.leaning_loss import certify_leaning
+from eree.mechanisms.mechanism import Array, alpha_of, one_cell
+from eree.mechanisms.scaled import SizedMechanism
+from eree.noise.coins import Coins
+from eree.noise.exact import Whole, draw
+from eree.noise.heights import best_widths, lowest_heights
+from eree.noise.ladder import Ladder, Rungs
+from eree.noise.leaning import LeaningNoise, LeaningStairs
+from eree.noise.leaning_table import Tails
+from eree.policy.guarantee import Guarantee
+
+#: What is left of epsilon for the certificate and for edges that doubles put in order.
+_ROOM = Fraction(1, 1 << 20)
+_LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 1000), Fraction(1, 2)
+_LEAST_EPSILON = Fraction(3, 4)
+#: How many times ln(1 + alpha) epsilon must be.
+_STEPS = 5
+
+
+@dataclass(frozen=True)
+class LeaningStaircase(SizedMechanism):
+    """count + K; the law of K has a centre, and stairs that are as high as neighbours ask for.
+
+    Let (x, k) be a size of the largest workplace and an output as seen from the count, and let one
+    step lead to (x', k - d), x <= x' <= up(x), 0 <= d <= cap(x'), and back.  With q = e^-drop and
+    heights h that do not rise with x, the density at (x, k) is the greatest q^j h(y) over all ways
+    of j steps into the centre of a size y, -left(y) <= k <= right(y); in the centre of x itself it
+    is what is left of the chance, p(x) <= h(x).
+
+    Theorem.  If h(x) <= e^drop h(up(x)), p(x) >= q p(y) for all y that a step joins to x, and
+    p(x) >= q^2 h(y) for the least y from which two steps lead to x, the output is
+    (alpha, drop)-private with delta = 0: for one cell of workplace attributes under strong
+    neighbours, for one touched by worker attributes with its largest total, and for any cell under
+    weak ones.  Proof.  A way from a neighbour is one step shorter or longer, so that outside the
+    centres densities of neighbours differ by a factor of at most e^drop; see docs/proofs.
+
+    There is no normaliser whose change would cost anything, and a workplace that grows by one
+    worker at a time is hidden like one worker.  `heights` is a digest of all h, so that laws made
+    anew are known to be the same.
+    """
+
+    right: int
+    left: int
+    drop: Fraction
+    heights: int
+    name = "leaning-staircase"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The least noise of this kind that keeps a guarantee."""
+        alpha, epsilon = alpha_of(guarantee, cls.name), guarantee.epsilon
+        step = log1p(float(alpha))
+        if not _LEAST_ALPHA <= alpha <= _MOST_ALPHA or epsilon < _LEAST_EPSILON:
+            raise Refusal(
+                f"{cls.name} takes an alpha from 0.001 to 0.5 and an epsilon from 0.75; use radial,"
+                " or smooth-pareto"
+            )
+        if float(epsilon) < _STEPS * step:
+            raise Refusal(
+                f"{cls.name} needs epsilon of {_STEPS} ln(1 + alpha) = {_STEPS * step:.4g} or more;"
+                " raise epsilon, lower alpha, or use radial"
+            )
+        drop = epsilon * (1 - _ROOM)
+        stairs = _stairs(alpha, drop)
+        if not _centres_high_enough(stairs):
+            raise Refusal(
+                f"{cls.name} does not exist at this alpha and epsilon, because the centre of a law"
+                " would be too low; raise epsilon, lower alpha, or use radial"
+            )
+        digest = sha256(stairs.heights.heights.astype("<f8").tobytes()).digest()
+        heights = int.from_bytes(digest[:8], "big")
+        return cls(guarantee, stairs.ladder.right, stairs.ladder.left, drop, heights)
+
+    @property
+    def stairs(self) -> LeaningStairs:
+        """The laws of all sizes."""
+        return _stairs(self.alpha, self.drop)
+
+    def law(self, largests: Whole) -> LeaningNoise:
+        """The laws of the noise of some cells."""
+        return LeaningNoise(self.stairs, largests)
+
+    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, side, 0)
+
+    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(largests), len(counts), coins)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee from the chances alone."""
+        return certify_leaning(self)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums over the pieces of the density."""
+        del count
+        mean, _, square = self._moments(largest)
+        return mean, sqrt(max(square, 0.0))
+
+    def mean_errors(self, largests: Whole) -> Array:
+        """The mean sizes of the errors of many cells."""
+        rungs = self.stairs.ladder.rungs_of(largests)
+        known, place = np.unique(np.minimum(rungs, self.stairs.heights.last), return_inverse=True)
+        errors = np.array([table.moments(1.0)[0] for table in self.stairs.tables(known)])[place]
+        for size in np.unique(largests[rungs > self.stairs.heights.last]):
+            errors[largests == size] = self._moments(int(size))[0]
+        found: Array = errors
+        return found
+
+    def bias(self, *, largest: int) -> float:
+        """The mean of the noise: it leans, so that it is near zero, but not zero."""
+        return self._moments(largest)[1]
+
+    def _moments(self, largest: int) -> tuple[float, float, float]:
+        stairs = self.stairs
+        rung = stairs.ladder.rung_of(largest)
+        (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+        return table.moments(stairs.scale(rung))
+
+    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
+        """Looked up in doubles; where they leave doubt, found from the exact chances."""
+        _, size = self._cell(count, largest)
+        if 0 < float(level) < 1 - 1e-9:
+            stairs = self.stairs
+            rung = stairs.ladder.rung_of(size)
+            (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+            found = table.quantile(float(level), stairs.scale(rung))
+            if found is not None:
+                return found
+        return super().quantile(level, count=count, largest=largest)
+
+    # ------------------------------------------------------------------------- for intervals
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """The further of the two reaches."""
+        return np.maximum(*self.reaches(level, largests))
+
+    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+        """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
+        rungs = self.stairs.ladder.rungs_of(largests)
+        found = []
+        for ends in _tails(self.stairs).points((1 - level) / 2):
+            away = self._of_all(ends, int(rungs.max(initial=0)))
+            whole = np.maximum.accumulate(np.ceil(away * (1 + 1e-9) - 0.5 + 1e-9))
+            found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
+        return found[0], found[1]
+
+    def drift(self, level: float, largests: Whole) -> Array:
+        """A bound of the mean of the noise, cut off at its reach, for all sizes up to those."""
+        rungs = self.stairs.ladder.rungs_of(largests)
+        drifts = _tails(self.stairs).drifts((1 - level) / 2)
+        # of those that are scaled, rounding may move the mean by a half
+        drift = self._of_all(drifts, int(rungs.max(initial=0)))
+        drift[len(drifts) :] += 0.5
+        most: Array = np.maximum.accumulate(drift)[rungs] * (1 + 1e-9)
+        return most
+
+    def _of_all(self, shapes: Array, highest: int) -> Array:
+        """Numbers of all rungs up to one, from those that are not scaled."""
+        more = np.arange(1, max(highest + 1 - len(shapes), 0) + 1)
+        return np.append(shapes, shapes[-1] * float(self.stairs.ladder.ratio) ** more)
+
+
+@lru_cache(maxsize=64)
+def _stairs(alpha: Fraction, drop: Fraction) -> LeaningStairs:
+    """The laws for an alpha and a step; they take a while, and are asked for again and again."""
+    parts = min(max(12, ceil(8 / drop)), 64)
+    ladder = Ladder(alpha, parts, *best_widths(alpha, parts, drop))
+    return LeaningStairs(ladder, drop, lowest_heights(ladder, drop))
+
+
+def _centres_high_enough(stairs: LeaningStairs) -> bool:
+    """The conditions of the theorem, in doubles, with some room."""
+    centres, ladder = stairs.heights.centres, stairs.ladder
+    rungs = np.arange(len(centres))
+    caps = ladder.numbers(len(rungs) + ladder.per_step).cap
+    fall = float(np.exp(-float(stairs.drop))) * (1 + 1e-6)
+    heights = np.exp(stairs._log_heights(ladder.numbers(len(rungs)).top))[: len(rungs)]
+    down: Rungs = np.searchsorted(ladder.up(rungs), rungs)
+    up = np.minimum(ladder.up(rungs), len(rungs) - 1)
+    around = np.array([centres[down[i] : up[i] + 1].max() for i in rungs])
+    return bool(
+        (centres > fall * around).all()
+        and (centres > fall**2 * heights[down[down]]).all()
+        and (heights > fall * heights[down]).all()
+        and (caps[ladder.up(rungs)] <= 2 * caps[rungs]).all()
+    )
+
+
+@lru_cache(maxsize=8)
+def _tails(stairs: LeaningStairs) -> Tails:
+    """The tails of all laws that are not scaled."""
+    return Tails.of(stairs.tables(np.arange(stairs.heights.last + 1)))
