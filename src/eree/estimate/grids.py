@@ -21,23 +21,21 @@ STEP = 1.35
 _SMALL = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 #: Ratios of all workers to those of the largest workplace, from 1 to the number of workplaces.
 _RATIOS = 8
-#: A noisy bound is at most so many steps off the largest workplace.
-_OFF = 8
+#: A noisy bound is at most so many steps above the largest workplace.
+_BELOW = 8
 
 
 @dataclass(frozen=True)
 class Grid:
     """Sizes x of the largest workplace and totals n that groups of a class may have.
 
-    `squares` is the sum of the squared sizes of all workplaces, `seen` the total that is counted
-    (n, but for what a bound takes away), `spread` the variance of a total around its point, and
-    `noise` the variance of the noise of one cell.
+    `squares` is the sum of the squared sizes of all workplaces, `spread` the variance of a total
+    around its point, and `noise` that of the noise of one cell.
     """
 
     x: Array
     n: Array
     squares: Array
-    seen: Array
     spread: Array
     noise: Array
 
@@ -55,11 +53,11 @@ class Grid:
         step = max(STEP, float(ratios[-1]) ** (1 / (_RATIOS - 1)))
         spread = (n * (step - 1) / 2) ** 2 + 0.3
         known = {size: noise(size) for size in sizes}
-        return cls(x, n, x**2 + (n - x) * x * like, n, spread, np.array([known[s] for s in x]))
+        return cls(x, n, x**2 + (n - x) * x * like, spread, np.array([known[s] for s in x]))
 
     def only(self, chosen: NDArray[np.intp]) -> Grid:
         """Some of the points."""
-        columns = (self.x, self.n, self.squares, self.seen, self.spread, self.noise)
+        columns = (self.x, self.n, self.squares, self.spread, self.noise)
         return Grid(*(column[chosen] for column in columns))
 
     @property
@@ -95,18 +93,15 @@ def by_workplaces(noisy: Whole, workplaces: Whole, noise: Callable[[float], floa
 def by_bounds(bounds: Whole, workplaces: Whole, noise: Callable[[float], float]) -> Classed:
     """Classes of groups whose workplaces were scaled to about the same noisy bound T.
 
-    `noise` has its variance by T.  The bound is a noisy largest workplace, and of a larger one only
-    T workers are counted.
+    `noise` has its variance by T.  Counts are those after scaling, in which no workplace has more
+    than T workers: what scaling took away is not estimated.
     """
     steps = np.rint(np.log(np.maximum(bounds, 1)) / np.log(STEP)).astype(np.int64)
     distinct, classes = np.unique(steps, return_inverse=True)
     grids = []
     for c, step in enumerate(distinct.tolist()):
         bound = STEP**step
-        sizes = [0.0, *(bound * STEP**off for off in range(-_OFF, _OFF + 1))]
+        sizes = [0.0, *(bound / STEP**below for below in range(_BELOW, -1, -1))]
         many, variance = float(np.median(workplaces[classes == c])), noise(bound)
-        grid = Grid.of(sizes, many, dict.fromkeys(sizes, variance).__getitem__)
-        lost = np.maximum(grid.x - bound, 0.0)
-        counted = np.minimum(grid.x, bound) ** 2 + (grid.squares - grid.x**2)
-        grids.append(Grid(grid.x, grid.n, counted, grid.n - lost, grid.spread, grid.noise))
+        grids.append(Grid.of(sizes, many, dict.fromkeys(sizes, variance).__getitem__))
     return Classed(classes, grids)

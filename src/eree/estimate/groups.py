@@ -123,11 +123,11 @@ class _Kind:
         """The law at the points of a grid."""
         spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
         for one, habit in zip(self.factors, habits, strict=True):
-            spread = spread + (grid.habit * habit + grid.seen)[:, None, None] * (one @ one.T)
+            spread = spread + (grid.habit * habit + grid.n)[:, None, None] * (one @ one.T)
         whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
         precision: Array = np.linalg.inv(whole).astype(np.float64)
-        gain, mean = spread @ precision, grid.seen[:, None] * self.shares
-        offset = grid.n[:, None] * self.shares - (gain @ mean[:, :, None])[:, :, 0]
+        gain, mean = spread @ precision, grid.n[:, None] * self.shares
+        offset = mean - (gain @ mean[:, :, None])[:, :, 0]
         return _Law(mean, precision, gain, offset, -np.linalg.slogdet(whole)[1] / 2)
 
     def evidence(
@@ -146,11 +146,11 @@ class _Kind:
         above, below = np.zeros(len(habits)), np.zeros(len(habits))
         some = grid.habit > 0
         for i, one in enumerate(self.factors):
-            rank, variance = one.shape[1], grid.habit * habits[i] + grid.seen
+            rank, variance = one.shape[1], grid.habit * habits[i] + grid.n
             pulled = law.precision @ one  # (points, d, rank)
             seen = ((about @ pulled) * pulled).sum((1, 2)) * variance**2
             left = variance * rank - variance**2 * (one * pulled).sum((1, 2))
-            size = (seen + weight * left) / rank - weight * grid.seen
+            size = (seen + weight * left) / rank - weight * grid.n
             trust = (grid.habit * habits[i] / np.maximum(variance, 1e-9)) ** 2
             above[i] = (trust * size / np.maximum(grid.habit, 1e-9))[some].sum()
             below[i] = (trust * weight)[some].sum()
