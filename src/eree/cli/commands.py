@@ -27,14 +27,35 @@ from eree.cli.terminal import one_line, progress
 @number("--jobs", "Number of jobs.", 250_000)
 @number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
 @number("--seed", "Same seed, same files.", 1)
+@click.option(
+    "--assumptions",
+    default="usual",
+    show_default=True,
+    metavar="NAME",
+    help="usual, or other: what nobody has measured, assumed quite differently.",
+)
 @as_json
-def synth(folder: Path, jobs: int, workplaces: int | None, seed: int, as_json: bool) -> None:
+def synth(
+    folder: Path,
+    jobs: int,
+    workplaces: int | None,
+    seed: int,
+    assumptions: str,
+    as_json: bool,
+) -> None:
     """Make a population of linked tables in FOLDER, which must be new or empty.
 
     Everything in it is made up; its sizes and shapes are like those of real data.
     """
     with progress() as tell:
-        made = eree.synthesize(folder, jobs=jobs, workplaces=workplaces, seed=seed, progress=tell)
+        made = eree.synthesize(
+            folder,
+            jobs=jobs,
+            workplaces=workplaces,
+            seed=seed,
+            assumptions=assumptions,
+            progress=tell,
+        )
     if as_json:
         click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
     else:

@@ -28,7 +28,7 @@ from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, work
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
-FORMAT = 2
+FORMAT = 3
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 Progress = Callable[[str, float], None]
