@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,8 @@ class Contender(ABC):
 
     name: str
     delta: float
+    #: Whether a trial takes long.
+    slow: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, cells: Counted, coins: Coins) -> Array:
@@ -161,6 +164,7 @@ class Shrunk(Contender):
 
     mechanism: VectorMechanism
     shape: tuple[int, ...]
+    slow = True
 
     def draw(self, cells: Counted, coins: Coins) -> Array:
         """Draw, and shrink what was drawn: whole counts of at least 0."""
