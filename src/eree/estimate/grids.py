@@ -61,9 +61,9 @@ class Grid:
         return Grid(*(column[chosen] for column in columns))
 
     @property
-    def habit(self) -> Array:
-        """What the covariance of habits is multiplied by."""
-        return np.maximum(self.squares - self.n, 0.0)
+    def scales(self) -> Array:
+        """What the covariances are multiplied by: that of habits, and that of the whole group."""
+        return np.stack([np.maximum(self.squares - self.n, 0.0), self.n**2])
 
 
 @dataclass(frozen=True)

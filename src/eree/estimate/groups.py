@@ -7,17 +7,17 @@ noisy counts it says of the estimates, and nothing is paid.
 The model of a group with n workers at m workplaces, x of them at the largest:
 
 - usual shares p of its kind, from sums of noisy counts, in which noise averages out;
-- the workers of a workplace of y differ from y p by chance, which adds y times the covariance of
-  one worker, and by habit, which adds y^2 times a covariance that all workplaces share.  It has one
-  number for each set of worker attributes, as in the analysis of variance: for sex, for education,
-  for both together.  So with Q the sum of squared sizes, a group differs by n times the first and
-  by Q times the second;
+- the workers of a group differ from n p by chance, with n times the covariance of one worker; by
+  the habits of each workplace, with a covariance times Q, the sum of squared sizes; and by what all
+  its workplaces have in common, with a covariance times n^2.  Either covariance has one number for
+  each set of worker attributes, as in the analysis of variance: for sex, for education, for both
+  together;
 - noise of the mechanism at the size x, taken for normal of its variance;
 - the chances of x and n are weights of points of a grid, by class of groups.
 
-Weights and habits are those under which the noisy counts of many groups are most likely, found by
-expectation and maximization.  An estimate is the mean of a count given the noisy counts of its
-group.  Nothing was tuned on data.
+Weights and covariances are those under which the noisy counts of many groups are most likely,
+found by expectation and maximization.  An estimate is the mean of a count given the noisy counts
+of its group.  Nothing was tuned on data.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from eree.noise.exact import Whole
 
 Array = NDArray[np.float64]
 
-#: Weights and habits are learnt from so many groups, taken evenly from all, in so many rounds.
+#: Weights and covariances are learnt from so many groups, taken evenly from all, in so many rounds.
 _LEARN_FROM, _ROUNDS = 6_000, 12
 #: What every point of the grid counts beforehand, in groups.  While learning, points that no group
 #: adds as much to are left out; groups that were not learnt from may need them.
 _BEFOREHAND = 0.02
-_FIRST_HABIT, _LEAST_HABIT = 0.05, 1e-5
+#: What the two covariances begin with, and the least they come to.
+_FIRST, _LEAST = (0.05, 0.005), 1e-6
 #: So many groups are looked at together.
 _AT_ONCE = 2_048
 
@@ -122,8 +123,8 @@ class _Kind:
     def at(self, grid: Grid, habits: Array) -> _Law:
         """The law at the points of a grid."""
         spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
-        for one, habit in zip(self.factors, habits, strict=True):
-            spread = spread + (grid.habit * habit + grid.n)[:, None, None] * (one @ one.T)
+        for one, variance in zip(self.factors, habits @ grid.scales + grid.n, strict=True):
+            spread = spread + variance[:, None, None] * (one @ one.T)
         whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
         precision: Array = np.linalg.inv(whole).astype(np.float64)
         gain, mean = spread @ precision, grid.n[:, None] * self.shares
@@ -133,28 +134,27 @@ class _Kind:
     def evidence(
         self, grid: Grid, law: _Law, habits: Array, noisy: Array, chances: Array
     ) -> tuple[Array, Array]:
-        """What groups say of the habits: sums above and below a bar, one for each habit.
+        """What groups say of the two numbers of every set: twice a slope and twice a curvature.
 
-        By the rules of expectation and maximization: the mean square of each contrast given the
-        noisy counts, less chance, over Q, weighted by how much of it is habit.
+        They are those of the logarithm of the chance of the noisy counts by the logarithm of each
+        number, given the point of the grid: with P the precision of the noisy counts, r what they
+        are off and F the matrix of the set, of which a number adds a F F' to the covariance, the
+        sums of a (|F'P r|^2 - tr F'P F) and, in the mean, of a a' |F'P F|^2.
         """
         d, weight = noisy.shape[1], chances.sum(0)
         pairs = (noisy[:, :, None] * noisy[:, None, :]).reshape(-1, d * d)
         cross = (chances.T @ noisy)[:, :, None] * law.mean[:, None, :]
         about = (chances.T @ pairs).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
         about += weight[:, None, None] * law.mean[:, :, None] * law.mean[:, None, :]
-        above, below = np.zeros(len(habits)), np.zeros(len(habits))
-        some = grid.habit > 0
+        slopes, curves = np.zeros(habits.shape), np.zeros((len(habits), 2, 2))
         for i, one in enumerate(self.factors):
-            rank, variance = one.shape[1], grid.habit * habits[i] + grid.n
             pulled = law.precision @ one  # (points, d, rank)
-            seen = ((about @ pulled) * pulled).sum((1, 2)) * variance**2
-            left = variance * rank - variance**2 * (one * pulled).sum((1, 2))
-            size = (seen + weight * left) / rank - weight * grid.n
-            trust = (grid.habit * habits[i] / np.maximum(variance, 1e-9)) ** 2
-            above[i] = (trust * size / np.maximum(grid.habit, 1e-9))[some].sum()
-            below[i] = (trust * weight)[some].sum()
-        return above, below
+            inner = one.T @ pulled
+            more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
+            parts = habits[i][:, None] * grid.scales
+            slopes[i] = parts @ more
+            curves[i] = (parts * (weight * (inner**2).sum((1, 2)))) @ parts.T
+        return slopes, curves
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,8 @@ class ShrunkGroups:
     """What was learnt from the noisy counts of many groups.
 
     `habits` has, for each set of worker attributes in turn, how alike two workers of one workplace
-    are (an intra-class correlation): the last attribute alone comes first, all together last.
+    are by its habits, and how alike two workers of one group (intra-class correlations): the last
+    attribute alone comes first, all together last.
     `weights` has how many groups each point of a grid stands for.
     """
 
@@ -184,7 +185,7 @@ class ShrunkGroups:
         counts = noisy.astype(np.float64)
         known = [_Kind(shares, factors(shares, shape)) for shares in usual_shares(counts, kinds)]
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
-        habits = np.full(len(known[0].factors), _FIRST_HABIT)
+        habits = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
         model = cls(counts, kinds, classed, known, weights, habits)
         some = np.arange(0, len(counts), max(1, -(-len(counts) // _LEARN_FROM)))
         for _ in range(_ROUNDS):
@@ -222,12 +223,13 @@ class ShrunkGroups:
     def _better(self, some: Whole) -> ShrunkGroups:
         """One round of expectation and maximization."""
         weights = [np.full(len(grid.x), _BEFOREHAND) for grid in self.classed.grids]
-        above, below = np.zeros(len(self.habits)), np.zeros(len(self.habits))
+        slopes, curves = np.zeros(self.habits.shape), 1e-9 * np.eye(2)
         for at, kind, grid, law, chances, use in self._each(some, 2 * _BEFOREHAND):
             weights[int(self.classed.classes[at[0]])][use] += chances.sum(0)
             more = kind.evidence(grid, law, self.habits, self.noisy[at], chances)
-            above, below = above + more[0], below + more[1]
-        habits = np.maximum(above / np.maximum(below, 1e-9), _LEAST_HABIT)
+            slopes, curves = slopes + more[0], curves + more[1]
+        change = np.linalg.solve(curves, slopes[:, :, None])[:, :, 0]
+        habits = np.clip(self.habits * np.exp(np.clip(change, -1.0, 1.0)), _LEAST, 1.0)
         return replace(self, weights=weights, habits=habits)
 
 

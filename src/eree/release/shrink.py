@@ -95,7 +95,7 @@ def shrink(release: Release, table: str) -> Shrunk:
     columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
     columns = columns.add_column(len(counted.by), "estimate", pa.array(found))
     level = checked_level(release.record["level"])
-    habits = dict(zip(_sets(workers, shape), learnt.habits.tolist(), strict=True))
+    habits = dict(zip(_sets(workers, shape), learnt.habits[:, 0].tolist(), strict=True))
     return Shrunk(release, table, counted.by, counted.where, level, columns, habits)
 
 
