@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from eree.release.rank import Ranking, rank
     from eree.release.recheck import Verification
     from eree.release.release import Release
+    from eree.release.shrink import Shrunk, shrink
     from eree.release.signature import Signer, public_key_of
     from eree.release.sizes import WorkerShares, WorkplaceSizes
     from eree.release.sums import AreaTotals, area_totals
@@ -97,6 +98,7 @@ _HOMES = {
     "eree.release.rank": ("Ranking", "rank"),
     "eree.release.recheck": ("Verification",),
     "eree.release.release": ("Release",),
+    "eree.release.shrink": ("Shrunk", "shrink"),
     "eree.release.signature": ("Signer", "public_key_of"),
     "eree.release.prediction": ("Prediction",),
     "eree.release.sizes": ("WorkerShares", "WorkplaceSizes"),
@@ -178,6 +180,7 @@ __all__ = [
     "SeededCoins",
     "Shape",
     "Shares",
+    "Shrunk",
     "Signer",
     "Strong",
     "Study",
@@ -222,6 +225,7 @@ __all__ = [
     "requirements_table",
     "run_attacks",
     "run_study",
+    "shrink",
     "stream",
     "study_report",
     "success_bound",

@@ -29,9 +29,22 @@ from eree.cli.terminal import one_line, progress
 @number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
 @number("--seed", "Same seed, same files.", 1)
 @click.option("--areas", is_flag=True, help="Add GeoJSON of counties, places and tracts.")
+@click.option(
+    "--assumptions",
+    default="usual",
+    show_default=True,
+    metavar="NAME",
+    help="usual, or other: what nobody has measured, assumed quite differently.",
+)
 @as_json
 def synth(
-    folder: Path, jobs: int, workplaces: int | None, seed: int, areas: bool, as_json: bool
+    folder: Path,
+    jobs: int,
+    workplaces: int | None,
+    seed: int,
+    areas: bool,
+    assumptions: str,
+    as_json: bool,
 ) -> None:
     """Make a population of linked tables in FOLDER, which must be new or empty.
 
@@ -39,7 +52,13 @@ def synth(
     """
     with progress() as tell:
         made = eree.synthesize(
-            folder, jobs=jobs, workplaces=workplaces, seed=seed, areas=areas, progress=tell
+            folder,
+            jobs=jobs,
+            workplaces=workplaces,
+            seed=seed,
+            areas=areas,
+            assumptions=assumptions,
+            progress=tell,
         )
     if as_json:
         click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))

@@ -27,7 +27,8 @@ _PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
 }
-_ROWS = {**_LOG, **_SMOOTH, "auto": "eree"}
+_SHRUNK = {"auto-shrunk": "eree, estimates\nfrom its counts"}
+_ROWS = {**_LOG, **_SMOOTH, "auto": "eree", **_SHRUNK}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
 _TRACTS = ("with age", "with age, sex", "with age, sex, race")
 
@@ -91,7 +92,7 @@ PICTURES = (
         "report-true-figure-1",
         "Marginals over tract × sector × ownership, at their true price (strong)",
         _tracts("report-4-true", "report-5-true", "report-6-true"),
-        rows={**_PRINTED, **_SMOOTH, "auto": "eree"},
+        rows={**_PRINTED, **_SMOOTH, "auto": "eree", **_SHRUNK},
     ),
 )
 
