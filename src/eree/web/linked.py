@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,7 @@ from eree.workload import Marginal
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
 JOBS, WORKPLACES = "jobs", "workplaces"
+_Keyed = tuple[dict[str, tuple[Axis, Whole]], NDArray[np.intp], Whole]
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
@@ -121,18 +123,22 @@ class LinkedTable(DataSet):
         return len(self._values[JOBS])
 
     def most(self, asked: Asked) -> int:
-        """No sum is made of less than one published cell."""
-        del asked
-        return self.rows
+        """How many combinations the published cells have that the filter keeps."""
+        return len(np.unique(self._keyed(asked)[2]))
 
-    def figures(self, asked: Asked) -> Figures:
-        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+    def _keyed(self, asked: Asked) -> _Keyed:
+        """The sides of the table, the cells that a filter keeps, and a number for where each is."""
         sides = {name: self._side(name, asked.groups.get(name)) for name in asked.by}
-        axes = tuple(axis for axis, _ in sides.values())
         place = np.flatnonzero(self._kept(asked.where))
         keys: Whole = np.zeros(len(place), dtype=np.int64)
         for axis, code in sides.values():
             keys = keys * len(axis.codes) + code[place]
+        return sides, place, keys
+
+    def figures(self, asked: Asked) -> Figures:
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        sides, place, keys = self._keyed(asked)
+        axes = tuple(axis for axis, _ in sides.values())
         order = np.argsort(keys, kind="stable")
         place, keys = place[order], keys[order]
         starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
@@ -230,6 +236,10 @@ class _Remembered(Treatment):
     def _kept(self) -> dict[float, tuple[Whole, Whole]]:
         return {}
 
+    @cached_property
+    def _lock(self) -> Lock:
+        return Lock()  # questions are answered in several threads
+
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
         """Ends for all rows of the table; it has no others."""
 
@@ -238,9 +248,10 @@ class _Remembered(Treatment):
             if found is None:
                 found = Treatment.intervals(self, schema, marginal, level)(rows)
                 each = sum(ends.nbytes for ends in found)
-                while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
-                    self._kept.pop(next(iter(self._kept)), None)
-                self._kept[level] = found
+                with self._lock:
+                    while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
+                        self._kept.pop(next(iter(self._kept)))
+                    self._kept[level] = found
             return found
 
         return ends
