@@ -20,7 +20,7 @@ from eree.policy.neighbours import plain
 from eree.release.rank import rank_intervals
 from eree.release.threshold import decide
 from eree.web.answer import MOST_CELLS, TooLarge
-from eree.web.blocks import ABSENT, Block, Cell, Side, filled, side_of
+from eree.web.blocks import ABSENT, Block, Cell, Side, filled, keyed, side_of
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 
@@ -56,7 +56,7 @@ class Ranking:
         return {
             "areas": [
                 {"rank": area.rank, "best": area.best, "worst": area.worst}
-                | dict(zip(self.query.by, area.codes, strict=True))
+                | keyed(self.query.by, area.codes)
                 | area.cell.as_json()
                 for area in self.areas
             ]
@@ -121,7 +121,7 @@ class Threshold:
         return {
             "per_job": self.per_job,
             "areas": [
-                dict(zip(self.query.by, area.codes, strict=True))
+                keyed(self.query.by, area.codes)
                 | {"damage": plain(area.damage), "decision": area.decision}
                 | {"damage_per_job": None if area.per_job is None else round(area.per_job, 4)}
                 | area.cell.as_json()

@@ -10,7 +10,7 @@ from eree.web.codes import MOST_FIND
 from eree.web.comparison import MOST_DAMAGE
 from eree.web.dataset import DataSet, Variable
 from eree.web.exports import EXPORTS
-from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES
+from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
@@ -76,7 +76,7 @@ def _paths(data: DataSet) -> dict[str, Any]:
         }
     for variable in data.variables:
         find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
-        found[f"/d/{name}/codes/{variable.name}.json"] = {
+        found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = {
             "get": _operation(
                 f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
             )
