@@ -257,6 +257,8 @@ def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) 
     site = Site(catalogue, "http://home")
     for page in (site.about(data.name, "", False), site.table(data.name, "", False)):
         assert page.status == 200 and "The promise holds" not in page.body.decode()
+        assert "protects those who are counted" not in page.body.decode()
+        assert "Every figure here is protected" not in page.body.decode()
     assert "proven guarantee" not in site.first("", False).body.decode()
 
 

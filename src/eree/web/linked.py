@@ -14,6 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
 from eree.policy.schema import Schema, Value
@@ -188,6 +191,31 @@ class LinkedTable(DataSet):
         found = np.asarray((margin > UNRELIABLE * figures.values) & (margin > 0))
         return found if figures.absent is None else found & ~figures.absent
 
+    @cached_property
+    def bias(self) -> str:
+        """What was bounded, or bent, before noise was added or by it."""
+        treatment = self._areas.treatment
+        assert isinstance(treatment, Treatment)
+        law = treatment.mechanism
+        if treatment.bound is not None:
+            return (
+                "Workplaces above a size were left out before the count, so that figures are too"
+                " small where there are such; nothing public says by how much."
+            )
+        if treatment.first_stage is not None:
+            return (
+                "Workplaces were scaled down to a noisy bound before the count, so that figures may"
+                " be too small; intervals take that into account."
+            )
+        if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
+            return ""
+        if isinstance(law, (BentMechanism, KNormLinLog)):
+            return (
+                "Noise of this law is not the same on both sides, so that figures may be off on"
+                " average, and sums of many with them; intervals hold all the same."
+            )
+        return ""
+
     def noise(self) -> list[str]:
         """How noise was added."""
         about, price = self._about, guarantee_of(self._about["price"])
@@ -202,8 +230,9 @@ class LinkedTable(DataSet):
             if about["parameters"]
             else "It has no further parameters.",
             "Cells without a workplace are not listed: which workplaces exist is public.",
-            "Estimates are signed and unbiased, so that sums of them are right; a single one may"
-            " be below 0.",
+            self.bias
+            or "Estimates are right on average, so that sums of them are; that is why a single one"
+            " may be below 0.",
         ]
 
     def certificates(self) -> list[dict[str, Any]]:

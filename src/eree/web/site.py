@@ -20,7 +20,7 @@ from eree.web.form import TABS, sent
 from eree.web.headings import Layout
 from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
-from eree.web.methods import laws_used, step_words
+from eree.web.methods import hidden_words, laws_used, step_words
 from eree.web.openapi import openapi
 from eree.web.pages import Pages
 from eree.web.query import Query, parse, read, usual, written
@@ -268,6 +268,7 @@ class Site:
             about=about,
             certificates=certificates,
             step=step_words(data.guarantee.neighbours),
+            hidden=hidden_words(data.guarantee.neighbours),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
             pages=1,
