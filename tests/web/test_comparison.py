@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from starlette.testclient import TestClient
 
 import eree
 from eree.web.comparison import damages, money, ranking, threshold
@@ -42,6 +43,21 @@ def test_decisions_are_those_of_the_release(tables: dict[str, LinkedTable]) -> N
     mine = [(a.codes[0], int(a.cell.low), a.decision, a.per_job) for a in found.areas]
     assert mine == [(r["place"], r["low"], r["decision"], r["per_job"]) for r in want]
     assert {a.decision for a in found.areas} >= {"above", "below"}
+
+
+def test_a_threshold_is_one_for_each_job(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    query = "rows=ownership&measure=workplaces&show=margin&damage=private+100000"
+    refused = client.get(f"/d/{name}/threshold.json?{query}")
+    assert refused.status_code == 400 and "for each job" in refused.json()["error"]["message"]
+    page = client.get(f"/d/{name}/threshold?{query}")
+    jobs = client.get(f"/d/{name}/threshold?{query.replace('measure=workplaces&', '')}")
+    assert page.status_code == 200 and page.text == jobs.text and "Workplaces" not in page.text
+    settings = client.get("/openapi.json").json()["paths"][f"/d/{name}/threshold.json"]["get"]
+    (measure,) = (one for one in settings["parameters"] if one["name"] == "measure")
+    assert measure["schema"]["enum"] == ["jobs"]
 
 
 def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:

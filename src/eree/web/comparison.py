@@ -26,6 +26,8 @@ from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
+#: What damage is held against.
+JOBS = "jobs"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000
@@ -132,6 +134,10 @@ class Threshold:
 
 def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold:
     """Decide for areas with damage; `text` has a line for each: its codes, then the amount."""
+    if query.measure != JOBS:
+        raise Refusal(
+            f"a threshold is one of damage for each job; leave out measure={query.measure}"
+        )
     least = money(per_job, "the threshold per job")
     if not least:
         raise Refusal("the threshold per job must be above 0, such as 3.50")

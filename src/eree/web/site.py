@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.codes import MOST_FIND, MOST_WORDS, listed
-from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
+from eree.web.comparison import JOBS, USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
 from eree.web.form import TABS, sent
@@ -222,6 +223,8 @@ class Site:
         data = self.catalogue.data_set(name)
         extras, pairs = split(read(query), ("per_job", "damage"))
         asked = parse(data, pairs) if pairs else usual(data)
+        if not as_json:  # readers come from a table of workplaces, and look for jobs here
+            asked = replace(asked, measure=JOBS)
         per_job, text = extras.get("per_job", USUAL_PER_JOB), extras.get("damage", "")
         made = threshold(data, asked, per_job, text)
         about = self._about(data, asked)
