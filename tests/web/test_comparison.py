@@ -60,6 +60,22 @@ def test_a_threshold_is_one_for_each_job(
     assert measure["schema"]["enum"] == ["jobs"]
 
 
+def test_enter_in_the_form_shows_the_table_and_a_filter_keeps_the_damage(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    page = client.get(f"/d/{name}/threshold?rows=place&show=margin").text
+    form = page.partition('id="builder"')[2]
+    assert "name=" not in form.partition("<button")[2].partition(">")[0]  # what Enter presses
+    sent = f"/d/{name}/build?tab=threshold&at.place=rows&per_job=2&damage=17+5"
+    for button in ("choose=place", "again=place&find=17"):
+        picker = client.get(f"{sent}&{button}").headers["location"]
+        text = client.get(picker).text
+        assert '<input type="hidden" name="per_job" value="2">' in text
+        assert '<input type="hidden" name="damage" value="17 5">' in text
+        assert "per_job=2&amp;damage=17%205" in text  # of the way back
+
+
 def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
     group = cube.variable("occupation").levels["major"][0].code
     query = Query(("occupation",), groups={"occupation": "major"})

@@ -17,7 +17,7 @@ from eree.web.codes import MOST_FIND, MOST_WORDS, listed
 from eree.web.comparison import JOBS, USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
-from eree.web.form import TABS, sent
+from eree.web.form import EXTRAS, TABS, sent
 from eree.web.headings import Layout
 from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
@@ -296,7 +296,7 @@ class Site:
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("find", "tab"))
+        extras, pairs = split(read(query), ("find", "tab", *EXTRAS))
         if variable not in {known.name for known in data.variables}:
             raise Missing("there is no such variable in this data set")
         chosen = data.variable(variable)
@@ -328,6 +328,7 @@ class Site:
             lines=found,
             find=find,
             back=tab,
+            extras=[(n, extras[n]) for n in EXTRAS if n in extras],
             pages=1,
         )
 
