@@ -197,7 +197,7 @@ def test_too_many_cells_are_refused_before_any_is_summed(
     cube: CubeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eree.web.answer.MOST_CELLS", 10)
-    monkeypatch.setattr(CubeSet, "figures", None)
+    monkeypatch.setattr(CubeSet, "with_totals", None)
     with pytest.raises(TooLarge, match="take off a variable"):
         answer(cube, Query(("occupation", "education")))
 
@@ -217,6 +217,19 @@ def test_pages_hold_all_rows_once(tables: dict[str, LinkedTable]) -> None:
     assert [place for page in pages for place in page.rows.places] == list(whole.rows.places)
     with pytest.raises(eree.Refusal, match="the last one is"):
         answer(tables["jobs"], query.on_page(count + 1)).page(7)
+
+
+def test_a_long_table_is_refused_by_what_is_asked_of_it_alone(
+    tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tables["jobs"]
+    by = tuple(variable.name for variable in data.variables)
+    monkeypatch.setattr("eree.web.answer.MOST_CELLS", data.rows - 1)
+    assert len(answer(data, Query(("ownership",))).rows) == 2
+    kept = Query(by, where={"ownership": ("private",)})
+    assert data.most(kept.asked()) == len(answer(data, kept).rows) < data.rows
+    with pytest.raises(TooLarge, match=f"would have {data.rows:,} cells"):
+        answer(data, Query(by))
 
 
 def test_what_is_not_there_is_missing(catalogue: Catalogue) -> None:
@@ -244,6 +257,8 @@ def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) 
     site = Site(catalogue, "http://home")
     for page in (site.about(data.name, "", False), site.table(data.name, "", False)):
         assert page.status == 200 and "The promise holds" not in page.body.decode()
+        assert "protects those who are counted" not in page.body.decode()
+        assert "Every figure here is protected" not in page.body.decode()
     assert "proven guarantee" not in site.first("", False).body.decode()
 
 

@@ -13,7 +13,7 @@ from eree.web.answer import answer
 from eree.web.blocks import Cell
 from eree.web.catalogue import Catalogue
 from eree.web.charts import SHADES, Scale, bars, decision_line, heat_map, rank_line, short
-from eree.web.figures_in_words import figure
+from eree.web.figures_in_words import MINUS, figure, interval
 from questions import queries
 
 reals = st.floats(-1e9, 1e9, allow_nan=False)
@@ -86,6 +86,15 @@ def test_a_decision_is_drawn_on_the_side_of_the_threshold_that_it_names() -> Non
         assert 0 <= start <= end <= 100 and 0 <= dot <= 100
         sides = {"above": start > 50, "below": end < 50, "undecided": start < 50 < end}
         assert sides[expected] and sum(sides.values()) == 1, expected
+
+
+@given(reals, st.floats(0, 1e6), st.integers(0, 3))
+def test_an_interval_is_shown_no_narrower_than_it_is(low: float, wide: float, digits: int) -> None:
+    cell = Cell(0, 1_000, low, low + wide, 1.0, 1.0, inf, ())
+    shown = interval(cell, digits).replace(MINUS, "-").replace(",", "")
+    first, last = (float(end) for end in shown.split(" to "))
+    assert first <= low + 1e-3 * 10**-digits and low + wide <= last + 1e-3 * 10**-digits
+    assert low - first < 1.01 * 10**-digits and last - low - wide < 1.01 * 10**-digits
 
 
 def test_numbers_are_short() -> None:

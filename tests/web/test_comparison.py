@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from starlette.testclient import TestClient
 
 import eree
 from eree.web.comparison import damages, money, ranking, threshold
@@ -42,6 +43,37 @@ def test_decisions_are_those_of_the_release(tables: dict[str, LinkedTable]) -> N
     mine = [(a.codes[0], int(a.cell.low), a.decision, a.per_job) for a in found.areas]
     assert mine == [(r["place"], r["low"], r["decision"], r["per_job"]) for r in want]
     assert {a.decision for a in found.areas} >= {"above", "below"}
+
+
+def test_a_threshold_is_one_for_each_job(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    query = "rows=ownership&measure=workplaces&show=margin&damage=private+100000"
+    refused = client.get(f"/d/{name}/threshold.json?{query}")
+    assert refused.status_code == 400 and "for each job" in refused.json()["error"]["message"]
+    page = client.get(f"/d/{name}/threshold?{query}")
+    jobs = client.get(f"/d/{name}/threshold?{query.replace('measure=workplaces&', '')}")
+    assert page.status_code == 200 and page.text == jobs.text and "Workplaces" not in page.text
+    settings = client.get("/openapi.json").json()["paths"][f"/d/{name}/threshold.json"]["get"]
+    (measure,) = (one for one in settings["parameters"] if one["name"] == "measure")
+    assert measure["schema"]["enum"] == ["jobs"]
+
+
+def test_enter_in_the_form_shows_the_table_and_a_filter_keeps_the_damage(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    page = client.get(f"/d/{name}/threshold?rows=place&show=margin").text
+    form = page.partition('id="builder"')[2]
+    assert "name=" not in form.partition("<button")[2].partition(">")[0]  # what Enter presses
+    sent = f"/d/{name}/build?tab=threshold&at.place=rows&per_job=2&damage=17+5"
+    for button in ("choose=place", "again=place&find=17"):
+        picker = client.get(f"{sent}&{button}").headers["location"]
+        text = client.get(picker).text
+        assert '<input type="hidden" name="per_job" value="2">' in text
+        assert '<input type="hidden" name="damage" value="17 5">' in text
+        assert "per_job=2&amp;damage=17%205" in text  # of the way back
 
 
 def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:

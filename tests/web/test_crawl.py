@@ -169,6 +169,14 @@ def test_every_link_and_every_form_of_every_page_leads_somewhere(every_kind: Cat
         assert all(f"/d/{data.name}/codes/{v.name}" in paths for v in long[:1])
 
 
+def test_cubes_say_what_raking_did(every_kind: Catalogue) -> None:
+    for data in every_kind.data_sets:
+        if isinstance(data, CubeSet):
+            method = str(data.cube.calibration["method"])
+            assert ("set to 0 before raking" in data.bias) == (method == "rake-nonnegative")
+            assert bool(data.bias) == method.startswith("rake")
+
+
 def test_the_catalogue_has_one_of_each_kind(every_kind: Catalogue) -> None:
     cubes = [data.cube for data in every_kind.data_sets if isinstance(data, CubeSet)]
     assert {cube.mode for cube in cubes} == {"guaranteed", "as-published"}

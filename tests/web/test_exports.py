@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
+from math import prod
 
 import numpy as np
 import openpyxl
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eree.web.answer import Answer, answer
+from eree.web.answer import Answer, TooLarge, answer
 from eree.web.catalogue import Catalogue
 from eree.web.exports import EXPORTS, safe
 from eree.web.metadata import Metadata, metadata
@@ -36,6 +37,21 @@ def made(request: pytest.FixtureRequest, catalogue: Catalogue) -> tuple[Answer, 
     query = QUERIES[request.param]
     about = metadata(data, query, catalogue.noised_apart(data), "http://home")
     return answer(data, query), about
+
+
+def test_json_stat_refuses_more_combinations_than_one_answer_may_have(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data,) = (d for d in catalogue.data_sets if d.name.startswith("tracts"))
+    query = Query(("county", "tract"))
+    found, about = answer(data, query), metadata(data, query, (), "http://home")
+    combinations = prod(len(variable.codes) for variable in data.variables)
+    assert len(found.rows) < combinations
+    monkeypatch.setattr("eree.web.exports.MOST_CELLS", combinations)
+    assert EXPORTS["jsonstat"][1](found, about)
+    monkeypatch.setattr("eree.web.exports.MOST_CELLS", combinations - 1)
+    with pytest.raises(TooLarge, match="take the table as csv"):
+        EXPORTS["jsonstat"][1](found, about)
 
 
 def cells(found: Answer) -> list[tuple[tuple[str, ...], Decimal]]:

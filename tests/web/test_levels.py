@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,13 +90,14 @@ class Shown:
     """Rows of some tables, as a release shows them."""
 
     rows: Mapping[str, pa.Table]
+    where: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
 
     @property
     def tables(self) -> tuple[str, ...]:
         return tuple(self.rows)
 
-    def about(self, name: str) -> dict[str, list[str]]:
-        return {"by": self.rows[name].column_names}
+    def about(self, name: str) -> dict[str, Any]:
+        return {"by": self.rows[name].column_names, "where": self.where.get(name, {})}
 
     def table(self, name: str) -> pa.Table:
         return self.rows[name]
@@ -114,6 +116,16 @@ def test_hierarchies_are_put_together_from_several_tables(tables: dict[str, Link
     assert ("place", "county") not in found
     crossing = rows | {"d": pa.table({"tract": ["1"], "county": ["y"]})}
     assert ("tract", "county") not in nests_of(Shown(crossing), schema)
+
+
+def test_a_table_of_some_workplaces_shows_no_hierarchy_of_all(
+    tables: dict[str, LinkedTable],
+) -> None:
+    schema = schema_of(tables["jobs"].release.record)
+    rows = {"a": pa.table({"tract": ["1", "2", "3"], "sector": ["p", "p", "q"]})}
+    assert ("tract", "sector") in nests_of(Shown(rows), schema)
+    assert ("tract", "sector") in nests_of(Shown(rows, {"a": {"sex": ["F"]}}), schema)
+    assert not nests_of(Shown(rows, {"a": {"ownership": ["private"]}}), schema)
 
 
 def variable() -> Variable:

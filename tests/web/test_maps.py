@@ -91,6 +91,19 @@ def test_every_area_is_drawn_once_and_leads_to_its_own_table(
         assert client.get(unescape(address)).status_code == 200
 
 
+def test_an_area_that_a_filter_cuts_leads_to_what_is_left_of_it(
+    tables: dict[str, LinkedTable], catalogue: Catalogue
+) -> None:
+    data = tables["tracts"]
+    tract = data.variable("tract")
+    kept = (tract.codes[0], *tract.codes[-3:])
+    found = picture(data, catalogue, Query(("tract",), where={"tract": kept}))
+    assert found.mapped.label == "County" and len(found.areas) > 1
+    for area in found.areas:
+        query = parse(data, read(area.address.partition("?")[2]))
+        assert answer(data, query).total.values[0] == area.cell.value
+
+
 def test_titles_say_figure_interval_and_whether_it_is_reliable(
     tables: dict[str, LinkedTable], catalogue: Catalogue
 ) -> None:

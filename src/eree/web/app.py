@@ -110,11 +110,11 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
             route(f"{data}/map", lambda p, q, _j: site.map(p["name"], q)),
             route(f"{data}/build", lambda p, q, _j: site.build(p["name"], q), "no-store"),
             route(
-                f"{data}/codes/{{variable}}.json",
+                f"{data}/codes/{{variable:path}}.json",
                 lambda p, q, _j: site.codes(p["name"], p["variable"], q, True),
             ),
             route(
-                f"{data}/codes/{{variable}}",
+                f"{data}/codes/{{variable:path}}",
                 lambda p, q, j: site.codes(p["name"], p["variable"], q, j),
             ),
             route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -22,6 +22,10 @@ FLAGS: Mapping[str, str] = MappingProxyType(
 )
 #: The parts of a figure in plain data; without a standard error where that is not public.
 _COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
+#: What stands beside codes in plain data and in files; a variable of such a name gets one more _.
+TAKEN = frozenset(
+    (*_COLUMNS, "rank", "best", "worst", "damage", "decision", "damage_per_job", "release")
+)
 #: Flags by the sum of their powers of 2.
 _FLAGGED = tuple(
     [name for number, name in enumerate(FLAGS) if value >> number & 1]
@@ -143,6 +147,11 @@ class Cell:
         return found | {"flags": list(self.flags)}
 
 
+def keyed(names: Iterable[str], codes: Iterable[str]) -> dict[str, str]:
+    """Codes by the names of their variables, as plain data has them beside a figure."""
+    return {f"{n}_" if n in TAKEN else n: code for n, code in zip(names, codes, strict=True)}
+
+
 @dataclass(frozen=True)
 class Side:
     """The rows or the columns of a table: for each, the places of its codes on the axes."""
@@ -163,7 +172,7 @@ class Side:
 
     def keyed(self, number: int) -> dict[str, str]:
         """The codes by the names of their variables."""
-        return dict(zip((a.name for a in self.axes), self.codes(number), strict=True))
+        return keyed((a.name for a in self.axes), self.codes(number))
 
     def taken(self, kept: NDArray[np.intp]) -> Side:
         """Some of them."""

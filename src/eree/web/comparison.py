@@ -20,12 +20,14 @@ from eree.policy.neighbours import plain
 from eree.release.rank import rank_intervals
 from eree.release.threshold import decide
 from eree.web.answer import MOST_CELLS, TooLarge
-from eree.web.blocks import ABSENT, Block, Cell, Side, filled, side_of
+from eree.web.blocks import ABSENT, Block, Cell, Side, filled, keyed, side_of
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
+#: What damage is held against.
+JOBS = "jobs"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000
@@ -56,7 +58,7 @@ class Ranking:
         return {
             "areas": [
                 {"rank": area.rank, "best": area.best, "worst": area.worst}
-                | dict(zip(self.query.by, area.codes, strict=True))
+                | keyed(self.query.by, area.codes)
                 | area.cell.as_json()
                 for area in self.areas
             ]
@@ -121,7 +123,7 @@ class Threshold:
         return {
             "per_job": self.per_job,
             "areas": [
-                dict(zip(self.query.by, area.codes, strict=True))
+                keyed(self.query.by, area.codes)
                 | {"damage": plain(area.damage), "decision": area.decision}
                 | {"damage_per_job": None if area.per_job is None else round(area.per_job, 4)}
                 | area.cell.as_json()
@@ -132,6 +134,10 @@ class Threshold:
 
 def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold:
     """Decide for areas with damage; `text` has a line for each: its codes, then the amount."""
+    if query.measure != JOBS:
+        raise Refusal(
+            f"a threshold is one of damage for each job; leave out measure={query.measure}"
+        )
     least = money(per_job, "the threshold per job")
     if not least:
         raise Refusal("the threshold per job must be above 0, such as 3.50")

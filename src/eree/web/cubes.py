@@ -13,6 +13,7 @@ import numpy as np
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
+from eree.survey.calibrate.noise import RAKED
 from eree.survey.estimates import UNRELIABLE, Estimates, deviations
 from eree.survey.plan import mode_of
 from eree.survey.protected import ProtectedCube
@@ -110,6 +111,19 @@ class CubeSet(DataSet):
             return ()
         covers = f"The guarantee covers {self.cube.covers}, and not all that is published."
         return (covers, *(_sentence(str(loss)) for loss in said))
+
+    @property
+    def bias(self) -> str:
+        """What raking does, and what was left out."""
+        method = str(self.cube.calibration["method"])
+        if method == "rake-nonnegative":
+            return (
+                "Cells below 0 were set to 0 before raking, so that small figures are too large on"
+                " average."
+            )
+        if method in RAKED:
+            return "Raking multiplies noisy cells, so that figures may be off on average."
+        return ""
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -331,6 +331,11 @@ class DataSet(ABC):
         return ()
 
     @property
+    def bias(self) -> str:
+        """Why its estimates are not right on average; empty where they are."""
+        return ""
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee rests on."""
         return ()

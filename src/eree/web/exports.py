@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,8 @@ import pyarrow.parquet as parquet
 import xlsxwriter
 
 from eree.survey.columns import decimals
-from eree.web.answer import Answer
+from eree.web.answer import MOST_CELLS, Answer, TooLarge
+from eree.web.blocks import TAKEN
 from eree.web.metadata import Metadata
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
@@ -32,13 +34,17 @@ def tidy(answer: Answer) -> pa.Table:
     """A row for every cell: codes, labels, estimate, error, flags."""
     rows, cols, body = answer.rows, answer.cols, answer.body
     columns: dict[str, Any] = {}
+    variables = {axis.name for axis in (*rows.axes, *cols.axes)}
     here = np.repeat(np.arange(len(rows)), len(cols))
     there = np.tile(np.arange(len(cols)), len(rows))
     for side, at in ((rows, here), (cols, there)):
         for k, axis in enumerate(side.axes):
             place = np.array([places[k] for places in side.places], dtype=np.int64)[at]
-            columns[axis.name] = pa.array(axis.codes, pa.string()).take(place)
+            name = f"{axis.name}_" if axis.name in TAKEN else axis.name
+            columns[name] = pa.array(axis.codes, pa.string()).take(place)
             label = f"{axis.name}_label"
+            while label in variables:
+                label += "_"
             columns[label] = pa.array(axis.labels, pa.string()).take(place)
     values = np.ascontiguousarray(body.values).reshape(-1)
     columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
@@ -148,6 +154,11 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         for k in range(len(side.axes))
     ]
     size = [*(len(places) for places in used), len(measured)]
+    if (cells := prod(size[:-1])) > MOST_CELLS:
+        raise TooLarge(
+            f"JSON-stat lists every combination, here {cells:,}, more than the {MOST_CELLS:,} of"
+            " one answer; take the table as csv, or take off a variable"
+        )
     at = [{place: i for i, place in enumerate(places)} for places in used]
     shape = tuple(size)
     values = np.zeros(shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isinf
+from math import ceil, floor, isinf
 
 from eree.web.blocks import ABSENT, Cell
 from eree.web.dataset import Error
@@ -24,10 +24,12 @@ def number(value: float, decimals: int) -> str:
 
 
 def interval(cell: Cell, decimals: int) -> str:
-    """From the low to the high end."""
+    """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
+    parts = 10**decimals
+    low = number(floor(round(cell.low * parts, 3)) / parts, decimals)
     if isinf(cell.high):
-        return f"{number(cell.low, decimals)} or more"
-    return f"{number(cell.low, decimals)} to {number(cell.high, decimals)}"
+        return f"{low} or more"
+    return f"{low} to {number(ceil(round(cell.high * parts, 3)) / parts, decimals)}"
 
 
 def error(cell: Cell, kind: Error, decimals: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eree.errors import Refusal
 from eree.web.dataset import DataSet
-from eree.web.query import GROUP, WHERE, YES, Query, parse, written
+from eree.web.query import GROUP, WHERE, YES, Query, parse, quoted, written
 
 AT = "at."
 #: The pages of a data set that show what a query asks for; the first has no name of its own.
@@ -81,13 +81,13 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
     tab = buttons.get("tab", "")
     if tab not in TABS:
         raise Refusal("there is no such page of a data set")
+    own = [(name, buttons[name]) for name in EXTRAS if tab == "threshold" and buttons.get(name)]
     if chosen := buttons.get("choose") or buttons.get("again"):
-        extras = [("tab", tab)] if tab else []
+        extras = [*([("tab", tab)] if tab else []), *own]
         if "again" in buttons and buttons.get("find"):
             extras.append(("find", buttons["find"]))
-        return Sent(f"codes/{data.variable(chosen).name}", query, tuple(extras))
-    extras = [(name, buttons[name]) for name in EXTRAS if tab == "threshold" and buttons.get(name)]
-    return Sent(tab, query, tuple(extras))
+        return Sent(f"codes/{quoted(data.variable(chosen).name)}", query, tuple(extras))
+    return Sent(tab, query, tuple(own))
 
 
 def carried(query: Query, *, without: str | None = None) -> list[tuple[str, str]]:

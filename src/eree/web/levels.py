@@ -2,7 +2,8 @@
 
 A group that was declared (sector groups of sectors) is in the record.  A hierarchy (tracts in
 counties) is seen in the public rows of any table of the release: which workplaces exist, and where,
-is public, and every row has one.
+is public, and every row has one.  A table of some workplaces alone shows too little: what lies in
+one county there may reach into others.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def nests_of(release: Release, schema: Schema) -> Nests:
     found: dict[tuple[str, str], dict[Value, Value]] = {}
     crossing: set[tuple[str, str]] = set()
     for table in release.tables:
-        by = [n for n in release.about(table)["by"] if schema.attributes[n].owner == "workplace"]
-        if len(by) < 2:
+        about = release.about(table)
+        by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
+        if len(by) < 2 or any(schema.attributes[n].owner == "workplace" for n in about["where"]):
             continue
         rows = release.table(table).select(by)
         for fine, coarse in permutations(by, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
 from eree.policy.schema import Schema, Value
@@ -28,6 +32,7 @@ from eree.workload import Marginal
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
 JOBS, WORKPLACES = "jobs", "workplaces"
+_Keyed = tuple[dict[str, tuple[Axis, Whole]], NDArray[np.intp], Whole]
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
@@ -121,18 +126,22 @@ class LinkedTable(DataSet):
         return len(self._values[JOBS])
 
     def most(self, asked: Asked) -> int:
-        """No sum is made of less than one published cell."""
-        del asked
-        return self.rows
+        """How many combinations the published cells have that the filter keeps."""
+        return len(np.unique(self._keyed(asked)[2]))
 
-    def figures(self, asked: Asked) -> Figures:
-        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+    def _keyed(self, asked: Asked) -> _Keyed:
+        """The sides of the table, the cells that a filter keeps, and a number for where each is."""
         sides = {name: self._side(name, asked.groups.get(name)) for name in asked.by}
-        axes = tuple(axis for axis, _ in sides.values())
         place = np.flatnonzero(self._kept(asked.where))
         keys: Whole = np.zeros(len(place), dtype=np.int64)
         for axis, code in sides.values():
             keys = keys * len(axis.codes) + code[place]
+        return sides, place, keys
+
+    def figures(self, asked: Asked) -> Figures:
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        sides, place, keys = self._keyed(asked)
+        axes = tuple(axis for axis, _ in sides.values())
         order = np.argsort(keys, kind="stable")
         place, keys = place[order], keys[order]
         starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
@@ -182,6 +191,31 @@ class LinkedTable(DataSet):
         found = np.asarray((margin > UNRELIABLE * figures.values) & (margin > 0))
         return found if figures.absent is None else found & ~figures.absent
 
+    @cached_property
+    def bias(self) -> str:
+        """What was bounded, or bent, before noise was added or by it."""
+        treatment = self._areas.treatment
+        assert isinstance(treatment, Treatment)
+        law = treatment.mechanism
+        if treatment.bound is not None:
+            return (
+                "Workplaces above a size were left out before the count, so that figures are too"
+                " small where there are such; nothing public says by how much."
+            )
+        if treatment.first_stage is not None:
+            return (
+                "Workplaces were scaled down to a noisy bound before the count, so that figures may"
+                " be too small; intervals take that into account."
+            )
+        if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
+            return ""
+        if isinstance(law, (BentMechanism, KNormLinLog)):
+            return (
+                "Noise of this law is not the same on both sides, so that figures may be off on"
+                " average, and sums of many with them; intervals hold all the same."
+            )
+        return ""
+
     def noise(self) -> list[str]:
         """How noise was added."""
         about, price = self._about, guarantee_of(self._about["price"])
@@ -196,8 +230,9 @@ class LinkedTable(DataSet):
             if about["parameters"]
             else "It has no further parameters.",
             "Cells without a workplace are not listed: which workplaces exist is public.",
-            "Estimates are signed and unbiased, so that sums of them are right; a single one may"
-            " be below 0.",
+            self.bias
+            or "Estimates are right on average, so that sums of them are; that is why a single one"
+            " may be below 0.",
         ]
 
     def certificates(self) -> list[dict[str, Any]]:
@@ -230,6 +265,10 @@ class _Remembered(Treatment):
     def _kept(self) -> dict[float, tuple[Whole, Whole]]:
         return {}
 
+    @cached_property
+    def _lock(self) -> Lock:
+        return Lock()  # questions are answered in several threads
+
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
         """Ends for all rows of the table; it has no others."""
 
@@ -238,9 +277,10 @@ class _Remembered(Treatment):
             if found is None:
                 found = Treatment.intervals(self, schema, marginal, level)(rows)
                 each = sum(ends.nbytes for ends in found)
-                while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
-                    self._kept.pop(next(iter(self._kept)), None)
-                self._kept[level] = found
+                with self._lock:
+                    while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
+                        self._kept.pop(next(iter(self._kept)))
+                    self._kept[level] = found
             return found
 
         return ends

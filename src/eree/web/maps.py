@@ -207,7 +207,7 @@ class Picture:
 
     def _table_of(self, query: Query, code: str) -> str:
         """The address of the table of one area: by what else the query is by, or by what it can."""
-        name, kept = self.mapped.variable.name, self.mapped.variable.filter_of
+        name, variable = self.mapped.variable.name, self.mapped.variable
         rows = tuple(n for n in query.rows if n != name)
         cols = tuple(n for n in query.cols if n != name)
         others = [v.name for v in self.data.variables if v.name != name and len(v.codes) <= 60]
@@ -215,7 +215,11 @@ class Picture:
             rows = tuple(others[:1]) or (name,)
         groups = {n: level for n, level in query.groups.items() if n in (*rows, *cols)}
         where = {n: codes for n, codes in query.where.items() if n != name}
-        where[name] = kept(code, self.mapped.level)
+        where[name] = area = variable.filter_of(code, self.mapped.level)
+        if name in query.where:  # an area that the filter cuts keeps its figure
+            kept = set(variable.held(query.where[name]))
+            if not kept >= set(held := variable.held(area)):
+                where[name] = tuple(variable.codes[place] for place in held if place in kept)
         ordered = {v.name: where[v.name] for v in self.data.variables if v.name in where}
         made = replace(query, rows=rows, cols=cols, groups=groups, where=ordered, page=1, across=1)
         return f"/d/{self.data.name}?{made.address()}"

@@ -99,9 +99,9 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
     """What a reader of the figures must know."""
     if query.measure != "jobs":
         return ("Numbers of workplaces are public and exact.",)
+    protects = "" if data.warnings else ", which protects those who are counted"
     found = [
-        "Every figure has noise in it, which protects those who are counted; what is sure of the"
-        " truth is told by its error.",
+        f"Figures have noise in them{protects}; what is sure of the truth is told by its error.",
         "Figures of this data set add up: totals are sums of signed values, and the same cells"
         " give the same figure in every table of it.",
     ]
@@ -116,6 +116,8 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
             f"Each interval is meant to hold the true figure with a chance of {chance}; standard"
             " errors are estimates themselves."
         )
+    if data.bias:
+        found.append(data.bias)
     if apart:
         names = ", ".join(other.title for other in apart[:3])
         more = " and others" if len(apart) > 3 else ""

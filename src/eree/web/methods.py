@@ -27,7 +27,7 @@ LAWS: Mapping[str, str] = MappingProxyType(
         "smooth-laplace": f"Laplace noise, rounded; it needs a delta. {_SCALED}",
         "smooth-laplace-exact": f"Laplace noise of the least scale for its delta. {_SCALED}",
         "log-laplace": f"Laplace noise on the logarithm of the count. {_BENT}",
-        "log-laplace-tight": f"Laplace noise on the logarithm of the count, unbiased. {_BENT}",
+        "log-laplace-tight": f"The same of the least scale, times a factor. {_BENT}",
         "linlog": f"Laplace noise on a scale that is straight, then a logarithm. {_BENT}",
         "linlog-integer": f"The same on whole numbers. {_BENT}",
         "truncated-laplace": f"Laplace noise; workplaces above a size are left out. {_FIXED}",
@@ -60,6 +60,20 @@ def laws_used(
         for name in dict.fromkeys(str(one["law"]) for one in certificates[data.name]):
             found.setdefault(name, []).append(data)
     return [Law(name, LAWS.get(name, _OTHER), tuple(found[name])) for name in sorted(found)]
+
+
+def hidden_words(relation: Neighbours) -> str:
+    """What a guarantee hides, and what it does not."""
+    public = "which workplaces exist, and what they are, is public"
+    if isinstance(relation, (Strong, Weak)):
+        within = "how many workers a workplace has within a share of alpha"
+        return f"every worker, and {within}; {public}"
+    return {
+        "edge": f"every worker, and no workplace: how large one is may be found out; {public}",
+        "node": f"every worker, and how many a workplace has; {public}",
+        "record": "every record of the survey",
+        "establishment": "every establishment of the survey, with all of its records",
+    }.get(relation.name, "what the record of the release says")
 
 
 def step_words(relation: Neighbours) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import eree
 from eree.web.catalogue import Catalogue
 from eree.web.codes import MOST_FIND
-from eree.web.comparison import MOST_DAMAGE
+from eree.web.comparison import JOBS, MOST_DAMAGE
 from eree.web.dataset import DataSet, Variable
 from eree.web.exports import EXPORTS
-from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES
+from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
@@ -58,10 +58,10 @@ def _paths(data: DataSet) -> dict[str, Any]:
             "A line for each area: its codes, then the amount, with spaces between.",
         ),
     ]
+    jobs = _parameter("measure", {"enum": [JOBS]}, "What is counted.")
+    given = [*(jobs if one["name"] == "measure" else one for one in settings), *extras]
     found[f"/d/{name}/threshold.json"] = {
-        "get": _operation(
-            f"{name}-threshold", f"{data.title}: threshold", settings + extras, _ref("Threshold")
-        )
+        "get": _operation(f"{name}-threshold", f"{data.title}: threshold", given, _ref("Threshold"))
     }
     for word in ("about", "certificate"):
         found[f"/d/{name}/{word}.json"] = {
@@ -76,7 +76,7 @@ def _paths(data: DataSet) -> dict[str, Any]:
         }
     for variable in data.variables:
         find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
-        found[f"/d/{name}/codes/{variable.name}.json"] = {
+        found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = {
             "get": _operation(
                 f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
             )

@@ -90,11 +90,12 @@ class Query:
 
 def written(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and values as a query string."""
-    return "&".join(f"{_quoted(n)}={_quoted(v)}" for n, v in pairs)
+    return "&".join(f"{quoted(n)}={quoted(v)}" for n, v in pairs)
 
 
 @lru_cache(maxsize=4096)  # names and codes come again and again
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a part of an address."""
     return quote(text, safe="")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +14,14 @@ from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.codes import MOST_FIND, MOST_WORDS, listed
-from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
+from eree.web.comparison import JOBS, USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import DataSet
 from eree.web.exports import EXPORTS
-from eree.web.form import TABS, sent
+from eree.web.form import EXTRAS, TABS, sent
 from eree.web.headings import Layout
 from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
-from eree.web.methods import laws_used, step_words
+from eree.web.methods import hidden_words, laws_used, step_words
 from eree.web.openapi import openapi
 from eree.web.pages import Pages
 from eree.web.query import Query, parse, read, usual, written
@@ -222,6 +223,8 @@ class Site:
         data = self.catalogue.data_set(name)
         extras, pairs = split(read(query), ("per_job", "damage"))
         asked = parse(data, pairs) if pairs else usual(data)
+        if not as_json:  # readers come from a table of workplaces, and look for jobs here
+            asked = replace(asked, measure=JOBS)
         per_job, text = extras.get("per_job", USUAL_PER_JOB), extras.get("damage", "")
         made = threshold(data, asked, per_job, text)
         about = self._about(data, asked)
@@ -268,6 +271,7 @@ class Site:
             about=about,
             certificates=certificates,
             step=step_words(data.guarantee.neighbours),
+            hidden=hidden_words(data.guarantee.neighbours),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
             pages=1,
@@ -292,7 +296,7 @@ class Site:
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("find", "tab"))
+        extras, pairs = split(read(query), ("find", "tab", *EXTRAS))
         if variable not in {known.name for known in data.variables}:
             raise Missing("there is no such variable in this data set")
         chosen = data.variable(variable)
@@ -324,6 +328,7 @@ class Site:
             lines=found,
             find=find,
             back=tab,
+            extras=[(n, extras[n]) for n in EXTRAS if n in extras],
             pages=1,
         )
 
