@@ -1,9 +1,10 @@
 # make demo    made-up data planned, paid for, released, verified and ranked, with a picture
+# make serve   the demo, and then the query tool over its release and its cube in a browser
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
-#              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, totals or
-#              cubes runs one part
+#              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, totals,
+#              cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
 #              kills and races; PAGE=1 writes the grid into the documentation
 # make docs    the documentation as a site in build/site
@@ -13,12 +14,16 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test check bench torture docs clean java postgres
+.PHONY: demo serve test check bench torture docs clean java postgres browser wrk
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
+	@echo 'To open the query tool over both in a browser: make serve'
 
-test: .venv/.developer java postgres check docs
+serve: .venv/.user
+	$(BIN)/eree demo --out build/demo --serve
+
+test: .venv/.developer java postgres browser check docs
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 
 check: .venv/.developer
@@ -26,7 +31,7 @@ check: .venv/.developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.developer
+bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
 torture: .venv/.developer postgres
@@ -47,6 +52,16 @@ java:
 postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql)
+
+# Pages are tested in a real browser, and the kernel's tracer sees what the web process opens.
+browser:
+	@(command -v chromium && command -v strace) >/dev/null 2>&1 || \
+	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium strace)
+
+# The query tool is asked by wrk, on another core than it has.
+wrk:
+	@(command -v wrk && command -v taskset) >/dev/null 2>&1 || \
+	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends wrk util-linux)
 
 .venv/.user: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

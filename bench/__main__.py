@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 
 import eree
-from bench import cubes, draws, totals
+from bench import cubes, draws, totals, web
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -28,10 +29,11 @@ RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the 
 TABLES = ["DuckDB", "Polars", "pyarrow"]
 DRAWS = ["NumPy", "OpenDP"]
 CUBES = ["NumPy", "pyarrow"]
+WEB = ["DuckDB", "NumPy", "Starlette", "uvicorn", "uvloop", "httptools"]
 RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
-PARTS = ["tables", "draws", "releases", "totals", "cubes"]
+PARTS = ["tables", "draws", "releases", "totals", "cubes", "web"]
 
 
 def tell(line: str) -> None:
@@ -164,6 +166,11 @@ def main() -> None:
         asked = cubes.run(OUT / "cubes", chosen.rounds, tell)
         found["cubes"] = as_rows(asked)
         texts["bench-cubes"] = f"Measured on {machine(*CUBES)}.\n\n{cubes.table(asked)}"
+    if "web" in parts:
+        asked_web = web.run(OUT / "web", min(chosen.rounds, 3), tell)
+        found["web"] = asdict(asked_web)
+        told = f"The load of the machine was {asked_web.load:.1f} before it began."
+        texts["bench-web"] = f"Measured on {machine(*WEB)}. {told}\n\n{web.table(asked_web)}"
     OUT.mkdir(parents=True, exist_ok=True)
     text = "\n".join(texts.values())
     (OUT / "bench.md").write_text(text, encoding="utf-8")

@@ -17,6 +17,7 @@ LAYERS = (
     ("policy", "noise"),
     ("workload", "cells", "figures"),
     ("mechanisms", "data", "budget"),
+    ("estimate",),
     ("release",),
     ("legacy", "survey"),
     ("study",),

@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ import pages
 from eree.demo import STRATA, Findings, run_demo
 from eree.demo.findings import STUDY, TOP
 from eree.demo.run import BUDGET, OWN, SHOWN
+from eree.demo.survey import BUDGET as SURVEY_BUDGET
+from eree.demo.survey import EPSILON, MOST_RECORDS, MOST_WEIGHT, VARIABLES
 from eree.errors import Fault, Refusal
 from eree.figures import population as figures
 from eree.release.hiding import MEASURES
@@ -31,6 +33,7 @@ from eree.release.recheck import Verification
 from test_readme import PICTURE, pixels
 
 JOBS = 20_000
+LEDGERS = ("ledger.db", "survey-ledger.db")
 TABLES = {"jobs": ("place", "sector", "ownership"), "people": ("place", "sex", "education")}
 
 
@@ -180,6 +183,59 @@ def test_the_release_verifies_and_its_price_is_what_the_ledger_lost(
     assert "factor of 54.6" in findings.attacker  # e^4, rounded up
 
 
+def test_the_cube_verifies_and_was_paid_from_a_ledger_of_its_own(
+    made: tuple[Path, Findings],
+) -> None:
+    out, findings = made
+    ledger, release = eree.Ledger.open(out / "survey-ledger.db"), eree.Release.open(out / "cube")
+    survey = findings.survey
+    assert eree.verify(release, ledger=ledger).sound and release.private
+    assert ledger.spent() == release.guarantee == survey.price
+    assert survey.price == eree.Guarantee(eree.ESTABLISHMENT, EPSILON)
+    assert ledger.left() == survey.left
+    assert ledger.total == survey.total == eree.Guarantee(eree.ESTABLISHMENT, SURVEY_BUDGET)
+    assert ledger.verify(against=[release.reservation]) == ()
+    assert eree.ProtectedCube.open(out / "cube").mode == "guaranteed"
+    assert findings.cube == out / "cube" and survey.verification.sound and findings.sound
+
+
+def test_the_survey_is_counted_as_by_hand(made: tuple[Path, Findings]) -> None:
+    """Beyond the public bounds weights are trimmed, and records left out: the first stay."""
+    out, findings = made
+    rows = parquet.read_table(out / "survey" / "records.parquet").to_pylist()
+    assert findings.survey.establishments == len({row["establishment_id"] for row in rows})
+    kept: list[dict[str, Any]] = []
+    seen: Counter[int] = Counter()
+    for row in sorted(rows, key=lambda row: row["record_id"]):
+        seen[row["establishment_id"]] += 1
+        if seen[row["establishment_id"]] <= MOST_RECORDS:
+            kept.append(row)
+    assert findings.survey.records == len(kept)
+    cube = eree.ProtectedCube.open(out / "cube")
+    assert findings.survey.cells == cube.shape.size
+    codes = {variable.name: variable.codes for variable in cube.shape.variables}
+    assert tuple(codes) == findings.survey.variables == VARIABLES
+    for found, size in zip(findings.survey.accuracy, (1, 2, len(VARIABLES)), strict=True):
+        errors, truths, variances = [], [], []
+        for by in combinations(VARIABLES, size):
+            true: Counter[tuple[str, ...]] = Counter()
+            for row in kept:
+                weight = min(round(row["weight"] * 1_000), int(MOST_WEIGHT) * 1_000)
+                true[tuple(row[name] for name in by)] += weight
+            table = cube.table(eree.Query(by))
+            for place, cell in enumerate(product(*(codes[name] for name in by))):
+                if table.absent is not None and table.absent.reshape(-1)[place]:
+                    assert not true[cell]
+                    continue
+                truths.append(true[cell] / 1_000)
+                errors.append((int(table.values.reshape(-1)[place]) - true[cell]) / 1_000)
+                variances.append(float(table.noise_variance.reshape(-1)[place]) / 1_000**2)
+        assert found.figures == len(errors)
+        assert found.jobs == pytest.approx(sum(truths) / len(truths))
+        assert found.error == pytest.approx((sum(e * e for e in errors) / len(errors)) ** 0.5)
+        assert found.promised == pytest.approx((sum(variances) / len(variances)) ** 0.5)
+
+
 def test_the_plan_leaves_the_choice_of_mechanisms_open(made: tuple[Path, Findings]) -> None:
     plan = (made[0] / "plan.toml").read_text("utf-8")
     assert plan.count('mechanism = "auto"') == len(TABLES)
@@ -201,7 +257,9 @@ def test_the_folder_holds_what_the_findings_name(made: tuple[Path, Findings]) ->
     assert findings.files == tuple(out / name for name in SHOWN)
     assert all(path.is_file() for path in findings.files)
     found = {path.relative_to(out).as_posix() for path in out.rglob("*")}
-    assert found == OWN - {"ledger.db-wal", "ledger.db-shm"}
+    in_use = {f"{ledger}-{part}" for ledger in LEDGERS for part in ("wal", "shm")}
+    assert in_use < OWN
+    assert found == OWN - in_use
     assert findings.picture in findings.files
     assert pixels(findings.picture) == pixels(PICTURE)
 
@@ -216,7 +274,12 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
     assert STUDY.encode() in findings.picture.read_bytes()
     assert b"made-up" in (out / "exposure.png").read_bytes()
     elsewhere = [path for path in out.rglob("*") if path.suffix in (".parquet", ".csv")]
-    assert {path.parent for path in elsewhere} == {out / "data", out / "release" / "tables"}
+    assert {path.parent for path in elsewhere} == {
+        *(out / "data", out / "release" / "tables", out / "survey", out / "cube" / "tables")
+    }
+    confidential = parquet.read_table(out / "survey" / "records.parquet").column_names
+    published = parquet.read_table(out / "cube" / "tables" / "cells.parquet").column_names
+    assert "weight" in confidential and published == [*VARIABLES, "noisy", "noise_variance"]
 
 
 def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
@@ -224,6 +287,7 @@ def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
     first = run_demo(out, jobs=2_000, seed=1)
     rows = [eree.Release.open(out / "release").table(table) for table in TABLES]
     data = {path.name: path.read_bytes() for path in (out / "data").iterdir()}
+    survey = {path.name: path.read_bytes() for path in (out / "survey").iterdir()}
     identity = eree.Ledger.open(out / "ledger.db").identity
     with closing(sqlite3.connect(out / "ledger.db")) as reader:  # as `eree ledger show` would be
         reader.execute("BEGIN").execute("SELECT count(*) FROM eree_ledger").fetchall()
@@ -232,6 +296,10 @@ def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (out / "data").iterdir()} == data
     assert first.ranking.release.identity != second.ranking.release.identity
     assert [eree.Release.open(out / "release").table(table) for table in TABLES] != rows
+    assert {path.name: path.read_bytes() for path in (out / "survey").iterdir()} == survey
+    assert first.survey.release.identity != second.survey.release.identity
+    assert first.survey.accuracy != second.survey.accuracy
+    assert first.survey.accuracy[0].promised == second.survey.accuracy[0].promised
     ledger = eree.Ledger.open(out / "ledger.db")
     assert ledger.identity != identity
     assert ledger.spent() == second.price
@@ -245,7 +313,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "data/notes.txt", "release/tables/mine.csv"])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "data/notes.txt", "release/tables/mine.csv", "cube/x"]
+)
 def test_what_others_put_there_is_not_touched(name: str, small: Path, tmp_path: Path) -> None:
     out = shutil.copytree(small, tmp_path / "out")
     (out / name).write_text("mine", encoding="utf-8")
@@ -264,7 +334,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("step", ["verify", "released_figure"])
+@pytest.mark.parametrize("step", ["run.verify", "survey.protect_cube", "run.released_figure"])
 def test_a_demo_that_fails_leaves_nothing(
     step: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +344,7 @@ def test_a_demo_that_fails_leaves_nothing(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"eree.demo.run.{step}", stop)
+    monkeypatch.setattr(f"eree.demo.{step}", stop)
     for folder in ("out", "new"):
         with pytest.raises(KeyboardInterrupt):
             run_demo(tmp_path / folder, jobs=3_000)
@@ -285,32 +355,40 @@ def test_a_demo_that_fails_leaves_nothing(
 def test_the_command_tells_it_all_and_what_to_try_next(tmp_path: Path) -> None:
     shown = pages.shell("eree demo --out 'the demo' --jobs 2000", tmp_path)
     assert max(map(len, shown.splitlines())) <= 80
-    assert len(shown.splitlines()) < 50
+    assert len(shown.splitlines()) < 55
     for words in (
         *("2,000 made-up jobs", "jobs: place × sector × ownership", "In all epsilon 4, delta 0"),
         *("at most a factor of 54.6", "epsilon 4 of 8 is spent", "sound: 6 checks"),
+        *("10,000 establishments", "3,450", "occupation × education × strength × telework"),
+        *("epsilon 4 for whole establishments; 4 of 8", "sound: 7 checks"),
+        "Figures by one variable",
         *("Jobs by place", "true rank", STUDY, "100k and more", "within their intervals"),
         *("Picture  the demo/released.png", "Release  the demo/release", "memo.md"),
+        *("Cube     the demo/cube", "two ledgers"),
     ):
         assert words in shown
-    last = shown.splitlines()[-1]
-    assert last.startswith("Next     eree rank 'the demo/release' jobs")
-    assert "Jobs by sector" in pages.shell(last.removeprefix("Next     "), tmp_path)
+    ranked, served = shown.splitlines()[-2:]
+    assert ranked.startswith("Next     eree rank 'the demo/release' jobs")
+    assert "Jobs by sector" in pages.shell(ranked.removeprefix("Next     "), tmp_path)
+    assert served == "Browser  eree serve 'the demo/release' 'the demo/cube'"
 
 
-def test_a_release_that_does_not_verify_ends_in_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("half", ["run", "survey"])
+def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
+    half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from eree.cli.ending import run
     from eree.cli.interrupts import Interrupts
 
     fault = Fault("release", "release.json", "digest", "is not that of the record")
-    monkeypatch.setattr("eree.demo.run.verify", lambda *_, **__: Verification((), (fault,)))
-    arguments = ["demo", "--jobs", "1000", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(f"eree.demo.{half}.verify", lambda *_, **__: Verification((), (fault,)))
+    arguments = ["demo", "--jobs", "1000", "--out", str(tmp_path / "out"), "--serve", "--port", "0"]
     assert run(arguments, Interrupts()) == 1
     assert "NOT SOUND: release (release.json), digest: is not" in capsys.readouterr().out
     assert run([*arguments, "--json"], Interrupts()) == 1
-    assert json.loads(capsys.readouterr().out)["verification"]["sound"] is False
+    told = json.loads(capsys.readouterr().out)
+    found = told if half == "run" else told["survey"]
+    assert found["verification"]["sound"] is False
 
 
 def drawn(draw: str, findings: Findings, folder: Path) -> None:

@@ -27,10 +27,15 @@ def test_what_the_readme_shows_is_what_comes_out(tmp_path: Path) -> None:
     assert not complaints, "\n\n".join(complaints)
 
 
-def test_the_two_commands_exist_and_say_what_they_do() -> None:
+def test_the_three_commands_exist_and_say_what_they_do() -> None:
     commands = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
-    assert commands == ["demo", "test"]
-    for target, runs in (("demo", "eree demo --out build/demo"), ("test", "pytest")):
+    runs_of = {
+        "demo": "eree demo --out build/demo",
+        "serve": "eree demo --out build/demo --serve",
+        "test": "pytest",
+    }
+    assert commands == list(runs_of)
+    for target, runs in runs_of.items():
         recipe = subprocess.run(
             ["make", "--dry-run", target],
             cwd=pages.ROOT,

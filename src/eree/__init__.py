@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from eree.release.memo import memo
     from eree.release.outlook import outlook
     from eree.release.plan import Plan
+    from eree.release.prediction import Prediction
     from eree.release.publish import publish
     from eree.release.rank import Ranking, rank
     from eree.release.recheck import Verification
     from eree.release.release import Release
+    from eree.release.shrink import Shrunk, shrink
     from eree.release.signature import Signer, public_key_of
+    from eree.release.sizes import WorkerShares, WorkplaceSizes
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
     from eree.study.querytool.study import CubeStudy, cube_study
@@ -95,7 +98,10 @@ _HOMES = {
     "eree.release.rank": ("Ranking", "rank"),
     "eree.release.recheck": ("Verification",),
     "eree.release.release": ("Release",),
+    "eree.release.shrink": ("Shrunk", "shrink"),
     "eree.release.signature": ("Signer", "public_key_of"),
+    "eree.release.prediction": ("Prediction",),
+    "eree.release.sizes": ("WorkerShares", "WorkplaceSizes"),
     "eree.release.sums": ("AreaTotals", "area_totals"),
     "eree.release.threshold": ("Decisions", "threshold"),
     "eree.survey.assess.assessment": ("Assessment", "assess_cube"),
@@ -160,6 +166,7 @@ __all__ = [
     "Mechanism",
     "NoisyTotal",
     "Plan",
+    "Prediction",
     "ProtectedCube",
     "Query",
     "Ramp",
@@ -173,6 +180,7 @@ __all__ = [
     "SeededCoins",
     "Shape",
     "Shares",
+    "Shrunk",
     "Signer",
     "Strong",
     "Study",
@@ -185,6 +193,8 @@ __all__ = [
     "Variable",
     "Verification",
     "Weak",
+    "WorkerShares",
+    "WorkplaceSizes",
     "area_totals",
     "assess_cube",
     "assess_cube_file",
@@ -215,6 +225,7 @@ __all__ = [
     "requirements_table",
     "run_attacks",
     "run_study",
+    "shrink",
     "stream",
     "study_report",
     "success_bound",

@@ -119,6 +119,15 @@ def envelope() -> Envelope:
     return Envelope(made("smooth-pareto").reach, 120)
 
 
+def test_levels_that_are_not_needed_change_no_other(envelope: Envelope) -> None:
+    fewer = Envelope(made("smooth-pareto").reach, 75)
+    for name in ("chances", "reaches", "height", "slope"):
+        assert np.array_equal(getattr(fewer, name), getattr(envelope, name)[:75])
+    for level in (1, 40, 75):
+        for mine, theirs in zip(fewer.moments(level), envelope.moments(level), strict=True):
+            assert np.array_equal(mine, theirs)
+
+
 @pytest.mark.parametrize("cells", [1, 2, 3, 7, 40, 900, 20_000])
 @pytest.mark.parametrize("miss", [0.25, 0.05, 1e-5])
 def test_the_bounds_in_order_miss_together_with_the_stated_chance(cells: int, miss: float) -> None:

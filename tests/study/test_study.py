@@ -23,7 +23,7 @@ from eree.data.workplaces import WorkplaceCounts
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector import VectorMechanism
 from eree.study.compare import seeded
-from eree.study.contenders import Single, Together, contenders
+from eree.study.contenders import Shrunk, Single, Together, contenders
 from eree.study.reported import (
     draw_report_gamma,
     draw_report_laplace,
@@ -170,9 +170,59 @@ def test_who_takes_part_follows_from_the_guarantee() -> None:
 
 def test_the_price_of_a_whole_marginal_is_paid_once_or_shared_out() -> None:
     for one in contenders(WORKLOADS["workload-3"], 8, TENTH, Fraction(4)):
-        assert isinstance(one, (Single, Together))
+        assert isinstance(one, (Single, Together, Shrunk))
         epsilon = one.mechanism.guarantee.epsilon
-        assert epsilon == (Fraction(4) if isinstance(one, Together) else Fraction(1, 2))
+        assert epsilon == (Fraction(1, 2) if isinstance(one, Single) else Fraction(4))
+
+
+@pytest.mark.parametrize("name", ["auto-shrunk", "clipped"])
+def test_estimates_are_made_of_what_a_contender_draws(people: Counted, name: str) -> None:
+    """They are whole, at least 0, and nearer to the truth than what was drawn."""
+    known = {o.name: o for o in contenders(WORKLOADS["workload-3-strong"], 8, TENTH, TWO)}
+    shrunk = known["auto-shrunk"]
+    assert isinstance(shrunk, Shrunk)
+    if name == "clipped":
+        clip = known["two-stage-clip"]
+        assert isinstance(clip, Together)
+        shrunk = Shrunk("clipped", 0.0, clip.mechanism, shrunk.shape)
+    assert shrunk.shape == (2, 4)
+    plain = Together("plain", 0.0, shrunk.mechanism)
+    before, after = (
+        np.mean([np.abs(one.draw(people, seeded(t)) - people.counts).mean() for t in range(5)])
+        for one in (plain, shrunk)
+    )
+    assert after < 0.95 * before
+    estimates = shrunk.draw(people, seeded(1))
+    assert (estimates >= 0).all()
+    assert (estimates == np.rint(estimates)).all()
+    assert shrunk.expected(people) is None
+
+
+def test_estimates_are_shrunk_where_the_goals_are() -> None:
+    for workload, alpha, epsilon, there in (
+        ("workload-3", TENTH, Fraction(1), True),
+        ("report-4-true", TENTH, Fraction(4), True),
+        ("workload-3", TENTH, Fraction(1, 2), False),
+        ("workload-3", Fraction(1, 20), TWO, False),
+        ("workload-2", TENTH, TWO, False),
+    ):
+        cells = 3 if workload == "report-4-true" else 8
+        names = {o.name for o in contenders(WORKLOADS[workload], cells, alpha, epsilon)}
+        assert ("auto-shrunk" in names) == there
+
+
+def test_groups_know_their_kind_and_their_workplaces(
+    people: Counted, town: eree.Tables, tmp_path: Path
+) -> None:
+    cells = eree.tabulate(town, by=WORKLOADS["workload-3"].by).confidential
+    assert np.array_equal(np.repeat(people.workplaces, 8), cells["workplaces"].to_numpy())
+    pairs = list(zip(cells["sector"].to_pylist(), cells["ownership"].to_pylist(), strict=True))
+    numbers = np.repeat(people.kinds, 8).tolist()
+    assert len(set(zip(numbers, pairs, strict=True))) == len(set(numbers)) == len(set(pairs))
+    people.save(tmp_path / "cells.npz")
+    again = Counted.read(tmp_path / "cells.npz")
+    assert np.array_equal(again.kinds, people.kinds)
+    assert np.array_equal(again.workplaces, people.workplaces)
 
 
 def test_smooth_laplace_has_the_delta_that_it_really_has() -> None:

@@ -101,6 +101,34 @@ def test_tables_are_sums_of_the_rows_that_are_published_and_agree_with_each_othe
             assert np.allclose(found.noise_variance, cells * cube.drawn_variance)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.data(), samples())
+def test_tables_from_one_look_at_the_cells_are_those_that_are_asked_for_alone(
+    data: st.DataObject, sampled: Sampled
+) -> None:
+    chosen = data.draw(settings_of([variable.name for variable in sampled.shape.variables]))
+    query = data.draw(queries(sampled.shape))
+    names = st.lists(st.sampled_from(query.by or ("",)), unique=True).map(tuple)
+    coarser = data.draw(st.lists(names, max_size=3)) if query.by else [()]
+    with tempfile.TemporaryDirectory() as folder:
+        counts = counted(sampled)
+        if "mode" in chosen:
+            counts = replace(counts, most_records=None)
+        cube = protected(counts, Path(folder) / "out", **chosen)
+    for by, mine in zip((query.by, *coarser), cube.tables(query, coarser), strict=True):
+        levels = {name: level for name, level in query.levels.items() if name in by}
+        alone = cube.table(Query(by, query.where, levels))
+        assert mine.axes == alone.axes and mine.bounded == alone.bounded
+        assert mine.query.by == by and np.array_equal(mine.values, alone.values)
+        assert np.allclose(mine.noise_variance, alone.noise_variance, rtol=1e-12)
+        for numbers, others in (
+            (mine.sampling_variance, alone.sampling_variance),
+            (mine.absent, alone.absent),
+        ):
+            assert (numbers is None) == (others is None)
+            assert numbers is None or others is None or np.array_equal(numbers, others)
+
+
 SHAPE = shape(4, 3, 5)
 CUBE = count(survey(2, SHAPE, 300), SHAPE, 2_000_000, 5)
 

@@ -146,6 +146,9 @@ def test_long_and_short_axes_are_summed_alike(seed: int, monkeypatch: pytest.Mon
     """All ways of adding, of which each is taken at its own lengths, against numpy's plain sums."""
     if seed % 2:
         monkeypatch.setattr(tables, "MOST_KEPT", 0)  # no coarser cube is kept
+    if seed % 3:
+        small = "SMALL" if seed % 3 == 1 else "MOST_SMALL"
+        monkeypatch.setattr(tables, small, 100)  # and few small ones
     rng = np.random.default_rng(seed)
     levels = tuple(int(n) for n in rng.permutation(LEVELS_OF_LARGE))
     variables = tuple(
@@ -169,6 +172,8 @@ def test_long_and_short_axes_are_summed_alike(seed: int, monkeypatch: pytest.Mon
         wanted = array[np.ix_(*chosen)].sum(axis=gone)
         found = tabulator.table(Query([f"v{axis}" for axis in shown], where))
         assert np.array_equal(found.values, wanted)
+    for held, most in ((tabulator._sums, tables.MOST_KEPT), (tabulator._small, tables.MOST_SMALL)):
+        assert sum(one.size for one in held.values()) <= most
 
 
 SHAPE = Shape(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from contextlib import ExitStack
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +15,19 @@ from rich.table import Table
 
 from eree.cli.options import as_json, cli, number, path
 from eree.cli.rank import DASH, ranking_table
+from eree.cli.serve import run_query_tool
 from eree.cli.terminal import one_line, progress
 from eree.policy.neighbours import plain
 
 if TYPE_CHECKING:
-    from eree.demo import Findings
+    from eree.demo import CubeAccuracy, Findings
+    from eree.release.recheck import Verification
+    from eree.web.server import Door
 
 
 @cli.command(
     short_help="Take made-up data all the way to a release.",
-    examples=["eree demo", "eree demo --out small --jobs 20000"],
+    examples=["eree demo", "eree demo --out small --jobs 20000", "eree demo --serve"],
 )
 @path(
     "--out",
@@ -34,22 +38,37 @@ if TYPE_CHECKING:
 )
 @number("--jobs", "Number of jobs.", 250_000)
 @number("--seed", "Same seed, same data; the noise is new each time.", 1)
+@click.option("--serve", is_flag=True, help="Then serve what was released in a browser.")
+@number("--port", "The port of --serve; 0 takes any that is free.", 8000)
 @as_json
-def demo(out: Path, jobs: int, seed: int, as_json: bool) -> None:
+def demo(out: Path, jobs: int, seed: int, serve: bool, port: int, as_json: bool) -> None:
     """Make data, plan, pay, release, verify, rank, and compare with the truth.
 
-    The data are made up, so the true counts may be shown.  The demo makes a ledger of its own.
+    A made-up survey becomes a protected cube beside it.  All data are made up, so the true counts
+    may be shown.  The demo makes ledgers of its own.
     """
     from eree.demo import run_demo  # plotting takes half a second to import
 
-    with progress() as tell:
-        findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
-    if as_json:
-        click.echo(json.dumps(findings.as_json()))
-    else:
-        _print(findings, out)
-    if not findings.verification.sound:
-        click.get_current_context().exit(1)
+    with ExitStack() as held:
+        door = held.enter_context(_door(port)) if serve else None
+        with progress() as tell:
+            findings = run_demo(out, jobs=jobs, seed=seed, progress=tell)
+        if as_json:
+            click.echo(json.dumps(findings.as_json()))
+        else:
+            _print(findings, out)
+        if not findings.sound:
+            click.get_current_context().exit(1)
+        if door is not None:
+            maps = [f"place={out / 'data' / 'place.geojson'}"]
+            run_query_tool([findings.release, findings.cube], door, maps=maps, as_json=as_json)
+
+
+def _door(port: int) -> Door:
+    """The port of the query tool, taken first: nobody waits for one that is in use."""
+    from eree.web.server import Door  # the web framework is not needed without
+
+    return Door(port=port)
 
 
 def _print(findings: Findings, out: Path) -> None:
@@ -70,11 +89,12 @@ def _print(findings: Findings, out: Path) -> None:
         inside = next(findings.accuracy_of(table.name)).inside
         high = "" if table.bounded else ", which have no high end"
         click.echo(f"{table.name}: {inside:.0%} of true counts are within their intervals{high}.")
-    release = shlex.quote(str(findings.release))
+    release, cube = (shlex.quote(str(folder)) for folder in (findings.release, findings.cube))
     click.echo(
-        f"\nPicture  {findings.picture}\nRelease  {findings.release}\n"
-        f"Also     data, plan.toml, memo.md, ledger.db and exposure.png in {out}\n"
-        f"Next     eree rank {release} jobs --by sector"
+        f"\nPicture  {findings.picture}\nRelease  {findings.release}\nCube     {findings.cube}\n"
+        f"Also     data, survey, plan.toml, memo.md, two ledgers, exposure.png in {out}\n"
+        f"Next     eree rank {release} jobs --by sector\n"
+        f"Browser  eree serve {release} {cube}"
     )
 
 
@@ -84,10 +104,6 @@ def _story(findings: Findings) -> Table:
     alone = sum(row.cells * row.alone for row in exposure) / sum(row.cells for row in exposure)
     plans = [f"{t.name}: {t.what}, {t.cells:,} cells, epsilon {t.epsilon}\n" for t in tables]
     price, total, left = findings.price, findings.total, findings.left
-    found = findings.verification
-    verdict = f"sound: {len(found.checks)} checks of files, mechanisms, prices and payment."
-    if not found.sound:
-        verdict = one_line(f"NOT SOUND: {'; '.join(map(str, found.faults))}")
     story = Table.grid(padding=(0, 2))
     story.add_column(style="bold", no_wrap=True)
     story.add_row(
@@ -107,8 +123,35 @@ def _story(findings: Findings) -> Table:
         f"epsilon {plain(total.epsilon - left.epsilon)} of {plain(total.epsilon)} is spent;"
         " nothing is ever given back.",
     )
-    story.add_row("Release", verdict)
+    story.add_row("Release", _verdict(findings.verification))
+    survey = findings.survey
+    price, total, left = survey.price, survey.total, survey.left
+    one, two = (_off(row) for row in survey.accuracy[:2])
+    story.add_row(
+        "Survey",
+        f"{survey.records:,} made-up records of {survey.establishments:,} establishments, in a cube"
+        f" of {survey.cells:,} cells: {' × '.join(survey.variables)}.",
+    )
+    story.add_row(
+        "Cube",
+        f"epsilon {plain(price.epsilon)} for whole establishments;"
+        f" {plain(total.epsilon - left.epsilon)} of {plain(total.epsilon)} in its ledger is spent."
+        f"\n{_verdict(survey.verification)}\nFigures by one variable are off by {one} of their"
+        f" mean, those by two by {two}.",
+    )
     return story
+
+
+def _verdict(found: Verification) -> str:
+    """What verifying a release has found."""
+    if found.sound:
+        return f"sound: {len(found.checks)} checks of files, mechanisms, prices and payment."
+    return one_line(f"NOT SOUND: {'; '.join(map(str, found.faults))}")
+
+
+def _off(row: CubeAccuracy) -> str:
+    """An error as a share of the mean figure, and the one that was promised."""
+    return f"{_share(row.error / row.jobs)} ({_share(row.promised / row.jobs)} promised)"
 
 
 def _errors(findings: Findings) -> Table:

@@ -24,6 +24,7 @@ from eree.cli import (
     protect,
     rank,
     release,
+    serve,
     study,
 )
 from eree.cli.interrupts import Interrupts
@@ -44,6 +45,7 @@ COMMANDS = (
     protect,
     rank,
     release,
+    serve,
     study,
 )
 SHELL_ASKS = "_EREE_COMPLETE"

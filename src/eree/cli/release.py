@@ -20,13 +20,26 @@ plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path
 
 @cli.command(
     short_help="Price a plan before anything is read.",
-    examples=["eree plan plan.toml", "eree plan plan.toml --memo memo.md --ledger ledger.db"],
+    examples=[
+        "eree plan plan.toml",
+        "eree plan plan.toml --memo memo.md --ledger ledger.db",
+        "eree plan plan.toml --sizes sizes.csv",
+    ],
 )
 @plan_argument
+@path("--sizes", "FILE.csv", "Predict errors from public numbers of workplaces by size.")
+@path("--shares", "FILE.csv", "Public shares of workers, for worker cells under weak neighbours.")
 @path("--memo", "FILE", "Write the page that a review board signs.")
 @click.option("--ledger", metavar="WHERE", help="Say what the ledger has left.")
 @as_json
-def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> None:
+def plan(
+    file: Path,
+    sizes: Path | None,
+    shares: Path | None,
+    memo: Path | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
     """Show what PLAN.toml costs and how good its tables will be.
 
     Reads the plan, the schema and the public workplaces; no confidential row.
@@ -37,9 +50,13 @@ def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> No
         for fault in faulty.faults if len(faulty.faults) > 1 else ():
             click.echo(one_line(str(fault)))
         raise
+    if shares is not None and sizes is None:
+        raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
+    known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
+    people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
     left = eree.Ledger.open(ledger).left() if ledger is not None else None
     with progress() as tell:
-        ahead = eree.outlook(planned, progress=tell)
+        ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
     if memo is not None:
         if memo.exists():
             raise eree.Refusal(f"{memo} exists already; choose another name or remove it")
@@ -70,6 +87,8 @@ def plan(file: Path, memo: Path | None, ledger: str | None, as_json: bool) -> No
             for jobs, error in table.errors.items()
         )
         click.echo(f"  mean error, and {level:.0%} of cells within, by workers: {errors}")
+        if table.predicted is not None:
+            click.echo(f"  {table.predicted.words}")
         if not table.bounded:
             click.echo("  intervals will have no high end")
     price = planned.price()

@@ -6,10 +6,13 @@ A plan is made from this alone.  Of the confidential tables nothing is opened.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+
+import pyarrow as pa
 
 from eree.data.columns import resolved
 from eree.data.engine import open_engine
@@ -41,15 +44,23 @@ class Frame:
 
     def cells(self, marginal: Marginal) -> int:
         """How many rows the table of a marginal has: it depends on public things alone."""
-        tabulation = Tabulation(self.schema, {"workplace": self.workplaces}, marginal)
         worker = prod(
             len(self.schema.attributes[name].values or ())
             for name in marginal.by
             if self.schema.attributes[name].owner == "worker"
         )
+        found = self._asked(marginal, Tabulation.public_sql)
+        return int(found.column(0)[0].as_py()) * worker
+
+    def workplaces_by(self, marginal: Marginal) -> pa.Table:
+        """How many workplaces every workplace cell has: its attributes, and `_workplaces`."""
+        return self._asked(marginal, Tabulation.public_counts_sql)
+
+    def _asked(self, marginal: Marginal, text: Callable[[Tabulation], str]) -> pa.Table:
+        """The answer to a question about the workplaces that the marginal keeps."""
+        tabulation = Tabulation(self.schema, {"workplace": self.workplaces}, marginal)
         with closing(open_engine()) as engine:
             engine.load("workplace_file", self.workplaces)
             for name, values in tabulation.public_side_tables().items():
                 engine.load(name, values)
-            found = engine.query(tabulation.public_sql()).read_all()
-        return int(found.column(0)[0].as_py()) * worker
+            return engine.query(text(tabulation)).read_all()

@@ -165,6 +165,12 @@ class Tabulation:
         limit = "" if keys else " limit 1"
         return f"select count(*) as cells from ({chosen} from ({self._frame()}) as f{limit}) as d"
 
+    def public_counts_sql(self) -> str:
+        """How many workplaces every workplace cell has, from the public workplaces alone."""
+        keys = ", ".join(quoted(a.name) for a in self._by("workplace"))
+        shown, grouped = (f"{keys}, ", f" group by {keys} order by {keys}") if keys else ("", "")
+        return f"select {shown}count(*) as _workplaces from ({self._frame()}) as f{grouped}"
+
     def workplace_sql(self) -> str:
         """What every workplace adds to its cells: `_group` and `_cell` count from 0 in their order.
 

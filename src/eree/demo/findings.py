@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eree.demo.strata import Accuracy, Exposure
+from eree.demo.survey import SurveyFindings
 from eree.policy.guarantee import Guarantee
 from eree.release.outlook import TableOutlook
 from eree.release.rank import Ranking
@@ -36,6 +37,7 @@ class Findings:
     verification: Verification
     ranking: Ranking
     accuracy: tuple[Accuracy, ...]
+    survey: SurveyFindings
     picture: Path
     files: tuple[Path, ...]
 
@@ -43,6 +45,16 @@ class Findings:
     def release(self) -> Path:
         """The folder of the release."""
         return self.ranking.release.folder
+
+    @property
+    def cube(self) -> Path:
+        """The folder of the protected cube."""
+        return self.survey.release.folder
+
+    @property
+    def sound(self) -> bool:
+        """Whether both releases are."""
+        return self.verification.sound and self.survey.verification.sound
 
     @property
     def attacker(self) -> str:
@@ -74,6 +86,7 @@ class Findings:
             "verification": {"sound": self.verification.sound, **asdict(self.verification)},
             "ranking": self.ranking.as_json(TOP),
             "accuracy": [asdict(row) for row in self.accuracy],
+            "survey": self.survey.as_json(),
             "picture": str(self.picture),
             "files": [str(path) for path in self.files],
         }

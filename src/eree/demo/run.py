@@ -14,6 +14,9 @@ from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.demo.findings import STUDY, Findings
 from eree.demo.strata import ALL, Accuracy, Compared
+from eree.demo.survey import OWN as SURVEY_OWN
+from eree.demo.survey import SHOWN as SURVEY_SHOWN
+from eree.demo.survey import survey_findings
 from eree.errors import Refusal
 from eree.figures.population import Released, exposure_figure, released_figure
 from eree.policy.guarantee import Guarantee
@@ -58,14 +61,17 @@ PICTURE = "released.png"
 SHOWN = (
     *("data/schema.toml", "plan.toml", "memo.md", "ledger.db", "release/release.json"),
     *(f"release/tables/{table}.csv" for table in (JOBS, PEOPLE)),
+    *SURVEY_SHOWN,
     *("exposure.png", PICTURE),
 )
 #: All that a demonstration leaves; SQLite keeps two more files beside a ledger that is in use.
 OWN = frozenset(
     (
         *SHOWN,
+        *SURVEY_OWN,
         *(MARK, "data", "release", "release/tables", "ledger.db-wal", "ledger.db-shm"),
         *(f"data/{table}.parquet" for table in ("workplace", "worker", "job", "place")),
+        *(f"data/{area}.geojson" for area in ("county", "place", "tract")),
         *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE)),
     )
 )
@@ -74,11 +80,12 @@ OWN = frozenset(
 def run_demo(
     out: Path, *, jobs: int = 250_000, seed: int = 1, progress: Progress | None = None
 ) -> Findings:
-    """Make a population in `out/data` and take it through everything.
+    """Make a population in `out/data` and a survey in `out/survey`; take both through everything.
 
-    It is checked and counted; a plan is priced, paid from a ledger and released; the release is
-    verified, ranked, and compared with the true counts, which can be done with made-up data alone.
-    The data are the same for the same seed, the release never is: its noise is drawn with secret
+    The population is checked and counted; a plan is priced, paid from a ledger and released; the
+    release is verified, ranked, and compared with the true counts, which can be done with made-up
+    data alone.  The survey becomes a protected cube, paid from a ledger of its own.
+    The data are the same for the same seed, releases never are: their noise is drawn with secret
     coins.  The folder appears whole or not at all; what an earlier demonstration left there is
     replaced.
     """
@@ -100,29 +107,29 @@ def run_demo(
 def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     """The demonstration itself; the files are named from `folder` on."""
     data = folder / "data"
-    synthesize(data, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.3 * f))
+    synthesize(data, jobs=jobs, seed=seed, areas=True, progress=lambda s, f: tell(s, 0.25 * f))
     (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
     plan = Plan.read(folder / "plan.toml")
-    ahead = outlook(plan, progress=lambda s, f: tell(s, 0.3 + 0.05 * f))
+    ahead = outlook(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))
     total = Guarantee(plan.total.neighbours, BUDGET)
     ledger = Ledger.create(folder / "ledger.db", total, data_set="made-up population")
     (folder / "memo.md").write_text(memo(ahead, ledger.left()), encoding="utf-8")
 
-    tables = load(data, progress=lambda s, f: tell(s, 0.35 + 0.2 * f))
+    tables = load(data, progress=lambda s, f: tell(s, 0.3 + 0.15 * f))
     release = publish(
         plan,
         tables,
         ledger=ledger,
         out=folder / "release",
-        progress=lambda s, f: tell(s, 0.55 + 0.15 * f),
+        progress=lambda s, f: tell(s, 0.45 + 0.1 * f),
     )
     verification = verify(
-        release, ledger=ledger, progress=lambda s, f: tell(f"verifying: {s}", 0.7 + 0.1 * f)
+        release, ledger=ledger, progress=lambda s, f: tell(f"verifying: {s}", 0.55 + 0.1 * f)
     )
-    tell("ranking", 0.8)
+    tell("ranking", 0.65)
     ranking = rank(release, JOBS, ["place"])
 
-    tell("comparing with the true counts", 0.85)
+    tell("comparing with the true counts", 0.68)
     compared: dict[str, Compared] = {}
     accuracy: list[Accuracy] = []
     for table in plan.tables:
@@ -131,6 +138,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
         accuracy += compared[table.name].accuracy(table.treatment.mean_error)
     by = plan.table(JOBS).marginal.by
     fine = tabulate(tables, by=[*by, "sex", "education"]).confidential["count"].to_numpy()
+    survey = survey_findings(folder, seed, lambda s, f: tell(s, 0.75 + 0.2 * f))
     findings = Findings(
         jobs=int(compared[JOBS].counts.sum()),
         workplaces=tables.workplaces,
@@ -144,6 +152,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
         verification=verification,
         ranking=ranking,
         accuracy=tuple(accuracy),
+        survey=survey,
         picture=Path(PICTURE),
         files=tuple(map(Path, SHOWN)),
     )
@@ -180,9 +189,11 @@ def _draw(folder: Path, findings: Findings, compared: Mapping[str, Compared]) ->
 def _named(findings: Findings, out: Path) -> Findings:
     """The findings with every path where the user asked for it."""
     release = replace(findings.ranking.release, folder=out / "release")
+    cube = replace(findings.survey.release, folder=out / "cube")
     return replace(
         findings,
         ranking=replace(findings.ranking, release=release),
+        survey=replace(findings.survey, release=cube),
         picture=out / findings.picture,
         files=tuple(out / path for path in findings.files),
     )

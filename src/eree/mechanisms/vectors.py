@@ -28,8 +28,8 @@ _SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 def automatic_vector(guarantee: Guarantee, cells: int) -> tuple[VectorMechanism, str]:
     """The vector mechanism with the least error, by alpha, epsilon and the number of cells alone.
 
-    Errors are compared in a workplace with one worker in each cell and in one with a thousand times
-    1 / alpha in each, by the product of the two means.  The text says what was chosen, and why.
+    Errors are compared in a group whose largest workplace has ten times 1 / alpha workers.  The
+    text says what was chosen, and why.
     """
     kinds: list[type[VectorMechanism]] = [VectorRadial, VectorPareto, TwoStageClip]
     if isinstance(guarantee.neighbours, Weak):
@@ -64,11 +64,15 @@ def _calibrated(
 
 
 def _error(made: VectorMechanism) -> float:
-    """The product of the mean errors in a small and in a large workplace."""
-    error = 1.0
-    for count in (1, int(1_000 / alpha_of(made.guarantee, made.name))):
-        if isinstance(made, TwoStageClip):
-            error *= made.whole_error(count=count, largest=made.cells * count)
-        else:
-            error *= made.mean_error(count=count, largest=made.cells * count)[0]
+    """The mean error in a group whose largest workplace has ten times 1 / alpha workers.
+
+    Such groups hold much of the error of a table: below 1 / alpha all noise is small, and larger
+    ones are few.  Where noise looks at the counts, a group has three times as many workers.
+    """
+    largest = int(10 / alpha_of(made.guarantee, made.name))
+    count = largest // made.cells
+    if isinstance(made, TwoStageClip):
+        error = made.whole_error(count=count, largest=largest)
+    else:
+        error = made.mean_error(count=3 * count, largest=largest)[0]
     return error if isfinite(error) else inf

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,13 @@ def write_csv(rows: pa.Table, out: str | os.PathLike[str]) -> Path:
 
 def checked_level(level: float | str | Fraction) -> float:
     """A level as a number from 0.5 on and below 1."""
+    return _level(str(level))
+
+
+@lru_cache(maxsize=64)  # the same few are asked for again and again
+def _level(text: str) -> float:
     try:
-        number = Fraction(str(level))
+        number = Fraction(text)
     except (ValueError, ZeroDivisionError):
         number = Fraction(0)
     if not Fraction(1, 2) <= number < 1:

@@ -67,6 +67,11 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
         cells = (f"{t.errors[jobs]:.3g} ({t.within[jobs]:,})" for jobs in TYPICAL)
         lines.append(f"| {t.name} | " + " | ".join(cells) + " |")
     lines += [f"\n{t.name}: intervals have no high end." for t in outlook.tables if not t.bounded]
+    lines += [
+        f"\n{t.name}, from public sizes of workplaces: {t.predicted.words}."
+        for t in outlook.tables
+        if t.predicted is not None
+    ]
     lines += ["", "## Decision", "", "Approved / not approved:", "", "Name, date:", ""]
     return "\n".join(lines)
 

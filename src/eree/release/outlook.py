@@ -8,7 +8,9 @@ from typing import Any
 
 from eree.policy.neighbours import plain
 from eree.release.plan import Plan, PlannedTable
+from eree.release.prediction import Prediction, predict
 from eree.release.record import guarantee_as_json
+from eree.release.sizes import WorkerShares, WorkplaceSizes
 
 #: Workers of the one workplace in the typical cells whose error is shown.
 TYPICAL = (1, 10, 100, 1_000)
@@ -19,7 +21,8 @@ class TableOutlook:
     """One table of a plan: what it is, what it costs, how good it will be.
 
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
-    `within` what the error of such cells stays within at the plan's level.
+    `within` what the error of such cells stays within at the plan's level.  `predicted` is the
+    error of the whole table, where public sizes of workplaces are known.
     """
 
     name: str
@@ -32,6 +35,7 @@ class TableOutlook:
     within: dict[int, int]
     bounded: bool
     note: str
+    predicted: Prediction | None = None
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,29 @@ class Outlook:
         }
 
 
-def outlook(plan: Plan, *, progress: Callable[[str, float], None] | None = None) -> Outlook:
-    """Look ahead; of the data, only the public workplaces are counted."""
+def outlook(
+    plan: Plan,
+    *,
+    sizes: WorkplaceSizes | None = None,
+    shares: WorkerShares | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Outlook:
+    """Look ahead; of the data, only the public workplaces are counted.
+
+    With public `sizes` of workplaces the error of every whole table is predicted; worker cells
+    under weak neighbours need public `shares` of workers as well.
+    """
     found = []
     for i, table in enumerate(plan.tables):
         if progress:
             progress(f"looking at {table.name}", i / len(plan.tables))
-        found.append(_table(plan, table))
+        found.append(_table(plan, table, sizes, shares))
     return Outlook(plan, tuple(found))
 
 
-def _table(plan: Plan, table: PlannedTable) -> TableOutlook:
+def _table(
+    plan: Plan, table: PlannedTable, sizes: WorkplaceSizes | None, shares: WorkerShares | None
+) -> TableOutlook:
     treatment, level = table.treatment, float(plan.level)
     return TableOutlook(
         table.name,
@@ -76,4 +92,5 @@ def _table(plan: Plan, table: PlannedTable) -> TableOutlook:
         {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},
         treatment.has_high_ends(plan.schema, table.marginal, level),
         treatment.note,
+        None if sizes is None else predict(plan, table, sizes, shares),
     )

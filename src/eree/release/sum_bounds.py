@@ -64,6 +64,8 @@ Drift = Callable[[float, Whole], Array]
 
 #: Levels are 1 - 2^(-i / 8): of a chance, the next smaller one is taken.
 _STEPS = 8
+#: So many levels are made at once: those that are not needed change none of the others.
+_AT_ONCE = 32
 #: A chance that is smaller is no longer told from 0 when it is taken from 1.
 _LEAST = 2.0**-40
 #: Moments up to the 24th: the best ones for chances down to a hundred-thousandth.
@@ -100,7 +102,8 @@ def sum_intervals(
     place = np.arange(1, len(y) + 1) - starts[group]
     levels = _levels(cells[group], place, miss * share)
     parts = _level(miss * share / 4 * (_PARTS + 1 / cells[:, None]))
-    envelope = _envelope(reach, int(levels.max(initial=1)) + _STEPS, drift)
+    strictest = int(levels.max(initial=1)) + _STEPS
+    envelope = _envelope(reach, -(-strictest // _AT_ONCE) * _AT_ONCE, drift)
     return _Sums(envelope, y, starts, cells, levels, parts).ends(miss * (1 - share))
 
 
@@ -185,7 +188,7 @@ class Envelope:
         return self._moments[level]
 
 
-_envelope = lru_cache(maxsize=8)(Envelope)  # a mechanism is asked for many lists
+_envelope = lru_cache(maxsize=16)(Envelope)  # a mechanism is asked for many lists
 
 
 class _Sums:

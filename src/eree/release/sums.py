@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -228,8 +229,13 @@ class _GroupSums:
 
     def intervals(self, _schema: Schema, _marginal: Marginal, level: float) -> Ends:
         """Ends for sums of groups."""
-        ends = CountInterval(alike(lambda counts: self.mechanism.reach_of_sum(level, counts))).ends
+        ends = _interval_of_sum(self.mechanism, level).ends
         return lambda rows: ends(rows["noisy"])
+
+
+@lru_cache(maxsize=64)  # the same levels are asked for again and again
+def _interval_of_sum(mechanism: ScaledVector, level: float) -> CountInterval:
+    return CountInterval(alike(lambda counts: mechanism.reach_of_sum(level, counts)))
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ Array = NDArray[np.float64]
 PER_JOB = 3.50
 #: Relative errors this much apart still count as alike.
 POINTS = 0.10
-#: For tracts only contenders whose error is not known exactly are drawn, so often.
-FEW = 5
+#: For tracts only contenders whose error is not known exactly are drawn, so often; those that take
+#: long less often.
+FEW, FEWEST = 5, 2
 #: Trials are left out by so many groups to see how much a share depends on them.
 GROUPS = 5
 #: The ranges of infusion, and what is put behind a measure that is held against each.
@@ -199,7 +200,12 @@ class Comparison:
         return found
 
     def _alike(self, relative: NDArray[np.float32], trials: int) -> Found:
-        """The share of cells whose relative error is at most 10 points above infusion's."""
+        """The share of cells whose relative error is at most 10 points above infusion's.
+
+        After fewer trials than there are groups only infusion's are left out, group by group.
+        """
+        if len(relative) < len(self.yardstick.limits["narrow"]):
+            relative = relative[:1]
         found: Found = {}
         for ramp, suffix in SUFFIXES.items():
             alike = [
@@ -218,7 +224,8 @@ class Comparison:
         tried: dict[tuple[str, str], list[float]] = defaultdict(list)
         cells, workload = self.cells, self.workload
         counts = cells.counts.astype(np.float64)
-        trials = min(FEW, self.trials) if workload.study == "report" else self.trials
+        few = FEWEST if one.slow else FEW
+        trials = min(few, self.trials) if workload.study == "report" else self.trials
         errors = Errors(cells, trials)
         for trial in range(trials):
             coins = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)

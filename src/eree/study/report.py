@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eree.figures.limits import draw_limits
 from eree.figures.study import Band, Grid, Point, draw_grid
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
-from eree.study.claims import Finding, Judge
+from eree.study import price_of_proof
+from eree.study.claims import ALPHA, Finding, Judge
 from eree.study.contenders import MOST_DELTA, THETAS
 from eree.study.findings import judged
 from eree.study.page import findings_page
@@ -25,7 +27,8 @@ _PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
 }
-_ROWS = {**_LOG, **_SMOOTH, "auto": "eree"}
+_SHRUNK = {"auto-shrunk": "eree, estimates\nfrom its counts"}
+_ROWS = {**_LOG, **_SMOOTH, "auto": "eree", **_SHRUNK}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
 _TRACTS = ("with age", "with age, sex", "with age, sex, race")
 
@@ -89,7 +92,7 @@ PICTURES = (
         "report-true-figure-1",
         "Marginals over tract × sector × ownership, at their true price (strong)",
         _tracts("report-4-true", "report-5-true", "report-6-true"),
-        rows={**_PRINTED, **_SMOOTH, "auto": "eree"},
+        rows={**_PRINTED, **_SMOOTH, "auto": "eree", **_SHRUNK},
     ),
 )
 
@@ -120,12 +123,25 @@ def study_report(
     for done, (number, _) in enumerate(on_every_core(draw_grid, given), start=1):
         files += given[number][1]
         tell(f"drawing {grids[number][0].name}", done / (len(given) + 1))
+    files += _price_of_proof(study, figures, home)
     findings = tuple(judged(Judge(figures)))
     wide = tuple(judged(Judge(figures, wide=True)))
     path = study.folder / "findings.md"
     path.write_text("\n".join(findings_page(study, figures, findings, wide)), encoding="utf-8")
     tell("done", 1.0)
     return StudyReport(figures, findings, wide, (*sorted(files), path))
+
+
+def _price_of_proof(study: Study, figures: Figures, home: Path) -> list[Path]:
+    """The main figure, of what the study has of it."""
+    shown = price_of_proof.panels(figures, study.folder)
+    if not shown:
+        return []
+    paths = [home / f"{price_of_proof.NAME}{end}" for end in (".png", ".svg")]
+    hollow = any(p.hollow for panel in shown for line in panel.published.values() for p in line)
+    note = f"{study.jobs:,} made-up jobs, alpha {ALPHA}"
+    draw_limits(shown, f"{note}; hollow: delta above {MOST_DELTA}" if hollow else note, paths)
+    return paths
 
 
 def _grid(study: Study, figures: Figures, picture: Picture) -> Grid:

@@ -23,12 +23,13 @@ from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.study.compare import Comparison, Row, cells_file
 from eree.study.contenders import Contender, contenders
+from eree.study.limits import limits
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
-FORMAT = 2
+FORMAT = 3
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 Progress = Callable[[str, float], None]
@@ -174,7 +175,8 @@ def work(study: Study, part: Part) -> None:
     if alpha is None and part.epsilon == EPSILONS[0]:
         rows += list(comparison.infusion())
     known: dict[Contender, list[Row]] = {}
-    for one in contenders(comparison.workload, workers, alpha, epsilon):
+    taking_part = contenders(comparison.workload, workers, alpha, epsilon)
+    for one in (*taking_part, *limits(comparison.workload, workers, alpha, epsilon)):
         nameless = replace(one, name="")  # what is chosen by 'auto' takes part by its name as well
         if nameless not in known:
             known[nameless] = list(comparison.rows(one, alpha, epsilon))

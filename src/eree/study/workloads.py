@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from eree.data.synthetic.workers import ATTRIBUTES
 from eree.data.tables import Tables
 from eree.data.tabulate import tabulate
 from eree.data.workplaces import WorkplaceCounts
 from eree.errors import Refusal
+from eree.policy.schema import Attribute
 from eree.workload import Marginal
 
 Whole = NDArray[np.int64]
@@ -55,6 +58,8 @@ class Workload:
         return "-".join((*self.by, *(self.worker_values or {}).values()))
 
 
+#: How many values worker attributes of the made-up population have.
+WORKER_VALUES = MappingProxyType({a.name: len(a.values) for a in ATTRIBUTES})
 _PEOPLE = (*PLACES, "sex", "education")
 _GRADUATES = MappingProxyType({"sex": "F", "education": "college"})
 
@@ -86,7 +91,9 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
 class Counted:
     """The cells of a marginal in a made-up population, and what every workplace adds to them.
 
-    `stratum` numbers the stratum of each cell's place; -1 where the papers have none.
+    `stratum` numbers the stratum of each cell's place; -1 where the papers have none.  Of every
+    group of worker cells `workplaces` has how many workplaces it has, and `kinds` a number for its
+    sector and ownership; both are public.
     """
 
     counts: Whole
@@ -95,6 +102,8 @@ class Counted:
     stratum: NDArray[np.int8]
     workers: int
     rows: WorkplaceCounts
+    workplaces: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    kinds: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of(cls, tables: Tables, by: tuple[str, ...]) -> Counted:
@@ -120,6 +129,8 @@ class Counted:
             stratum,
             workers,
             rows,
+            cells["workplaces"].to_numpy()[::workers],
+            _kinds(cells, attributes, workers),
         )
 
     def save(self, path: Path) -> None:
@@ -132,6 +143,8 @@ class Counted:
             largest_total=self.largest_total,
             stratum=self.stratum,
             workers=self.workers,
+            workplaces=self.workplaces,
+            kinds=self.kinds,
             workplace=rows.workplace,
             cell=rows.cell,
             jobs=rows.jobs,
@@ -150,6 +163,8 @@ class Counted:
                 kept["stratum"],
                 int(kept["workers"]),
                 rows,
+                kept["workplaces"],
+                kept["kinds"],
             )
 
     def only(self, worker_cell: int) -> Counted:
@@ -169,6 +184,8 @@ class Counted:
             self.stratum[place],
             1,
             rows,
+            self.workplaces,
+            self.kinds,
         )
 
     @cached_property
@@ -215,6 +232,17 @@ class Counted:
 
     def __repr__(self) -> str:
         return f"<Counted: {len(self.counts):,} cells>"
+
+
+def _kinds(cells: pa.Table, attributes: Iterable[Attribute], workers: int) -> Whole:
+    """A number for the declared workplace attributes of every group."""
+    kinds: Whole = np.zeros(len(cells) // workers, dtype=np.int64)
+    for attribute in attributes:
+        if attribute.owner == "workplace" and attribute.values is not None:
+            values = pa.array(list(attribute.values), cells[attribute.name].type)
+            code = pc.index_in(cells[attribute.name], values).to_numpy()
+            kinds = kinds * len(attribute.values) + code[::workers]
+    return np.unique(kinds, return_inverse=True)[1].astype(np.int64)
 
 
 def workload_named(name: str) -> Workload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -137,6 +137,7 @@ class Estimates:
         return pa.array(("", "negative", "unreliable", "absent")).take(number.reshape(-1))
 
 
+@lru_cache(maxsize=64)  # the same few levels are asked for again and again
 def deviations(level: float) -> float:
     """How many standard deviations hold so much of a normal and of a Laplace law, both."""
     return max(NormalDist().inv_cdf((1 + level) / 2), -log(1 - level) / sqrt(2))

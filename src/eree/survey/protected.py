@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.release.release import Release
-from eree.survey.calibrate.calibrated import Calibrated
+from eree.survey.calibrate.calibrated import Calibrated, Sums
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.noise import RAKED, NoiseModel
 from eree.survey.columns import Mask, present_in, read_table
@@ -23,7 +23,7 @@ from eree.survey.cube_record import CELLS, MISWRITTEN, REFERENCE, control_name, 
 from eree.survey.estimates import Estimates
 from eree.survey.noisy import NoisyTotal, Variances, check_controls, possible_of
 from eree.survey.shape import Shape
-from eree.survey.tables import Query, group_sizes
+from eree.survey.tables import Query
 from eree.survey.variances import SamplingModel
 
 
@@ -132,22 +132,34 @@ class ProtectedCube:
 
         Nothing but published values goes into it, so asking costs nothing, however often.
         """
-        found = self.calibrated.table(query)
-        noise = self.calibrated.variances(query, found)
+        return self._estimates(query, self.calibrated.sums(query))
+
+    def tables(self, query: Query, coarser: Iterable[tuple[str, ...]]) -> list[Estimates]:
+        """A table, and coarser ones by some of its variables, from one look at the cells.
+
+        Every one of them is what `table` says of the same query by fewer variables.
+        """
+        sums = self.calibrated.sums(query)
+        others = [query.coarser(by, self.shape) for by in coarser]
+        return [
+            self._estimates(query, sums),
+            *(self._estimates(other, sums.by(other.by)) for other in others),
+        ]
+
+    def _estimates(self, query: Query, sums: Sums) -> Estimates:
         sampling = None
         if self.sampling is not None:
-            sizes = zip(self.shape.variables, group_sizes(self.shape, query), strict=True)
-            fixed = [variable.name for variable, size in sizes if (size == 1).all()]
-            sampling = self.sampling.variances(found.values, fixed)
-        counts = self.calibrated.counts(query)
+            sides = zip(self.shape.variables, query.sides(self.shape), strict=True)
+            fixed = [variable.name for variable, side in sides if side.single]
+            sampling = self.sampling.variances(sums.values, fixed)
         return Estimates(
             query,
-            found.axes,
-            found.values,
-            noise,
+            sums.axes,
+            sums.values,
+            self.calibrated.variances(query, sums),
             sampling,
             bounded=self.calibrated.method in RAKED,
-            absent=None if counts is None else counts == 0,
+            absent=None if sums.counts is None else sums.counts == 0,
         )
 
 

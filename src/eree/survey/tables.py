@@ -6,19 +6,19 @@ give the same figure in every table, and a table summed over a variable is the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
-from types import MappingProxyType
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.survey.shape import Shape, Variable
-from eree.survey.soc import LEVELS, Level, title_of
+from eree.survey.queries import Axis, Groups, Query, Side, whole_side
+from eree.survey.shape import Shape
+
+__all__ = ["Axis", "Query", "Table", "Tabulator", "table"]
 
 Whole = NDArray[np.int64]
 
@@ -26,75 +26,8 @@ Whole = NDArray[np.int64]
 LONG = 32
 #: The most cells of coarser cubes that are kept beside one: 128 MB.
 MOST_KEPT = 1 << 24
-
-
-@dataclass(frozen=True)
-class Query:
-    """What is asked of a cube: a table `by` some variables, of the cells `where` others have codes.
-
-    `where` gives for a variable the codes to keep, among them groups of occupations; a variable in
-    `by` then shows those alone.  `levels` gives a variable of occupations in `by` the level that it
-    is shown at.
-    """
-
-    by: tuple[str, ...]
-    where: Mapping[str, tuple[str, ...]]
-    levels: Mapping[str, Level]
-
-    def __init__(
-        self,
-        by: Iterable[str] = (),
-        where: Mapping[str, Iterable[str]] | None = None,
-        levels: Mapping[str, Level] | None = None,
-    ) -> None:
-        names = (by,) if isinstance(by, str) else tuple(by)
-        kept = {n: (c,) if isinstance(c, str) else tuple(c) for n, c in (where or {}).items()}
-        if len(set(names)) < len(names):
-            raise Refusal("a table names a variable twice; name each once")
-        for name in levels or {}:
-            if name not in names:
-                raise Refusal(f"a level is given for {name!r}, which the table is not by")
-        object.__setattr__(self, "by", names)
-        object.__setattr__(self, "where", MappingProxyType(kept))
-        object.__setattr__(self, "levels", MappingProxyType(dict(levels or {})))
-
-    @classmethod
-    def from_text(
-        cls, by: Iterable[str] = (), where: Iterable[str] = (), levels: Iterable[str] = ()
-    ) -> Query:
-        """A query in words: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
-        shown = dict(_setting(text, "a=major") for text in levels)
-        if wrong := [level for level in shown.values() if level not in LEVELS]:
-            raise Refusal(f"there is no level {wrong[0]!r}; there are {', '.join(LEVELS)}")
-        kept: dict[str, tuple[str, ...]] = {}
-        for text in where:
-            name, codes = _setting(text, "a=x,y")
-            if name in kept:
-                raise Refusal(f"{name!r} is filtered twice; give all its codes at once")
-            kept[name] = _listed(codes)
-        names = [name for part in by for name in _listed(part)]
-        return cls(names, kept, {name: cast(Level, level) for name, level in shown.items()})
-
-
-def _setting(text: str, example: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name.strip() or not value.strip():
-        raise Refusal(f"{text!r} cannot be read; write it as in {example}")
-    return name.strip(), value.strip()
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One side of a table: a variable, and the codes or groups that it is shown by."""
-
-    name: str
-    label: str
-    codes: tuple[str, ...]
-    labels: tuple[str, ...]
+#: The most cells of a small cube of some variables, and of all that are kept: 32 MB.
+SMALL, MOST_SMALL = 1 << 16, 1 << 22
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -117,28 +50,13 @@ def table(shape: Shape, cells: Whole, query: Query) -> Table:
     return Tabulator(shape, cells).table(query)
 
 
-def group_sizes(shape: Shape, query: Query) -> tuple[Whole, ...]:
-    """For each axis of a cube, how many codes each group of a table has.
-
-    A variable that the table is not by has one group, of all codes that are kept.
-    """
-    found = []
-    for variable in shape.variables:
-        groups = _side(variable, query).groups
-        if groups is None:
-            found.append(np.ones(len(variable.codes), dtype=np.int64))
-            continue
-        sizes = [sum(run.stop - run.start for run in runs) for runs in groups]
-        found.append(np.array(sizes, dtype=np.int64))
-    return tuple(found)
-
-
 class Tabulator:
     """Answers queries about the cells of a cube, which it holds in an order that makes it fast.
 
-    The longest axes come first, so that most sums run over long stretches of memory, and sums over
-    one axis are kept once they were needed.  The absolute values of all cells must add up to less
-    than 2^63: then no sum of cells can overflow.
+    The longest axes come first, so that most sums run over long stretches of memory.  Sums over one
+    axis are kept once they were needed, and so are small cubes of the variables that a question is
+    about.  The absolute values of all cells must add up to less than 2^63: then no sum of cells can
+    overflow.
     """
 
     def __init__(self, shape: Shape, cells: Whole) -> None:
@@ -151,25 +69,50 @@ class Tabulator:
         self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
         self._cells.flags.writeable = False
         self._sums: dict[int, Whole] = {}
+        self._small: dict[tuple[int, ...], Whole] = {}
+        self._held = 0
 
     def __repr__(self) -> str:
         return f"<Tabulator of {self.shape.size:,} cells>"
 
     def table(self, query: Query) -> Table:
         """The table that a query asks for; its values cannot be written to."""
-        wanted = self.shape.axes(query.by)
-        self.shape.axes(tuple(query.where))  # refuses what is no variable
-        sides = [_side(variable, query) for variable in self.shape.variables]
-        unused = [place for place, axis in enumerate(self._order) if sides[axis].whole]
-        left = [sides[axis] for axis in self._order]
-        if unused:  # they are in the order of their lengths: without the first, least is left
-            del left[unused[0]]
-        values = _summed(self._without(unused[0]) if unused else self._cells, left)
+        wanted, sides = self.shape.axes(query.by), query.sides(self.shape)
+        used = tuple(place for place, axis in enumerate(self._order) if not sides[axis].whole)
+        small = self._of(used)
+        if small is not None:
+            values = _picked(small, [sides[self._order[place]] for place in used])
+        else:
+            values = self._summed(used, [sides[axis] for axis in self._order])
         kept = [axis for axis in self._order if sides[axis].shown is not None]
         values = values.transpose([kept.index(axis) for axis in wanted])
         values.flags.writeable = False
         shown = (sides[axis].shown for axis in wanted)
         return Table(tuple(axis for axis in shown if axis is not None), values)
+
+    def _summed(self, used: Sequence[int], sides: list[Side]) -> Whole:
+        """A table from the cells, or from their sums over the longest axis that is not used."""
+        unused = [place for place in range(len(sides)) if place not in used]
+        if not unused:
+            return _summed(self._cells, sides)
+        del sides[unused[0]]
+        return _summed(self._without(unused[0]), sides)
+
+    def _of(self, used: tuple[int, ...]) -> Whole | None:
+        """The cube of some axes, summed over all others; None if it is too large to be kept."""
+        found = self._small.get(used)
+        if found is None:
+            size = prod(self._cells.shape[place] for place in used)
+            if size > SMALL or size + self._held > MOST_SMALL:
+                return None
+            variables = [self.shape.variables[axis] for axis in self._order]
+            found = self._summed(
+                used, [whole_side(v, place in used, None) for place, v in enumerate(variables)]
+            )
+            found.flags.writeable = False
+            self._small[used] = found
+            self._held += size
+        return found
 
     def _without(self, place: int) -> Whole:
         """The cells summed over one axis: most questions leave one out, so the sums are kept."""
@@ -185,25 +128,12 @@ class Tabulator:
         return total
 
 
-#: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.
-_Groups = tuple[tuple[slice, ...], ...]
-
-
-@dataclass(frozen=True)
-class _Side:
-    """What a query makes of a variable: the steps on its axis, and how it is shown, if it is."""
-
-    groups: _Groups | None
-    shown: Axis | None
-    whole: bool = False  # the table is not about it
-
-
 @dataclass(frozen=True)
 class _Pending:
     """Neighbouring axes of the cells, and what is still to be done with them together."""
 
     lengths: tuple[int, ...]
-    groups: _Groups | None
+    groups: Groups | None
     gone: bool
 
     @property
@@ -217,45 +147,25 @@ class _Pending:
         return len(self.groups or ()) / self.length
 
 
-def _side(variable: Variable, query: Query) -> _Side:
-    codes = variable.codes
-    kept = tuple(range(len(codes)))
-    if variable.name in query.where:
-        held = variable.held(query.where[variable.name])
-        if not held:
-            raise Refusal(f"no code of {variable.name!r} is kept; keep one or more")
-        kept = tuple(variable.places[code] for code in held)
-    if variable.name not in query.by:
-        return _Side((_runs(kept),), None, len(kept) == len(codes))
-    level = query.levels.get(variable.name)
-    if level is None:
-        shown = codes if len(kept) == len(codes) else tuple(codes[place] for place in kept)
-        labels = tuple(variable.labels[place] for place in kept)
-        groups = None if len(kept) == len(codes) else tuple(_runs((place,)) for place in kept)
-    else:
-        among = set(kept)
-        held_by = {
-            group: [place for place in places if place in among]
-            for group, places in variable.groups(level).items()
-        }
-        held_by = {group: places for group, places in held_by.items() if places}
-        shown, labels = tuple(held_by), tuple(map(title_of, held_by))
-        if level == "detailed":
-            labels = tuple(variable.labels[place] for (place,) in held_by.values())
-        groups = tuple(_runs(places) for places in held_by.values())
-    return _Side(groups, Axis(variable.name, variable.label, shown, labels))
+def _picked(cells: Whole, sides: Sequence[Side]) -> Whole:
+    """What is left of a small cube after what is done on each of its axes."""
+    axis = 0
+    for side in sides:
+        if side.shown is None:
+            if len(side.picks) == 1:
+                cells = cells.take(side.picks[0], axis=axis)
+            else:
+                cells = np.add.reduce(cells.take(side.picks, axis=axis), axis=axis)
+            continue
+        if side.groups is not None:
+            cells = cells.take(side.picks, axis=axis)
+            if side.length < len(side.picks):
+                cells = np.add.reduceat(cells, side.starts, axis=axis)
+        axis += 1
+    return np.asarray(cells)
 
 
-def _runs(places: Sequence[int]) -> tuple[slice, ...]:
-    """Places in ascending order as stretches without a gap."""
-    found = []
-    for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
-        stretch = [place for _, place in run]
-        found.append(slice(stretch[0], stretch[-1] + 1))
-    return tuple(found)
-
-
-def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
+def _summed(cells: Whole, sides: Sequence[Side]) -> Whole:
     """Cells after what is done on each of their axes; axes that are summed away are gone.
 
     The step that leaves least comes first, so that the others have less to read; of two that leave
@@ -273,7 +183,7 @@ def _summed(cells: Whole, sides: Sequence[_Side]) -> Whole:
     return cells.reshape([n for axis in axes if not axis.gone for n in axis.lengths])
 
 
-def _merged(sides: Sequence[_Side], lengths: Sequence[int]) -> Iterator[_Pending]:
+def _merged(sides: Sequence[Side], lengths: Sequence[int]) -> Iterator[_Pending]:
     """The axes, with neighbours that are all kept, or all summed away whole, taken together."""
 
     def fate(place: int) -> int:
@@ -292,7 +202,7 @@ def _merged(sides: Sequence[_Side], lengths: Sequence[int]) -> Iterator[_Pending
             yield _Pending(together, side.groups, side.shown is None)
 
 
-def _step(cells: Whole, groups: _Groups) -> Whole:
+def _step(cells: Whole, groups: Groups) -> Whole:
     """Sum stretches of the middle one of three axes."""
     alone = all(len(runs) == 1 and runs[0].stop - runs[0].start == 1 for runs in groups)
     if alone and len(groups) > 1:

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eree.data.synthetic.areas import write_areas
+from eree.data.synthetic.assumptions import assumptions_named
 from eree.data.synthetic.declaration import declaration
 from eree.data.synthetic.geography import PAPERS_JOBS, Geography, draw_geography
 from eree.data.synthetic.sectors import OWNERSHIPS, SECTORS
@@ -35,33 +37,41 @@ def synthesize(
     jobs: int = 250_000,
     workplaces: int | None = None,
     seed: int = 1,
+    areas: bool = False,
+    assumptions: str = "usual",
     progress: Progress | None = None,
 ) -> Path:
     """Write a made-up population into `folder`, which appears whole or not at all.
 
     Exactly `jobs` jobs of as many workers at exactly `workplaces` workplaces (by default as many
     for each job as in the papers' sample). The same arguments give the same bytes, as long as
-    numpy and pyarrow stay the same. `progress` hears the step and the fraction done, 0 to 1.
+    numpy and pyarrow stay the same. With `areas`, GeoJSON files with the shapes of its counties,
+    places and tracts are added. What nobody has measured is as usual, or with `assumptions` "other"
+    quite different, to judge on it what was tuned on the usual. `progress` hears the step and the
+    fraction done, 0 to 1.
     """
     jobs, seed = _whole("number of jobs", jobs), _whole("seed", seed)
     if workplaces is None:
         workplaces = round(jobs * PAPERS_WORKPLACES / PAPERS_JOBS)
     chosen = _whole("number of workplaces", workplaces)
     _check(jobs, chosen, seed)
+    assumed = assumptions_named(assumptions)
     target = checked_target(folder)
     tell = progress or (lambda _step, _fraction: None)
     # One stream of chance for each part: a change to one leaves the others as they were.
-    parts = np.random.SeedSequence(seed).spawn(5)
-    places, places_of_work, habits, hiring, people = (np.random.default_rng(p) for p in parts)
+    parts = np.random.SeedSequence(seed).spawn(6)
+    places, places_of_work, habits, hiring, people, land = map(np.random.default_rng, parts)
     with appearing_whole(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
+        if areas:
+            write_areas(partial, geography, land)
         tell("workplaces", 0.01)
-        made = draw_workplaces(jobs, chosen, geography, places_of_work)
+        made = draw_workplaces(jobs, chosen, geography, places_of_work, assumed)
         _write_places(partial / "place.parquet", geography)
         _write_workplaces(partial / "workplace.parquet", made, geography)
         tell("workers", 0.1)
-        compositions = draw_compositions(made, geography, habits)
+        compositions = draw_compositions(made, geography, habits, assumed)
         tell("workers", 0.2)
         employer = np.repeat(np.arange(chosen, dtype=np.int32), made.size)
         hiring.shuffle(employer)

@@ -49,16 +49,18 @@ CLASSES: tuple[SizeClass, ...] = (
 )
 
 
-def draw_sizes(jobs: int, workplaces: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def draw_sizes(
+    jobs: int, workplaces: int, rng: np.random.Generator, tail: float = CLASSES[-1].slope
+) -> NDArray[np.int32]:
     """Sizes of all workplaces in random order, adding up to `jobs`; about 1% have none.
 
     Where jobs per workplace differ from the papers' sample, the chance of every size x is tilted
     by a power of x until the expected mean fits; what is left after drawing is settled inside the
-    classes, and outside them only when every class is full.
+    classes, and outside them only when every class is full. `tail` is the slope of the last class.
     """
     empty = max(1, round(EMPTY_SHARE * workplaces))
     filled = workplaces - empty
-    classes = _classes_up_to(max(1, jobs // _LARGEST_PART))
+    classes = _classes_up_to(max(1, jobs // _LARGEST_PART), tail)
     chances = _tilted_chances(classes, jobs / filled)
     counts = apportion(filled, [c.sum() for c in chances])
     sizes = np.empty(filled, dtype=np.int64)
@@ -79,8 +81,9 @@ def draw_sizes(jobs: int, workplaces: int, rng: np.random.Generator) -> NDArray[
     return everyone
 
 
-def _classes_up_to(largest: int) -> list[SizeClass]:
-    return [replace(c, high=min(c.high, largest)) for c in CLASSES if c.low <= largest]
+def _classes_up_to(largest: int, tail: float) -> list[SizeClass]:
+    classes = (*CLASSES[:-1], replace(CLASSES[-1], slope=tail))
+    return [replace(c, high=min(c.high, largest)) for c in classes if c.low <= largest]
 
 
 def _tilted_chances(classes: list[SizeClass], mean: float) -> list[NDArray[np.float64]]:

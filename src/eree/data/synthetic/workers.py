@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.data.synthetic.assumptions import Assumptions
 from eree.data.synthetic.geography import Geography
 from eree.data.synthetic.sectors import SECTORS
 from eree.data.synthetic.workplaces import Workplaces
@@ -61,18 +62,25 @@ class Compositions:
     """
 
     thresholds: NDArray[np.uint16]
+    tie: float
 
     def draw(
         self, workplace: NDArray[np.int32], rng: np.random.Generator
     ) -> list[NDArray[np.int8]]:
         """Value numbers of each attribute for workers of the given workplaces.
 
-        Inside a workplace the attributes are independent of each other.
+        Inside a workplace the attributes are independent of each other, but for the part `tie` of
+        the workers, whose education is decided by the same chance as their sex.
         """
         rows = self.thresholds[workplace]
         codes, column = [], 0
+        of_sex = np.zeros(0, dtype=np.uint16)
         for attribute in ATTRIBUTES:
             chance = rng.integers(0, _GRAIN, workplace.size, dtype=np.uint16)
+            if attribute.name == "sex":
+                of_sex = chance
+            elif attribute.name == "education" and self.tie:
+                chance = np.where(rng.random(workplace.size) < self.tie, of_sex, chance)
             code = np.zeros(workplace.size, dtype=np.int8)
             for _ in attribute.values[1:]:
                 code += chance >= rows[:, column]
@@ -82,13 +90,16 @@ class Compositions:
 
 
 def draw_compositions(
-    workplaces: Workplaces, geography: Geography, rng: np.random.Generator
+    workplaces: Workplaces,
+    geography: Geography,
+    rng: np.random.Generator,
+    assumed: Assumptions,
 ) -> Compositions:
     """The make-up of every workplace: its sector's, bent by its site and by chance of its own."""
     n = workplaces.size.size
     columns = sum(len(a.values) - 1 for a in ATTRIBUTES)
     thresholds = np.empty((n, columns), dtype=np.uint16)
-    tilts = [_tilts(attribute, geography, rng) for attribute in ATTRIBUTES]
+    tilts = [_tilts(attribute, geography, rng, assumed.local) for attribute in ATTRIBUTES]
     for start in range(0, n, _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, n))
         sector = workplaces.sector[rows]
@@ -99,7 +110,7 @@ def draw_compositions(
             if tilt is not None:
                 mean *= tilt[place]
                 mean /= mean.sum(axis=1, keepdims=True)
-            gammas = rng.standard_gamma(attribute.concentration * mean)
+            gammas = rng.standard_gamma(assumed.concentration * attribute.concentration * mean)
             cumulative = np.cumsum(gammas, axis=1)
             cumulative *= _GRAIN / cumulative[:, -1:]
             width = len(attribute.values) - 1
@@ -107,7 +118,7 @@ def draw_compositions(
                 np.rint(cumulative[:, :-1]), _GRAIN - 1
             )
             column += width
-    return Compositions(thresholds)
+    return Compositions(thresholds, assumed.tie)
 
 
 def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
@@ -129,14 +140,15 @@ def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
 
 
 def _tilts(
-    attribute: Attribute, geography: Geography, rng: np.random.Generator
+    attribute: Attribute, geography: Geography, rng: np.random.Generator, local: float
 ) -> NDArray[np.float64] | None:
     """Factors on the sector's shares for each place: its state's times its own."""
-    if not attribute.local:
+    sigma = max(attribute.local, local)
+    if not sigma:
         return None
     width = len(attribute.values)
-    by_state = rng.lognormal(0.0, attribute.local, (len(geography.states), width))
-    by_place = rng.lognormal(0.0, attribute.local, (len(geography.places), width))
+    by_state = rng.lognormal(0.0, sigma, (len(geography.states), width))
+    by_place = rng.lognormal(0.0, sigma, (len(geography.places), width))
     state = geography.state_of_county[geography.county_of_place]
     tilts: NDArray[np.float64] = by_state[state] * by_place
     return tilts

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.data.synthetic.assumptions import Assumptions
 from eree.data.synthetic.geography import Geography
 from eree.data.synthetic.sectors import GROUPS, SECTORS
 from eree.data.synthetic.sizes import CLASSES, draw_sizes
@@ -30,12 +31,16 @@ class Workplaces:
 
 
 def draw_workplaces(
-    jobs: int, workplaces: int, geography: Geography, rng: np.random.Generator
+    jobs: int,
+    workplaces: int,
+    geography: Geography,
+    rng: np.random.Generator,
+    assumed: Assumptions,
 ) -> Workplaces:
     """Workplaces with their size, sector, ownership and site."""
-    size = draw_sizes(jobs, workplaces, rng)
+    size = draw_sizes(jobs, workplaces, rng, assumed.tail)
     sector = _sectors(size, rng)
-    site = _sites(size, sector, geography, rng)
+    site = _sites(size, sector, geography, rng, assumed.uneven)
     chance = np.array([s.public for s in SECTORS])
     public = rng.random(workplaces) < chance[sector]
     return Workplaces(size, sector, public, site)
@@ -84,11 +89,12 @@ def _sites(
     sector: NDArray[np.int8],
     geography: Geography,
     rng: np.random.Generator,
+    uneven: float,
 ) -> NDArray[np.int32]:
     """A site for each workplace, by population, sector group and size."""
     groups = list(GROUPS)
     group_of_sector = np.array([groups.index(s.group) for s in SECTORS])
-    pull = _pull(geography, len(groups), rng)
+    pull = _pull(geography, len(groups), rng, uneven)
     population = geography.population[geography.place_of_site]
     doubling = np.where(size >= _CHOOSY_FROM, np.floor(np.log2(np.maximum(size, 1))), 0)
     market = group_of_sector[sector] * 32 + doubling.astype(np.int64)
@@ -106,14 +112,17 @@ def _sites(
     return site
 
 
-def _pull(geography: Geography, groups: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _pull(
+    geography: Geography, groups: int, rng: np.random.Generator, uneven: float
+) -> NDArray[np.float64]:
     """How strongly each site draws workplaces of each sector group.
 
     Residents times a log-normal number of jobs per resident, which varies less between cities
-    (sigma 0.15) than between villages (sigma 0.5), and again by group and by site.
+    (sigma 0.15) than between villages (sigma 0.5), and again by group and by site; all times
+    `uneven`.
     """
     residents = geography.population + float(_HAMLET)
-    sigma = np.clip(0.5 - 0.12 * np.log10(residents / 300), 0.15, 0.5)
+    sigma = uneven * np.clip(0.5 - 0.12 * np.log10(residents / 300), 0.15, 0.5)
     density = np.exp(sigma * rng.standard_normal(residents.size) - sigma**2 / 2)
     leaning = np.exp(0.6 * sigma * rng.standard_normal((groups, residents.size)))
     by_place = residents * density * leaning

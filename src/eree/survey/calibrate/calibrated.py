@@ -18,9 +18,40 @@ from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
 from eree.survey.calibrate.rake import TOLERANCE, rake, rake_nonnegative
 from eree.survey.calibrate.rounding import LIMIT, rounded
 from eree.survey.calibrate.zeros import ControlSystem
-from eree.survey.tables import Query, Table, Tabulator
+from eree.survey.tables import Axis, Query, Table, Tabulator
 
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sums:
+    """The sums of one table: of the cells, of how many have noise, and of the reference.
+
+    The last two are None where a cube needs none; see `Calibrated`.
+    """
+
+    axes: tuple[Axis, ...]
+    values: Whole
+    counts: Whole | None
+    reference: Whole | None
+
+    def by(self, names: Sequence[str]) -> Sums:
+        """Their sums by some of the variables, in the order in which they are named."""
+        known = [axis.name for axis in self.axes]
+        places = [known.index(name) for name in names]
+        away = tuple(k for k in range(len(known)) if k not in places)
+        rest = sorted(places)
+        order = [rest.index(place) for place in places]
+
+        def summed(numbers: Whole | None) -> Whole | None:
+            if numbers is None:
+                return None
+            return np.asarray(np.add.reduce(numbers, axis=away)).transpose(order)
+
+        values = summed(self.values)
+        assert values is not None
+        axes = tuple(self.axes[place] for place in places)
+        return Sums(axes, values, summed(self.counts), summed(self.reference))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +78,23 @@ class Calibrated:
         """A table of the cube."""
         return self._sums.table(query)
 
-    def variances(self, query: Query, table: Table | None = None) -> Array:
+    def sums(self, query: Query) -> Sums:
+        """All that a table and its variances are made of."""
+        found = self.table(query)
+        reference = None if self._references is None else self._references.table(query).values
+        return Sums(found.axes, found.values, self.counts(query), reference)
+
+    def variances(self, query: Query, sums: Sums | None = None) -> Array:
         """The noise variance of every cell of a table; its bound for a raked cube.
 
-        `table` is the one that the query asks for, if it is at hand.
+        `sums` are those that the query asks for, if they are at hand.
         """
-        counts = self.counts(query)
-        known = self.noise.variances(query, counts)
-        if self._references is None:
+        found = sums or self.sums(query)
+        known = self.noise.variances(query, found.counts)
+        if found.reference is None:
             return known
-        values = (table or self.table(query)).values
-        found = self.noise.bound(known, values, self._references.table(query).values)
-        return found if counts is None else np.where(counts > 0, found, 0.0)
+        bound = self.noise.bound(known, found.values, found.reference)
+        return bound if found.counts is None else np.where(found.counts > 0, bound, 0.0)
 
     def counts(self, query: Query) -> Whole | None:
         """How many cells with noise each cell of a table adds up; None where all have it."""
@@ -176,4 +212,4 @@ def _check(
         raise Refusal("cells that cannot be must be 0: structural zeros get no noise")
 
 
-__all__ = ["METHODS", "RAKED", "Calibrated", "calibrate"]
+__all__ = ["METHODS", "RAKED", "Calibrated", "Sums", "calibrate"]

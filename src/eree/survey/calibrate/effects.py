@@ -20,7 +20,6 @@ from itertools import chain, combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.survey.calibrate.margins import Array, Whole
 
@@ -91,32 +90,40 @@ def gains(
 
 
 def variances(
-    levels: Sequence[int], variance: float, gained: Sequence[Gain], sizes: Sequence[Whole]
+    levels: Sequence[int],
+    variance: float,
+    gained: Sequence[Gain],
+    sizes: Sequence[int | Whole],
+    rounding: float = 0.0,
 ) -> Array:
     """The noise variance of sums over groups of codes: one axis for each axis of the cube.
 
-    `sizes` has for each axis the number of codes in each group.  The indicator of k of n codes has
-    a mean part of squared length k² / n and a centred part of k - k² / n.
+    `sizes` has for each axis the number of codes in each group, or one number if all groups have as
+    many: its axis then has length 1.  The indicator of k of n codes has a mean part of squared
+    length k² / n and a centred part of k - k² / n, which is n / k - 1 times the other.  Each cell
+    of the cube adds `rounding`.
     """
-    whole = tuple(len(k) for k in sizes)
-    sizes = [k[:1] if k.size and (k == k[0]).all() else k for k in sizes]  # alike: once is enough
-    mean = [_along(k * k / n, i, sizes) for i, (k, n) in enumerate(zip(sizes, levels, strict=True))]
-    count = [_along(k.astype(np.float64), i, sizes) for i, k in enumerate(sizes)]
-    centred = [all_of - part for all_of, part in zip(count, mean, strict=True)]
-    ones = np.ones((1,) * len(levels))
-    found = variance * _product([*count, ones])
+    count, means = 1.0, 1.0
+    ratios: dict[int, float] = {}
+    various: dict[int, tuple[Array, Array]] = {}
+    cells = np.ones((1,) * len(sizes))
+    for i, (k, n) in enumerate(zip(sizes, levels, strict=True)):
+        if isinstance(k, int):
+            count, means, ratios[i] = count * k, means * k * k / n, n / k - 1
+        else:
+            along = k.astype(np.float64).reshape([-1 if j == i else 1 for j in range(len(sizes))])
+            mean = along * along / n
+            cells, various[i] = cells * along, (mean, along - mean)
+    taken: dict[Axes, float] = {}  # by the axes with groups of various sizes
     for gain in gained:
-        parts = [centred[i] if i in gain.axes else mean[i] for i in range(len(levels))]
-        found = found - (variance - gain.left) * _product([*parts, ones])
-    return np.broadcast_to(np.maximum(found, 0.0), whole)
-
-
-def _along(values: NDArray[np.float64], axis: int, sizes: Sequence[Whole]) -> Array:
-    return values.reshape([-1 if i == axis else 1 for i in range(len(sizes))])
-
-
-def _product(parts: Sequence[Array]) -> Array:
-    found = parts[0]
-    for part in parts[1:]:
-        found = found * part
-    return found
+        part, own = (variance - gain.left) * means, []
+        for i in gain.axes:
+            if i in ratios:
+                part *= ratios[i]
+            else:
+                own.append(i)
+        taken[tuple(own)] = taken.get(tuple(own), 0.0) + part
+    found = variance * count * cells
+    for axes, part in taken.items():
+        found = found - part * prod(c if i in axes else m for i, (m, c) in various.items())
+    return np.maximum(found, 0.0) + rounding * count * cells

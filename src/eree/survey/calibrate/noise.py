@@ -18,7 +18,7 @@ from eree.survey.calibrate.effects import Gain, gains, variances
 from eree.survey.calibrate.margins import Array, Whole
 from eree.survey.calibrate.rounding import ROUNDING
 from eree.survey.shape import Shape
-from eree.survey.tables import Query, group_sizes, table
+from eree.survey.tables import Query, table
 
 Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -69,28 +69,18 @@ class NoiseModel:
         `counts` says how many cells with noise each of them adds up, where that is not all that
         the query names: by default those that can be.
         """
-        shape, sizes = self.shape, group_sizes(self.shape, query)
+        shape, sides = self.shape, query.sides(self.shape)
         if counts is None and shape.possible is not None:
             counts = table(shape, shape.possible.astype(np.int64), query).values
-        axes = shape.axes(query.by)
+        axes, sizes = shape.axes(query.by), [side.sizes for side in sides]
+        rounding = self.rounding if counts is None else 0.0
+        found = variances(shape.levels, self.cell, self.gains, sizes, rounding)
         kept = sorted(axes)
-        order = [kept.index(axis) for axis in axes]
-
-        def as_asked(values: Array) -> Array:
-            return values.reshape([len(sizes[axis]) for axis in kept]).transpose(order)
-
-        found = as_asked(self.of_groups(sizes))
+        found = found.reshape([found.shape[axis] for axis in kept])
+        found = found.transpose([kept.index(axis) for axis in axes])
         if counts is None:
-            return found + self.rounding * as_asked(_product_of(sizes))
+            return np.broadcast_to(found, [sides[axis].length for axis in axes])
         return np.asarray(np.minimum(found, self.cell * counts) + self.rounding * counts)
-
-    def of_groups(self, sizes: tuple[Whole, ...]) -> Array:
-        """The variance before rounding for groups of codes, by their numbers of codes.
-
-        One array for each axis of the cube, with the size of each group (one group of all codes
-        for an axis that is summed over); the answer has as many axes.  Zeros are not looked at.
-        """
-        return variances(self.shape.levels, self.cell, self.gains, sizes)
 
     def bound(self, variances: Array, raked: Whole, reference: Whole) -> Array:
         """A bound on the mean squared error of cells of a raked table.
@@ -105,11 +95,3 @@ class NoiseModel:
         """
         apart = np.asarray(raked, dtype=np.float64) - np.maximum(reference, 0)
         return np.asarray(2 * variances + 2 * apart * apart)
-
-
-def _product_of(sizes: tuple[Whole, ...]) -> Array:
-    """How many cells of the cube each combination of groups has."""
-    found = np.ones((1,) * len(sizes))
-    for axis, along in enumerate(sizes):
-        found = found * along.reshape([-1 if i == axis else 1 for i in range(len(sizes))])
-    return found

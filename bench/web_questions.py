@@ -1,0 +1,65 @@
+"""Questions for a query tool: addresses of tables with filters, each of them once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from math import prod
+
+from eree.web.catalogue import Catalogue
+from eree.web.dataset import DataSet, Variable
+from eree.web.query import CONFIDENCES, Query
+
+#: No table of a question has more cells; a page shows no more either.
+MOST_CELLS = 2_000
+
+
+def addresses(catalogue: Catalogue, count: int, seed: int) -> list[str]:
+    """So many different addresses of JSON answers, over all data sets in turn."""
+    chance = random.Random(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        data = chance.choice(catalogue.data_sets)
+        query = question(data, chance)
+        if query is not None:
+            found[f"/d/{data.name}.json?{query.address()}"] = None
+    return list(found)
+
+
+def question(data: DataSet, chance: random.Random) -> Query | None:
+    """A table by one to three variables, with up to three filters; None if it is too large."""
+    names = [variable.name for variable in data.variables]
+    by = chance.sample(names, chance.randint(1, min(3, len(names))))
+    split = chance.randint(1, len(by))
+    where, groups = {}, {}
+    for variable in chance.sample(data.variables, chance.randint(0, min(3, len(names)))):
+        where[variable.name] = variable.ordered(list(_some(variable, chance)))
+    for name in by:
+        variable = data.variable(name)
+        if variable.askable:
+            groups[name] = chance.choice(list(variable.levels))
+    order = {name: place for place, name in enumerate(names)}
+    query = Query(
+        tuple(by[:split]),
+        tuple(by[split:]),
+        dict(sorted(where.items(), key=lambda pair: order[pair[0]])),
+        dict(sorted(groups.items(), key=lambda pair: order[pair[0]])),
+        show=chance.choice(data.errors),
+        confidence=chance.choice(CONFIDENCES),
+    )
+    return query if prod(_length(data.variable(name), query) for name in by) <= MOST_CELLS else None
+
+
+def _length(variable: Variable, query: Query) -> int:
+    """How long the side of a table is, at most."""
+    if variable.name in query.groups:
+        return len(variable.levels[query.groups[variable.name]])
+    return len(query.where.get(variable.name, variable.codes))
+
+
+def _some(variable: Variable, chance: random.Random) -> Iterator[str]:
+    """One to half of the codes, or one group."""
+    if variable.group_labels and chance.random() < 0.5:
+        yield chance.choice(list(variable.group_labels))
+        return
+    yield from chance.sample(variable.codes, chance.randint(1, max(1, len(variable.codes) // 2)))

@@ -1,0 +1,1 @@
+"""Better estimates from what is published: post-processing, which costs no privacy."""

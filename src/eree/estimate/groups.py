@@ -1,0 +1,244 @@
+"""Estimates of the worker cells of groups from their noisy counts, shrunk to what is usual.
+
+Everything is computed from noisy counts and public facts: which kind of workplaces a group has (its
+sector and ownership, say) and how many.  So it is post-processing: what the guarantee says of the
+noisy counts it says of the estimates, and nothing is paid.
+
+The model of a group with n workers at m workplaces, x of them at the largest:
+
+- usual shares p of its kind, from sums of noisy counts, in which noise averages out;
+- the workers of a group differ from n p by chance, with n times the covariance of one worker; by
+  the habits of each workplace, with a covariance times Q, the sum of squared sizes; and by what all
+  its workplaces have in common, with a covariance times n^2.  Either covariance has one number for
+  each set of worker attributes, as in the analysis of variance: for sex, for education, for both
+  together;
+- noise of the mechanism at the size x, taken for normal of its variance;
+- the chances of x and n are weights of points of a grid, by class of groups.
+
+Weights and covariances are those under which the noisy counts of many groups are most likely,
+found by expectation and maximization.  An estimate is the mean of a count given the noisy counts
+of its group.  Nothing was tuned on data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.estimate.grids import Classed, Grid
+from eree.noise.exact import Whole
+
+Array = NDArray[np.float64]
+
+#: Weights and covariances are learnt from so many groups, taken evenly from all, in so many rounds.
+_LEARN_FROM, _ROUNDS = 6_000, 12
+#: What every point of the grid counts beforehand, in groups.  While learning, points that no group
+#: adds as much to are left out; groups that were not learnt from may need them.
+_BEFOREHAND = 0.02
+#: What the two covariances begin with, and the least they come to.
+_FIRST, _LEAST = (0.05, 0.005), 1e-6
+#: So many groups are looked at together.
+_AT_ONCE = 2_048
+
+
+def factors(shares: Array, shape: Sequence[int]) -> list[Array]:
+    """How the counts of a kind may differ, by set of worker attributes: a matrix for each set.
+
+    Columns are orthonormal contrasts of the attributes of the set, in units of the root of a
+    share, moved so that differences add up to nothing.
+    """
+    table = shares.reshape(tuple(shape))
+    axes = []
+    for axis in range(len(shape)):
+        margin = table.sum(axis=tuple(a for a in range(len(shape)) if a != axis))
+        root = np.sqrt(margin / margin.sum())
+        contrasts = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))[0]
+        axes.append((root[:, None], contrasts[:, 1:]))
+    level = np.eye(shares.size) - np.outer(shares, np.ones(shares.size))
+    found = []
+    for chosen in product((0, 1), repeat=len(shape)):
+        contrast: Array = np.ones((1, 1))
+        for both, inside in zip(axes, chosen, strict=True):
+            contrast = np.kron(contrast, both[inside])
+        if any(chosen) and contrast.shape[1]:
+            found.append(level @ (np.sqrt(shares)[:, None] * contrast))
+    return found
+
+
+def usual_shares(noisy: Array, kinds: Whole) -> Array:
+    """Shares of every kind from sums of noisy counts, drawn to those of all where noise is large.
+
+    A kind of N groups is given workers with the shares of all: one for each cell, and the sum of
+    what its noisy counts are below 0, which only noise makes, over the root of N.
+    """
+    number = np.maximum(np.bincount(kinds), 1)
+    sums, missing = np.zeros((len(number), noisy.shape[1])), np.zeros(len(number))
+    np.add.at(sums, kinds, noisy)
+    np.add.at(missing, kinds, -np.minimum(noisy, 0).sum(1))
+    everyone = np.maximum(sums.sum(0), 1.0)
+    given = missing / np.sqrt(number) + noisy.shape[1]
+    found = np.maximum(sums, 0) + given[:, None] * (everyone / everyone.sum())
+    shares: Array = found / found.sum(1, keepdims=True)
+    return shares
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The law of the noisy counts of a kind at the points of a grid, and the estimates there."""
+
+    mean: Array  # (points, d), of the noisy counts
+    precision: Array  # (points, d, d)
+    gain: Array  # (points, d, d), what noisy counts are multiplied by
+    offset: Array  # (points, d), and what is added
+    log_size: Array  # (points,), the logarithm of the density at its middle
+
+    def log_chances(self, noisy: Array) -> Array:
+        """The logarithm of the density of noisy counts, for every group and point."""
+        d = noisy.shape[1]
+        pairs = (noisy[:, :, None] * noisy[:, None, :]).reshape(-1, d * d)
+        pulled = (self.precision @ self.mean[:, :, None])[:, :, 0]
+        squares = pairs @ self.precision.reshape(-1, d * d).T + (pulled * self.mean).sum(1)
+        found: Array = noisy @ pulled.T - squares / 2 + self.log_size
+        return found
+
+    def estimates(self, noisy: Array, chances: Array) -> Array:
+        """Estimates of groups for which the points have these chances."""
+        d = noisy.shape[1]
+        gain = (chances @ self.gain.reshape(-1, d * d)).reshape(-1, d, d)
+        found: Array = (gain @ noisy[:, :, None])[:, :, 0] + chances @ self.offset
+        return found
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The usual shares of a kind, and how its groups differ."""
+
+    shares: Array
+    factors: Sequence[Array]
+
+    def at(self, grid: Grid, habits: Array) -> _Law:
+        """The law at the points of a grid."""
+        spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
+        for one, variance in zip(self.factors, habits @ grid.scales + grid.n, strict=True):
+            spread = spread + variance[:, None, None] * (one @ one.T)
+        whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
+        precision: Array = np.linalg.inv(whole).astype(np.float64)
+        gain, mean = spread @ precision, grid.n[:, None] * self.shares
+        offset = mean - (gain @ mean[:, :, None])[:, :, 0]
+        return _Law(mean, precision, gain, offset, -np.linalg.slogdet(whole)[1] / 2)
+
+    def evidence(
+        self, grid: Grid, law: _Law, habits: Array, noisy: Array, chances: Array
+    ) -> tuple[Array, Array]:
+        """What groups say of the two numbers of every set: twice a slope and twice a curvature.
+
+        They are those of the logarithm of the chance of the noisy counts by the logarithm of each
+        number, given the point of the grid: with P the precision of the noisy counts, r what they
+        are off and F the matrix of the set, of which a number adds a F F' to the covariance, the
+        sums of a (|F'P r|^2 - tr F'P F) and, in the mean, of a a' |F'P F|^2.
+        """
+        d, weight = noisy.shape[1], chances.sum(0)
+        pairs = (noisy[:, :, None] * noisy[:, None, :]).reshape(-1, d * d)
+        cross = (chances.T @ noisy)[:, :, None] * law.mean[:, None, :]
+        about = (chances.T @ pairs).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
+        about += weight[:, None, None] * law.mean[:, :, None] * law.mean[:, None, :]
+        slopes, curves = np.zeros(habits.shape), np.zeros((len(habits), 2, 2))
+        for i, one in enumerate(self.factors):
+            pulled = law.precision @ one  # (points, d, rank)
+            inner = one.T @ pulled
+            more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
+            parts = habits[i][:, None] * grid.scales
+            slopes[i] = parts @ more
+            curves[i] = (parts * (weight * (inner**2).sum((1, 2)))) @ parts.T
+        return slopes, curves
+
+
+@dataclass(frozen=True)
+class ShrunkGroups:
+    """What was learnt from the noisy counts of many groups.
+
+    `habits` has, for each set of worker attributes in turn, how alike two workers of one workplace
+    are by its habits, and how alike two workers of one group (intra-class correlations): the last
+    attribute alone comes first, all together last.
+    `weights` has how many groups each point of a grid stands for.
+    """
+
+    noisy: Array
+    kinds: Whole
+    classed: Classed
+    known: Sequence[_Kind]
+    weights: Sequence[Array]
+    habits: Array
+
+    @classmethod
+    def learn(
+        cls, noisy: Whole, kinds: Whole, classed: Classed, shape: Sequence[int]
+    ) -> ShrunkGroups:
+        """Learn from noisy counts, a row for each group; kinds are numbers from 0 on.
+
+        `shape` has the number of values of each worker attribute, in the order of the columns.
+        """
+        counts = noisy.astype(np.float64)
+        known = [_Kind(shares, factors(shares, shape)) for shares in usual_shares(counts, kinds)]
+        weights = [np.ones(len(grid.x)) for grid in classed.grids]
+        habits = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
+        model = cls(counts, kinds, classed, known, weights, habits)
+        some = np.arange(0, len(counts), max(1, -(-len(counts) // _LEARN_FROM)))
+        for _ in range(_ROUNDS):
+            model = model._better(some)
+        return model
+
+    def estimates(self) -> Array:
+        """The mean of every count given the noisy counts of its group."""
+        found = np.empty_like(self.noisy)
+        for at, _kind, _grid, law, chances, _use in self._each(np.arange(len(found))):
+            found[at] = law.estimates(self.noisy[at], chances)
+        return found
+
+    def _each(
+        self, some: Whole, least: float = 0.0
+    ) -> Iterator[tuple[Whole, _Kind, Grid, _Law, Array, NDArray[np.intp]]]:
+        """Groups of one kind and class, and how likely each point of their grid is for each."""
+        kinds, classes = self.kinds[some], self.classed.classes[some]
+        order = np.lexsort((classes, kinds))
+        key = kinds[order] * len(self.classed.grids) + classes[order]
+        for part in np.split(some[order], np.flatnonzero(np.diff(key)) + 1):
+            if not part.size:
+                continue
+            kind, c = self.known[self.kinds[part[0]]], int(self.classed.classes[part[0]])
+            use = np.flatnonzero(self.weights[c] >= least)
+            grid = self.classed.grids[c].only(use)
+            law, beforehand = kind.at(grid, self.habits), np.log(self.weights[c][use])
+            for start in range(0, len(part), _AT_ONCE):
+                at = part[start : start + _AT_ONCE]
+                chances = law.log_chances(self.noisy[at]) + beforehand
+                chances = np.exp(chances - chances.max(1, keepdims=True))
+                chances /= chances.sum(1, keepdims=True)
+                yield at, kind, grid, law, chances, use
+
+    def _better(self, some: Whole) -> ShrunkGroups:
+        """One round of expectation and maximization."""
+        weights = [np.full(len(grid.x), _BEFOREHAND) for grid in self.classed.grids]
+        slopes, curves = np.zeros(self.habits.shape), 1e-9 * np.eye(2)
+        for at, kind, grid, law, chances, use in self._each(some, 2 * _BEFOREHAND):
+            weights[int(self.classed.classes[at[0]])][use] += chances.sum(0)
+            more = kind.evidence(grid, law, self.habits, self.noisy[at], chances)
+            slopes, curves = slopes + more[0], curves + more[1]
+        change = np.linalg.solve(curves, slopes[:, :, None])[:, :, 0]
+        habits = np.clip(self.habits * np.exp(np.clip(change, -1.0, 1.0)), _LEAST, 1.0)
+        return replace(self, weights=weights, habits=habits)
+
+
+def shrunk_counts(noisy: Whole, kinds: Whole, classed: Classed, shape: Sequence[int]) -> Whole:
+    """Whole counts of at least 0 whose errors are smaller than those of the noisy ones, on average.
+
+    Noisy counts have a row for each group.
+    """
+    if not len(noisy):
+        return noisy
+    found = ShrunkGroups.learn(noisy, kinds, classed, shape).estimates()
+    return np.rint(np.maximum(found, 0.0)).astype(np.int64)

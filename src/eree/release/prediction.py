@@ -1,0 +1,147 @@
+"""How good a table will be on the whole, from public sizes of workplaces: no confidential row.
+
+The noise of a cell grows with its largest workplace.  Which size that has is not public; but how
+many workplaces every cell has is, and so may be how large workplaces are in general.  If the sizes
+of a cell's workplaces are drawn from these, independently, the largest has at most x workers with
+the chance F(x)^m; the mean of the errors under this law is what is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.mechanisms.bent import BentMechanism
+from eree.release.plan import Plan, PlannedTable
+from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
+from eree.workload import Marginal
+
+#: Sizes up to which errors are computed one by one; beyond, at steps of about 5%.
+_EACH = 64
+_CHUNK = 2_048
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The mean absolute error of a table's cells, and its sum as a share of all jobs.
+
+    Errors are of signed counts; where nothing can be said, `why` says why.
+    """
+
+    mean_error: float | None
+    share: float | None
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """The prediction in words, or why there is none."""
+        if self.mean_error is None or self.share is None:
+            return f"no prediction: {self.why}"
+        return f"predicted mean error {self.mean_error:.3g} a cell, in all {self.share:.2%} of jobs"
+
+
+def predict(
+    plan: Plan, table: PlannedTable, sizes: WorkplaceSizes, shares: WorkerShares | None = None
+) -> Prediction:
+    """The error of a table whose workplaces are as large as the public knows them to be.
+
+    Where noise grows with a part of the largest workplace, as it does in worker cells under weak
+    neighbours, `shares` say what part of the workers a cell has.
+    """
+    treatment = table.treatment
+    made, statistics = treatment.mechanism, treatment.statistics
+    if treatment.first_stage is not None:
+        return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
+    if isinstance(made, BentMechanism):
+        return Prediction(None, None, "its noise grows with the count, not with a workplace")
+    part = table.marginal.touches_workers(plan.schema) and "largest" in statistics
+    if part and shares is None:
+        return Prediction(None, None, "it needs the shares of workers in its cells (--shares)")
+    names = sizes.attributes if shares is None else (*sizes.attributes, *shares.attributes)
+    composition, kinds = _composition(plan, table.marginal, tuple(dict.fromkeys(names)))
+    typical = [sizes.typical(tuple(kind[n] for n in sizes.attributes)) for kind in kinds]
+    if part and shares is not None:
+        of_kinds = [tuple(kind[name] for name in shares.attributes) for kind in kinds]
+        parts = [shares.of_cells(plan.schema, table.marginal, kind) for kind in of_kinds]
+    else:
+        parts = [[1.0] * treatment.worker_cells for _ in kinds]
+    grid = steps(max(float(of_kind[0][-1]) for of_kind in typical))
+    if len(statistics) == 1:
+        errors = np.full(len(grid), made.mean_error(count=0, largest=0)[0])
+    else:
+        errors = _between(grid, _errors(grid, lambda x: made.mean_error(count=0, largest=x)[0]))
+    total = 0.0
+    columns = list(zip(*parts, strict=True))
+    for column in sorted(set(columns)):
+        up_to = [thinned(*typical[i], share, grid) for i, share in enumerate(column)]
+        means = _mean_largest(composition, np.array(up_to), errors)
+        total += columns.count(column) * float(means.sum())
+    means = np.array([float(np.average(of, weights=numbers)) for of, numbers in typical])
+    if part:
+        means *= [sum(shares_of_kind) for shares_of_kind in parts]
+    jobs = float((composition @ means).sum())
+    if not jobs:
+        return Prediction(None, None, "the sizes say that nobody works there")
+    return Prediction(total / (len(composition) * len(columns)), total / jobs)
+
+
+def _composition(
+    plan: Plan, marginal: Marginal, names: tuple[str, ...]
+) -> tuple[Array, list[dict[str, str]]]:
+    """How many workplaces of every kind the cells have, and the attributes of each kind."""
+    schema = plan.schema
+    own = [name for name in marginal.by if schema.attributes[name].owner == "workplace"]
+    kept = {
+        name: values
+        for name, values in marginal.where.items()
+        if schema.column(name).owner == "workplace"
+    }
+    by = [*own, *(name for name in names if name not in own)]
+    rows = plan.frame.workplaces_by(Marginal.over(schema, by, kept)).to_pydict()
+    cells: dict[tuple[object, ...], int] = {}
+    kinds: dict[Key, int] = {}
+    places = []
+    for i, number in enumerate(rows["_workplaces"]):
+        cell = cells.setdefault(tuple(rows[name][i] for name in own), len(cells))
+        kind = kinds.setdefault(tuple(str(rows[name][i]) for name in names), len(kinds))
+        places.append((cell, kind, number))
+    composition = np.zeros((len(cells), len(kinds)))
+    for cell, kind, number in places:
+        composition[cell, kind] += number
+    return composition, [dict(zip(names, kind, strict=True)) for kind in kinds]
+
+
+def _errors(grid: NDArray[np.int64], error: Callable[[int], float]) -> Array:
+    """Errors at all sizes: one by one where they are small, interpolated where they are large."""
+    top = int(grid[-1])
+    known = list(range(min(_EACH, top) + 1))
+    if top > _EACH:
+        number = max(int(np.log(top / _EACH) / np.log(1.05)), 1)
+        known += list(np.geomspace(_EACH, top, number + 1).astype(np.int64)[1:])
+    at = np.unique(known)
+    found: Array = np.interp(grid, at, np.array([error(int(x)) for x in at]))
+    return found
+
+
+def _between(grid: NDArray[np.int64], errors: Array) -> Array:
+    """The error of sizes from each step of the grid on, to the next."""
+    before = np.concatenate([errors[:1], errors[:-1]])
+    wide = np.concatenate([[False], np.diff(grid) > 1])
+    return np.where(wide, (before + errors) / 2, errors)
+
+
+def _mean_largest(composition: Array, shares: Array, errors: Array) -> Array:
+    """The mean error of every cell, its largest workplace being what it may be."""
+    logs = np.log(np.maximum(shares, 1e-300))
+    rows, back = np.unique(composition, axis=0, return_inverse=True)
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _CHUNK):
+        some = rows[start : start + _CHUNK]
+        up_to = np.exp(np.einsum("ck,kx->cx", some, logs))
+        found[start : start + _CHUNK] = np.einsum(
+            "cx,x->c", np.diff(up_to, axis=1, prepend=0.0), errors
+        )
+    return found[back.ravel()]

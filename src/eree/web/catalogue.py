@@ -1,0 +1,153 @@
+"""The catalogue: release folders that were verified, and the data sets in them, all in memory.
+
+Nothing but the folders, and public maps that are named, is opened, and nothing after the start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from eree.errors import Refusal
+from eree.release.record import RECORD
+from eree.release.release import Release
+from eree.release.verify import schema_of
+from eree.survey.cube_record import KIND
+from eree.survey.protected import ProtectedCube
+from eree.survey.verify import verify
+from eree.web.cubes import CubeSet
+from eree.web.dataset import DataSet
+from eree.web.levels import nests_of
+from eree.web.linked import LinkedTable
+from eree.web.maps import AreaMap, open_maps
+
+Progress = Callable[[str, float], None]
+#: So many digits of a release's random name make the address of its data sets.
+DIGITS = 8
+#: As many folders are named where one was expected.
+MOST_NAMED = 10
+
+
+class Missing(Refusal):
+    """What was asked for is not there."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All data sets that are served."""
+
+    data_sets: tuple[DataSet, ...]
+    maps: Mapping[str, AreaMap] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        folders: Iterable[str | os.PathLike[str]],
+        progress: Progress | None = None,
+        maps: Iterable[str] = (),
+    ) -> Catalogue:
+        """Open and verify release folders; refuses one that is not sound, by its first fault.
+
+        `maps` are public GeoJSON files for variables, named as in "place=areas.geojson".
+        """
+        tell = progress or (lambda _step, _done: None)
+        given = list(folders)
+        if not given:
+            raise Refusal("name one or more folders of releases to serve")
+        found: list[DataSet] = []
+        known: set[str] = set()
+        for number, folder in enumerate(given):
+            part = _part(tell, str(folder), number, len(given))
+            part("", 0.0)
+            release = _opened(Path(folder))
+            verification = verify(release, progress=part)
+            if not verification.sound:
+                raise Refusal(f"{folder} is not served: {verification.faults[0]}")
+            if release.identity in known:
+                raise Refusal(f"{folder} holds a release that is named twice; name each once")
+            known.add(release.identity)
+            tell(f"reading {folder}", (number + 0.7) / len(given))
+            found += _data_sets(release, verification.checks)
+        for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
+            for data in found:
+                if data.title == title:
+                    data.title = f"{title} (release {data.release.identity[:DIGITS]})"
+        if len({data.name for data in found}) < len(found):
+            raise Refusal("two data sets would have the same address; serve them apart")
+        read = open_maps(maps, found)
+        tell("done", 1.0)
+        return cls(tuple(found), read)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, DataSet]:
+        """Data sets by their address."""
+        return MappingProxyType({data.name: data for data in self.data_sets})
+
+    def data_set(self, name: str) -> DataSet:
+        """A data set by its address."""
+        if name not in self.by_name:
+            raise Missing("there is no data set of this name here; the first page lists them all")
+        return self.by_name[name]
+
+    def noised_apart(self, data: DataSet) -> tuple[DataSet, ...]:
+        """Other data sets with figures of the same things, which had noise of their own."""
+        names = {variable.name for variable in data.variables}
+        return tuple(
+            other
+            for other in self.data_sets
+            if other is not data
+            and (
+                other.release.identity == data.release.identity
+                or names & {variable.name for variable in other.variables}
+            )
+        )
+
+
+def _part(tell: Progress, folder: str, number: int, count: int) -> Progress:
+    """Tells of one folder of several; verifying is most of it."""
+
+    def told(step: str, done: float) -> None:
+        tell(f"verifying {folder}{': ' * bool(step)}{step}", (number + 0.7 * done) / count)
+
+    return told
+
+
+def _opened(folder: Path) -> Release:
+    """A release in a folder of plain files: a link might lead to what is not public."""
+    if folder.is_file():
+        raise Refusal(f"{folder} is a file; name the folder of a release")
+    if not (folder / RECORD).exists() and folder.is_dir():
+        inside = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+        if inside:
+            names = ", ".join(map(str, inside[:MOST_NAMED]))
+            more = " and others" if len(inside) > MOST_NAMED else ""
+            raise Refusal(f"{folder} is no release, but holds some; name them: {names}{more}")
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise Refusal(
+                f"{folder} is not served: {path.name} in it is no plain file and may lead out of"
+                " it; put the file itself there"
+            )
+    return Release.open(folder)
+
+
+def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
+    ending = release.identity[:DIGITS]
+    if release.record.get("kind") == KIND:
+        yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
+        return
+    taken: set[str] = set()
+    nests = nests_of(release, schema_of(release.record))
+    for table in release.tables:
+        name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
+        number = 2
+        while name in taken:
+            name, number = f"{slug}-{number}", number + 1
+        taken.add(name)
+        yield LinkedTable(f"{name}-{ending}", release, table, checks, nests)

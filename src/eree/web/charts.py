@@ -1,0 +1,241 @@
+"""Charts drawn on the server: bars with their intervals, heat maps, ranks and decisions.
+
+A chart is text that everyone can read, with small drawings beside it whose places are shares of
+their width: so it fits every screen, and no label is cut.  Colours come from the style sheet by
+class, so that they follow the reader's choice of light or dark, and nothing is styled inline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, isinf, log, log10
+
+import numpy as np
+
+from eree.web.answer import Answer
+from eree.web.blocks import ABSENT, UNRELIABLE, Cell
+from eree.web.figures_in_words import figure, interval
+
+#: The most bars of a page.
+MOST_BARS = 60
+SHADES = 7
+#: A shade stands for less of the greatest figure than its number says: most figures are small.
+POWER = 3
+#: A heat map of more columns has no numbers in its fields.
+MOST_NUMBERED = 24
+#: How far from the threshold the drawing of a decision reaches, as a factor.
+FAR = 16
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Round numbers from the bottom to the top, and where a number is between them."""
+
+    bottom: float
+    top: float
+    step: float
+
+    @classmethod
+    def over(cls, low: float, high: float) -> Scale:
+        """The scale of numbers from low to high."""
+        step = _step(max(high - low, 1e-9) / 4)
+        return cls(step * (low // step), step * -(-high // step), step)
+
+    def at(self, number: float) -> str:
+        """Where a number is, as a share of the width."""
+        share = (number - self.bottom) / (self.top - self.bottom)
+        return f"{100 * min(max(share, 0.0), 1.0):.2f}%"
+
+    @property
+    def ticks(self) -> list[float]:
+        """The round numbers."""
+        count = round((self.top - self.bottom) / self.step)
+        return [self.bottom + k * self.step for k in range(count + 1)]
+
+    def axis(self) -> str:
+        """The numbers of the scale."""
+        parts = ['<svg class="chart ticks" aria-hidden="true" width="100%" height="18">']
+        for place, number in enumerate(self.ticks):
+            ends = {0: "start", len(self.ticks) - 1: "end"}
+            parts.append(
+                f'<text class="tick" x="{self.at(number)}" y="13"'
+                f' text-anchor="{ends.get(place, "middle")}">{short(number)}</text>'
+            )
+        return "".join([*parts, "</svg>"])
+
+    @property
+    def lines(self) -> str:
+        """Lines at the round numbers, the one at 0 stronger."""
+        return "".join(
+            f'<line class="{"axis" if abs(number) < 1e-9 else "grid"}" x1="{self.at(number)}"'
+            f' x2="{self.at(number)}" y1="0" y2="100%"/>'
+            for number in self.ticks
+        )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of a chart."""
+
+    labels: tuple[str, ...]
+    figure: str
+    interval: str
+    cell: Cell
+    drawing: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars with their intervals, on one scale."""
+
+    scale: Scale
+    bars: tuple[Bar, ...]
+
+
+def bars(answer: Answer) -> Bars:
+    """A bar for every row of an answer without columns."""
+    cells = [answer.body.cell(i, 0) for i in range(min(len(answer.rows), MOST_BARS))]
+    ends = [cell.estimate if isinf(cell.high) else cell.high for cell in cells]
+    top = max([1.0, *ends, *(cell.estimate for cell in cells)])
+    scale = Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
+    found = []
+    for i, cell in enumerate(cells):
+        words = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
+        shown = figure(cell, answer.decimals)
+        labels = answer.rows.labels(i) or ("All",)
+        found.append(Bar(labels, shown, words, cell, _bar(cell, scale)))
+    return Bars(scale, tuple(found))
+
+
+def _bar(cell: Cell, scale: Scale) -> str:
+    low, high = sorted((0.0, float(cell.estimate)))
+    weak = " weak" if UNRELIABLE in cell.flags else ""
+    wide = 100 * (high - low) / (scale.top - scale.bottom)
+    parts = [
+        '<svg class="chart" aria-hidden="true" width="100%" height="22">',
+        scale.lines,
+        f'<rect class="bar{weak}" x="{scale.at(low)}" y="4" width="{wide:.2f}%" height="14"/>',
+    ]
+    if ABSENT not in cell.flags:
+        open_ = isinf(cell.high)
+        start, end = scale.at(cell.low), scale.at(scale.top if open_ else cell.high)
+        parts.append(f'<line class="whisker" x1="{start}" x2="{end}" y1="11" y2="11"/>')
+        parts += [
+            f'<line class="whisker" x1="{at}" x2="{at}" y1="7" y2="15"/>'
+            for at in ((start,) if open_ else (start, end))
+        ]
+    return "".join([*parts, "</svg>"])
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a heat map."""
+
+    kind: str
+    text: str
+    said: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Fields by rows and columns, darker where there are more; and where each shade begins."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Field, ...]], ...]
+    shades: tuple[str, ...]
+    dense: bool
+
+
+def heat_map(answer: Answer) -> HeatMap:
+    """A field for every cell of a page."""
+    rows, cols = min(len(answer.rows), MOST_BARS), len(answer.cols)
+    values = answer.body.jobs[:rows]
+    top = float(np.max(values)) if values.size else 0.0
+    columns = tuple(" · ".join(answer.cols.labels(j)) for j in range(cols))
+    found = []
+    for i in range(rows):
+        name = " · ".join(answer.rows.labels(i)) or "All"
+        cells = [answer.body.cell(i, j) for j in range(cols)]
+        fields = tuple(
+            _field(cell, top, f"{name}, {column}", answer.decimals)
+            for cell, column in zip(cells, columns, strict=True)
+        )
+        found.append((name, fields))
+    starts = tuple(short(top * (shade / SHADES) ** POWER) for shade in range(SHADES))
+    return HeatMap(columns, tuple(found), starts, cols > MOST_NUMBERED)
+
+
+def _field(cell: Cell, top: float, name: str, decimals: int) -> Field:
+    said = f"{name}: {figure(cell, decimals)}"
+    if ABSENT in cell.flags:
+        return Field("none", "0", f"{said}, absent")
+    share = max(cell.estimate, 0) / top if top > 0 else 0.0
+    shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
+    weak = UNRELIABLE in cell.flags
+    kind = f"heat-{shade}{' weak' if weak else ''}"
+    words = f"{said}, {interval(cell, decimals)}{', unreliable' if weak else ''}"
+    return Field(kind, short(float(cell.estimate), 2), words)
+
+
+def rank_line(rank: int, best: int, worst: int, count: int) -> str:
+    """Where among all areas one may truly stand, and where it stands."""
+    scale = Scale(1, max(count, 2), 1)
+    start, end = scale.at(best), scale.at(worst)
+    return (
+        '<svg class="chart rank" aria-hidden="true" width="100%" height="16">'
+        '<line class="grid" x1="0" x2="100%" y1="8" y2="8"/>'
+        f'<line class="reach" x1="{start}" x2="{end}" y1="8" y2="8"/>'
+        f'<circle class="dot" cx="{scale.at(rank)}" cy="8" r="4"/></svg>'
+    )
+
+
+def decision_line(damage: Fraction, per_job: Fraction, cell: Cell, verdict: str) -> str:
+    """The damage for each job, from the least to the most that it may be, beside the threshold.
+
+    The scale is one of factors: the threshold is in the middle.
+    """
+    least = float(damage / per_job)  # so many jobs make the damage that of the threshold
+    scale = Scale(-1, 1, 1)
+
+    def at(jobs: float) -> str:
+        if not least or isinf(jobs):
+            return scale.at(-1)
+        return scale.at(log(least / jobs) / log(FAR) if jobs > 0 else 1)
+
+    start, end, dot = at(cell.high), at(cell.low), at(float(cell.estimate))
+    return (
+        '<svg class="chart rank" aria-hidden="true" width="100%" height="18">'
+        '<line class="grid" x1="0" x2="100%" y1="9" y2="9"/>'
+        '<line class="limit" x1="50%" x2="50%" y1="0" y2="18"/>'
+        f'<line class="reach {verdict}" x1="{start}" x2="{end}" y1="9" y2="9"/>'
+        f'<circle class="dot" cx="{dot}" cy="9" r="4"/></svg>'
+    )
+
+
+def ticks_between(labels: Sequence[str]) -> str:
+    """Words at the ends and in the middle of a drawing."""
+    places = zip(("0", "50%", "100%"), ("start", "middle", "end"), labels, strict=True)
+    parts = [
+        f'<text class="tick" x="{x}" y="12" text-anchor="{anchor}">{word}</text>'
+        for x, anchor, word in places
+    ]
+    start = '<svg class="chart ticks" aria-hidden="true" width="100%" height="16">'
+    return "".join([start, *parts, "</svg>"])
+
+
+def _step(rough: float) -> float:
+    """A round number near a rough step."""
+    power = 10.0 ** floor(log10(max(rough, 1e-9)))
+    return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
+
+
+def short(value: float, digits: int = 3) -> str:
+    """A number in few digits; those below 1,000 have three."""
+    for size, word in ((1e9, "bn"), (1e6, "m"), (1e3, "k")):
+        if abs(value) >= size:
+            part = value / size
+            shown = f"{part:,.0f}" if abs(part) >= 10 ** (digits - 1) else f"{part:.{digits}g}"
+            return f"{shown}{word}".replace("-", "−")
+    return f"{value:,.3g}".replace("-", "−")

@@ -1,0 +1,229 @@
+"""Areas compared: ranked with the ranks that they may truly have, or held against a threshold.
+
+All intervals of a comparison hold together, so that what is said of all areas is right at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from math import ceil, floor, isinf
+from re import fullmatch
+from typing import Any
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.policy.neighbours import plain
+from eree.release.rank import rank_intervals
+from eree.release.threshold import decide
+from eree.web.answer import MOST_CELLS, TooLarge
+from eree.web.blocks import ABSENT, Block, Cell, Side, filled, keyed, side_of
+from eree.web.dataset import DataSet
+from eree.web.query import Query
+
+#: The threshold per person that disaster declarations are weighed by.
+USUAL_PER_JOB = "3.50"
+#: What damage is held against.
+JOBS = "jobs"
+MOST_AREAS = 1_000
+#: Letters of all lines of damage.
+MOST_DAMAGE = 6_000
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """An area with its rank, the best and the worst that its true rank can be, and its figure."""
+
+    rank: int
+    best: int
+    worst: int
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Areas from the largest estimate to the smallest."""
+
+    data: DataSet
+    query: Query
+    areas: tuple[Ranked, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "areas": [
+                {"rank": area.rank, "best": area.best, "worst": area.worst}
+                | keyed(self.query.by, area.codes)
+                | area.cell.as_json()
+                for area in self.areas
+            ]
+        }
+
+
+def ranking(data: DataSet, query: Query) -> Ranking:
+    """Rank the areas that all variables of a query make."""
+    if not query.by:
+        raise Refusal("a ranking needs areas; put a variable on rows")
+    side, block = _together(data, query)
+    best, worst = rank_intervals(block.low, block.high)
+    values = block.values
+    ranks = 1 + len(values) - np.searchsorted(np.sort(values), values, side="right")
+    areas = tuple(
+        Ranked(
+            int(ranks[i]), int(best[i]), int(worst[i]), side.codes(i), side.labels(i), block.cell(i)
+        )
+        for i in np.argsort(-values, kind="stable").tolist()
+    )
+    return Ranking(data, query, areas)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An area with its damage, and what is sure about it: above, below, or undecided."""
+
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+    damage: Fraction
+    cell: Cell
+    per_job: float | None
+    decision: str
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Areas held against a threshold of damage for each job."""
+
+    data: DataSet
+    query: Query
+    per_job: str
+    text: str
+    areas: tuple[Decision, ...]
+
+    @property
+    def least(self) -> Fraction:
+        """The threshold as an exact number."""
+        return money(self.per_job, "the threshold per job")
+
+    def examples(self, most: int = 3) -> list[str]:
+        """Codes of some areas that have jobs, as a line of damage begins."""
+        if self.areas or not self.query.by or self.data.most(self.query.asked()) > MOST_CELLS:
+            return []
+        side, _ = side_of(self.data.figures(self.query.asked()), len(self.query.by), first=True)
+        lines = (side.codes(i) for i in range(len(side)))
+        written = (" ".join(c) for c in lines if not any(set(code) & set(" ,;\t") for code in c))
+        return list(islice(written, most))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data; money as exact texts."""
+        return {
+            "per_job": self.per_job,
+            "areas": [
+                keyed(self.query.by, area.codes)
+                | {"damage": plain(area.damage), "decision": area.decision}
+                | {"damage_per_job": None if area.per_job is None else round(area.per_job, 4)}
+                | area.cell.as_json()
+                for area in self.areas
+            ],
+        }
+
+
+def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold:
+    """Decide for areas with damage; `text` has a line for each: its codes, then the amount."""
+    if query.measure != JOBS:
+        raise Refusal(
+            f"a threshold is one of damage for each job; leave out measure={query.measure}"
+        )
+    least = money(per_job, "the threshold per job")
+    if not least:
+        raise Refusal("the threshold per job must be above 0, such as 3.50")
+    if len(text) > MOST_DAMAGE:
+        raise Refusal(f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once")
+    if not text.strip():
+        return Threshold(data, query, per_job, "", ())
+    if not query.by:
+        raise Refusal("a threshold needs areas; put a variable on rows")
+    known = []
+    for variable in map(data.variable, query.by):
+        level = query.groups.get(variable.name)
+        codes = variable.codes if level is None else [g.code for g in variable.levels[level]]
+        known.append(frozenset(codes))
+    amounts = damages(text, known)
+    side, block = _together(data, query, list(amounts))
+    where = {side.codes(i): i for i in range(len(side))}
+    decided = []
+    for area, amount in amounts.items():
+        if area not in where:
+            raise Refusal(
+                f"{', '.join(area)} is not in the table, because no job is there; leave it out"
+            )
+        cell = block.cell(where[area])
+        high = None if isinf(cell.high) else ceil(cell.high)
+        each = float(amount * cell.unit / cell.value) if cell.value > 0 else None
+        verdict = decide(amount, least, floor(cell.low), high)
+        labels = side.labels(where[area])
+        decided.append(Decision(area, labels, amount, cell, each, verdict))
+    return Threshold(data, query, per_job, text, tuple(decided))
+
+
+def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...], Fraction]:
+    """Amounts of damage by the codes of their areas, from lines such as "17031 1250000.50"."""
+    found: dict[tuple[str, ...], Fraction] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.replace("\t", " ").replace(";", " ").replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) != len(known) + 1:
+            raise Refusal(
+                f"line {number} of the damage must have {len(known)} code"
+                f"{'s' * (len(known) > 1)} and an amount, with spaces between"
+            )
+        codes = tuple(words[:-1])
+        for code, codes_known in zip(codes, known, strict=True):
+            if code not in codes_known:
+                raise Refusal(f"line {number} of the damage names {code!r}, which is no code here")
+        if codes in found:
+            raise Refusal(f"line {number} gives an area a second damage; give it one")
+        found[codes] = money(words[-1], f"the damage in line {number}")
+        if len(found) > MOST_AREAS:
+            raise Refusal(f"at most {MOST_AREAS:,} areas are compared at once")
+    return found
+
+
+def money(text: str, what: str) -> Fraction:
+    """An amount without rounding."""
+    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text):
+        raise Refusal(f"{what} must be a number of 0 or more, such as 1250000.50")
+    return Fraction(text)
+
+
+def _together(
+    data: DataSet, query: Query, only: Sequence[tuple[str, ...]] | None = None
+) -> tuple[Side, Block]:
+    """All areas of a query, with intervals that hold at once."""
+    if only is not None:  # as few as are compared: each gets a larger share of the chance
+        query = replace(query, where=_narrowed(data, query, only))
+    asked = query.asked(together=True)
+    if data.most(asked) > MOST_CELLS:
+        raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be compared at once; keep fewer")
+    figures = data.figures(asked)
+    side, at = side_of(figures, len(query.by), first=True)
+    block = filled(data, figures, at, (len(side),))
+    there = np.flatnonzero(~block.flags[ABSENT]).astype(np.intp)
+    return side.taken(there), block.taken(there)
+
+
+def _narrowed(
+    data: DataSet, query: Query, only: Sequence[tuple[str, ...]]
+) -> Mapping[str, tuple[str, ...]]:
+    found = dict(query.where)
+    for i, name in enumerate(query.by):
+        variable, level = data.variable(name), query.groups.get(name)
+        if name not in found:
+            codes = [code for codes in only for code in variable.filter_of(codes[i], level)]
+            found[name] = variable.ordered(codes)
+    return found

@@ -1,0 +1,232 @@
+"""A protected cube as a data set: every table of it is a sum of its published cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.noise.thousandths import JOB
+from eree.policy.neighbours import plain
+from eree.survey.calibrate.noise import RAKED
+from eree.survey.estimates import UNRELIABLE, Estimates, deviations
+from eree.survey.plan import mode_of
+from eree.survey.protected import ProtectedCube
+from eree.survey.shape import Variable as CubeVariable
+from eree.survey.soc import LEVELS, Level, title_of
+from eree.survey.tables import Query as CubeQuery
+from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
+
+JOBS = "jobs"
+
+
+class CubeSet(DataSet):
+    """A protected cube: weighted employment in thousandths of a job, with standard errors."""
+
+    kind = "cube"
+    errors = ("margin", "standard-error", "interval", "relative")
+    unreliable_words = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
+    absent_words = "nobody can be there, as was declared beforehand, so it is exactly 0"
+
+    def __init__(self, name: str, cube: ProtectedCube, checks: tuple[str, ...]) -> None:
+        self.cube = cube
+        if cube.mode == "as-published":
+            self.absent_words = "it was left out of the release, and counts as 0"
+        variables = tuple(map(_variable, cube.shape.variables))
+        first, *others = (v.label[:1].lower() + v.label[1:] for v in variables)
+        count = len(others)
+        more = f" and {count} more variable{'s' * (count > 1)}" if others else ""
+        super().__init__(name, f"Survey cube: {first}{more}", cube.release, variables, checks)
+        cube.table(CubeQuery())  # sums that every answer needs are made before anyone asks
+
+    @property
+    def measures(self) -> Mapping[str, str]:
+        """Weighted employment."""
+        return MappingProxyType({JOBS: "Jobs (weighted employment)"})
+
+    @property
+    def universe(self) -> str:
+        """What the survey stands for."""
+        return "all jobs that the survey stands for"
+
+    @property
+    def rows(self) -> int:
+        """How many cells the cube has."""
+        return self.cube.shape.size
+
+    def most(self, asked: Asked) -> int:
+        """The product of the sides."""
+        return prod(len(self._axis(name, asked).codes) for name in asked.by)
+
+    def _axis(self, name: str, asked: Asked) -> Axis:
+        """A side of the table, before it is made."""
+        variable, cubed = self.variable(name), self.cube.shape.variable(name)
+        kept = set(cubed.held(asked.where.get(name, cubed.codes)))
+        level = asked.groups.get(name)
+        if level is None:
+            codes = tuple(code for code in variable.codes if code in kept)
+            return Axis(name, variable.label, codes, tuple(map(variable.title, codes)))
+        places = {variable.places[code] for code in kept}
+        groups = [g for g in variable.levels[level] if places & set(g.members)]
+        return Axis(
+            name, variable.label, tuple(g.code for g in groups), tuple(g.label for g in groups)
+        )
+
+    def figures(self, asked: Asked) -> Figures:
+        """Exact sums of published cells, with the intervals that their errors give."""
+        return self.with_totals(asked, ())[0]
+
+    def with_totals(self, asked: Asked, coarser: Sequence[tuple[str, ...]]) -> list[Figures]:
+        """The same, and their sums by some of the variables alone, from one look at the cells."""
+        if asked.measure != JOBS:
+            raise Refusal(f"there is no measure {asked.measure!r} in this data set")
+        levels = {n: cast(Level, level) for n, level in asked.groups.items() if n in asked.by}
+        query = CubeQuery(asked.by, asked.where, levels)
+        return [_figures(found, asked) for found in self.cube.tables(query, coarser)]
+
+    def unreliable(self, figures: Figures) -> Mask:
+        """A standard error above a share of the estimate."""
+        assert figures.deviation is not None
+        found = figures.deviation * figures.unit > UNRELIABLE * figures.values
+        found |= figures.values <= 0
+        return found if figures.absent is None else found & ~figures.absent
+
+    @cached_property
+    def promise(self) -> str:
+        """The guarantee, and what it covers where that is not all."""
+        promised = told(self.guarantee)
+        return f"{promised}, for {self.cube.covers}" if self.warnings else promised
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The losses of the method as it was published."""
+        losses = self.release.record.get("losses")
+        said = [losses] if isinstance(losses, str) else list(losses or ())
+        if not said:
+            return ()
+        covers = f"The guarantee covers {self.cube.covers}, and not all that is published."
+        return (covers, *(_sentence(str(loss)) for loss in said))
+
+    @property
+    def bias(self) -> str:
+        """What raking does, and what was left out."""
+        method = str(self.cube.calibration["method"])
+        if method == "rake-nonnegative":
+            return (
+                "Cells below 0 were set to 0 before raking, so that small figures are too large on"
+                " average."
+            )
+        if method in RAKED:
+            return "Raking multiplies noisy cells, so that figures may be off on average."
+        return ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on."""
+        given = self.release.record.get("assumptions")
+        return tuple(
+            _sentence(str(words)) for words in ([given] if isinstance(given, str) else given or ())
+        )
+
+    def noise(self) -> list[str]:
+        """How noise was added, and what was done afterwards."""
+        record, method = self.release.record, str(self.cube.calibration["method"])
+        cells = record["tables"][0]
+        found = [
+            f"The law {cells['mechanism']} added noise to every cell that can be, drawn exactly"
+            f" with secret chance; its standard deviation is"
+            f" {float(cells['noise_variance']) ** 0.5:,.3f} jobs.",
+        ]
+        noises: dict[str, list[str]] = {}
+        for table in record["tables"][1:]:
+            noise = f"standard deviation {float(table['noise_variance']) ** 0.5:,.3f} jobs"
+            own = f"with noise of their own ({noise})"
+            without = "without any noise" if table["price"] is None else own
+            noises.setdefault(without, []).append(" × ".join(table["by"]) or "the total")
+        for without, names in noises.items():
+            found.append(f"Control tables were published {without}: {', '.join(names)}.")
+        if method != "none":
+            found.append(
+                f"The cells were calibrated to the control tables by {method}; errors below take"
+                " that into account."
+            )
+        if self.cube.sampling is None:
+            found.append(
+                "Standard errors are those of the noise alone: what sampling adds was not paid for."
+            )
+        else:
+            found.append("Standard errors are of sampling (by a model) and of noise together.")
+        found.append("Every table is summed up from the cells, so that all tables agree.")
+        return found
+
+    def certificates(self) -> list[dict[str, Any]]:
+        """A certificate for every law that was drawn from, made afresh."""
+        mode = mode_of(self.release.record)
+        laws = {"every cell": mode.cells}
+        laws |= {f"control {' × '.join(by) or 'total'}": law for by, law in mode.tables.items()}
+        if mode.variance is not None:
+            laws["sum of squares"] = mode.variance
+        found = []
+        for part, law in laws.items():
+            made = law.certify()
+            found.append(
+                {
+                    "law": made.mechanism,
+                    "of": part,
+                    "claimed": told(made.guarantee),
+                    "found_epsilon": plain(made.guarantee.epsilon),
+                    "found_delta": f"{made.found_delta:.3g}",
+                    "claimed_epsilon": plain(made.guarantee.epsilon),
+                    "holds": made.holds,
+                }
+            )
+        return found
+
+
+def _figures(found: Estimates, asked: Asked) -> Figures:
+    """Estimates in jobs, with what their errors make of a level."""
+    values, confidence = found.values.reshape(-1), asked.confidence
+    if asked.together:
+        confidence = 1 - (1 - confidence) / max(values.size, 1)
+    jobs, error = values / JOB, found.standard_error.reshape(-1) / JOB
+    margin = error * deviations(confidence)
+    return Figures(
+        tuple(Axis(a.name, a.label, a.codes, a.labels) for a in found.axes),
+        None,
+        values,
+        JOB,
+        np.maximum(jobs - margin, 0.0),
+        np.maximum(jobs + margin, 0.0),
+        error,
+        margin,
+        None if found.absent is None else found.absent.reshape(-1),
+    )
+
+
+def _variable(variable: CubeVariable) -> Variable:
+    """A variable of a cube, with the groups of occupations that it has."""
+    levels: dict[str, tuple[Group, ...]] = {}
+    if variable.hierarchy == "soc":
+        for level in LEVELS:
+            levels[level] = tuple(
+                Group(code, title_of(code), members)
+                for code, members in variable.groups(level).items()
+            )
+    return Variable(
+        variable.name,
+        variable.label or variable.name,
+        variable.codes,
+        variable.labels,
+        levels,
+        {level: f"{level} groups" for level in levels},
+    )
+
+
+def _sentence(words: str) -> str:
+    text = words.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -1,0 +1,356 @@
+"""A data set of the query tool: what can be asked of a released table or a protected cube."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.noise.exact import Whole
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong, Weak, plain
+from eree.release.release import Release
+
+Error = Literal["margin", "standard-error", "interval", "relative"]
+#: How the error of an estimate may be shown, in words.
+ERRORS: Mapping[Error, str] = MappingProxyType(
+    {
+        "margin": "Margin of error",
+        "standard-error": "Standard error",
+        "interval": "Interval",
+        "relative": "Relative error",
+    }
+)
+Reals = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some codes of a variable that belong together, such as a major group of occupations."""
+
+    code: str
+    label: str
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a table: a variable, and the codes or groups that it is shown by."""
+
+    name: str
+    label: str
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a table may be by: codes in their order, with labels, and the groups above them.
+
+    `levels` go from the coarsest to the finest; a table may show the groups of a level, and a
+    filter may keep a group.
+    """
+
+    name: str
+    label: str
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+    levels: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    level_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of every code."""
+        return MappingProxyType({code: place for place, code in enumerate(self.codes)})
+
+    @property
+    def askable(self) -> bool:
+        """Whether it has levels that may be asked for."""
+        return bool(self.levels)
+
+    @cached_property
+    def _groups(self) -> Mapping[str, Group]:
+        """Groups that a filter may keep: those whose code means nothing else."""
+        found: dict[str, Group] = {}
+        twice: set[str] = set()
+        for group in (group for level in self.levels.values() for group in level):
+            if group.code in self.places:
+                continue
+            if found.setdefault(group.code, group).members != group.members:
+                twice.add(group.code)
+        return MappingProxyType({code: g for code, g in found.items() if code not in twice})
+
+    @cached_property
+    def group_labels(self) -> Mapping[str, str]:
+        """Codes of groups that a filter may keep, with their labels, from the coarsest."""
+        return MappingProxyType({code: group.label for code, group in self._groups.items()})
+
+    def held(self, codes: Iterable[str]) -> list[int]:
+        """The places of codes and of what groups hold, in order."""
+        found: set[int] = set()
+        for code in codes:
+            found.update(
+                (self.places[code],) if code in self.places else self._groups[code].members
+            )
+        return sorted(found)
+
+    def filter_of(self, code: str, level: str | None) -> tuple[str, ...]:
+        """The codes of a filter that keeps what a side shows at a code, be it of a level or not."""
+        if level is None:
+            return (code,)
+        (group,) = (group for group in self.levels[level] if group.code == code)
+        known = self._groups.get(code)
+        if known is not None and known.members == group.members:
+            return (code,)
+        return tuple(self.codes[place] for place in group.members)
+
+    def axis(self, level: str | None = None) -> Axis:
+        """The side of a table by its codes, or by the groups of a level."""
+        if level is None:
+            return Axis(self.name, self.label, self.codes, self.labels)
+        groups = self.levels[level]
+        codes, labels = tuple(g.code for g in groups), tuple(g.label for g in groups)
+        return Axis(self.name, self.side_label(level), codes, labels)
+
+    def side_label(self, level: str | None) -> str:
+        """What a side of a table is by, in words: the variable, or a level of it.
+
+        A level with a name of its own, such as County, needs no more; others begin small.
+        """
+        if level is None:
+            return self.label
+        title = self.level_title(level)
+        return title if title[:1].isupper() else f"{self.label}, {title}"
+
+    def group_places(self, level: str) -> NDArray[np.int64]:
+        """For each code, the place of its group at a level."""
+        found = np.zeros(len(self.codes), dtype=np.int64)
+        for place, group in enumerate(self.levels[level]):
+            found[list(group.members)] = place
+        return found
+
+    def level_title(self, level: str) -> str:
+        """A level in words."""
+        return self.level_labels.get(level, level)
+
+    @cached_property
+    def tree(self) -> Mapping[str, tuple[Group, ...]]:
+        """Levels of which each lies in the one before, as a list for people shows them."""
+        found: dict[str, tuple[Group, ...]] = {}
+        above: NDArray[np.int64] | None = None
+        for name, groups in self.levels.items():
+            own = self.group_places(name)
+            if above is None or all(len(set(above[list(g.members)].tolist())) == 1 for g in groups):
+                found[name], above = groups, own
+        return MappingProxyType(found)
+
+    @cached_property
+    def tree_order(self) -> tuple[int, ...]:
+        """The places of codes so that each group of the tree stands together."""
+        keys = [self.group_places(name).tolist() for name in self.tree]
+        return tuple(sorted(range(len(self.codes)), key=lambda place: [k[place] for k in keys]))
+
+    def knows(self, code: str) -> bool:
+        """Whether a filter may keep it."""
+        return code in self.places or code in self.group_labels
+
+    def title(self, code: str) -> str:
+        """The label of a code or of a group."""
+        if code in self.places:
+            return self.labels[self.places[code]]
+        return self.group_labels.get(code, code)
+
+    def told(self, code: str) -> str:
+        """A code with its label, where that says more."""
+        label = self.title(code)
+        return label if label.casefold() == code.casefold() else f"{code} {label}"
+
+    def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
+        """Codes of a filter in one order, each once: groups first."""
+        groups = {code: place for place, code in enumerate(self.group_labels)}
+        known = {code for code in codes if self.knows(code)}
+        return tuple(
+            sorted(known, key=lambda c: (c not in groups, groups.get(c) or self.places.get(c, 0)))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """Estimates with what is known of their errors, one for each combination that is listed.
+
+    `places` has for each axis the place of the code of every figure; it is None where every
+    combination is listed, in the order of the axes.  `values` are whole numbers of
+    parts, of which `unit` make one; they are signed, so that sums of them are right.  `low` and
+    `high` are ends of intervals in whole units, `high` infinite where nothing bounds a figure.
+    `deviation` is the standard error, where it is public, and `margin` what it makes of the level;
+    elsewhere the margin of error is the farther end of the interval.
+    `absent` are figures of 0 by declaration or because no workplace is there.
+    """
+
+    axes: tuple[Axis, ...]
+    places: tuple[NDArray[np.intp], ...] | None
+    values: Whole
+    unit: int
+    low: Reals
+    high: Reals
+    deviation: Reals | None = None
+    margin: Reals | None = None
+    absent: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def keys(self) -> Whole:
+        """A number for each figure that tells where it is on all axes together."""
+        if self.places is None:
+            return np.arange(len(self), dtype=np.int64)
+        found: Whole = np.zeros(len(self), dtype=np.int64)
+        for axis, place in zip(self.axes, self.places, strict=True):
+            found = found * len(axis.codes) + place
+        return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a data set: figures `by` variables of the rows that a filter keeps."""
+
+    by: tuple[str, ...]
+    where: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, str]
+    measure: str = "jobs"
+    confidence: float = 0.9
+    together: bool = False  # whether all intervals hold at once
+
+    def by_some(self, by: tuple[str, ...]) -> Asked:
+        """The same by some of its variables alone."""
+        groups = {name: level for name, level in self.groups.items() if name in by}
+        return replace(self, by=by, groups=groups)
+
+
+class DataSet(ABC):
+    """One released table, or one protected cube, in memory.
+
+    `name` is its address in the query tool: it never changes, because a release never does.
+    """
+
+    kind: str
+    errors: tuple[Error, ...]
+    #: From which share of an estimate on its error makes it unreliable, in words.
+    unreliable_words: str
+    #: What an absent figure is, in words.
+    absent_words: str
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        release: Release,
+        variables: tuple[Variable, ...],
+        checks: tuple[str, ...],
+    ) -> None:
+        self.name, self.title, self.release = name, title, release
+        self.variables, self.checks = variables, checks
+
+    @property
+    @abstractmethod
+    def measures(self) -> Mapping[str, str]:
+        """What may be counted, with labels."""
+
+    @property
+    @abstractmethod
+    def universe(self) -> str:
+        """Which jobs are counted, in words."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many published figures it is made of."""
+
+    @abstractmethod
+    def most(self, asked: Asked) -> int:
+        """How many figures an answer would have, at most; known before any is summed."""
+
+    @abstractmethod
+    def figures(self, asked: Asked) -> Figures:
+        """The estimates, from signed published values, with their intervals."""
+
+    def with_totals(self, asked: Asked, coarser: Sequence[tuple[str, ...]]) -> list[Figures]:
+        """The figures, and their sums by some of the variables alone."""
+        return [self.figures(asked), *(self.figures(asked.by_some(by)) for by in coarser)]
+
+    @abstractmethod
+    def unreliable(self, figures: Figures) -> Mask:
+        """Figures whose error is a large share of them, and those of 0 or less."""
+
+    @abstractmethod
+    def noise(self) -> list[str]:
+        """How noise was added, in plain sentences."""
+
+    @abstractmethod
+    def certificates(self) -> list[dict[str, Any]]:
+        """What was claimed of each law of the noise, and what its chances show."""
+
+    def variable(self, name: str) -> Variable:
+        """A variable by its name."""
+        if name not in self._by_name:
+            known = ", ".join(self._by_name)
+            raise Refusal(f"there is no variable {name!r} in this data set; it has {known}")
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Variable]:
+        return {variable.name: variable for variable in self.variables}
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the whole release promises."""
+        return self.release.guarantee
+
+    @property
+    def made(self) -> str:
+        """The day on which the release was made."""
+        return str(self.release.record["made"])[:10]
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What an attacker can learn, in plain words."""
+        return tuple(map(str, self.release.record.get("statements", ())))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before all else."""
+        return ()
+
+    @property
+    def bias(self) -> str:
+        """Why its estimates are not right on average; empty where they are."""
+        return ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on."""
+        return ()
+
+    @cached_property
+    def promise(self) -> str:
+        """The guarantee in one line."""
+        return told(self.guarantee)
+
+
+def told(guarantee: Guarantee) -> str:
+    """A guarantee in one line."""
+    relation, words = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
+    if guarantee.delta:
+        words += f", delta {plain(guarantee.delta)}"
+    if isinstance(relation, (Strong, Weak)):
+        words += f", alpha {plain(relation.alpha)}"
+    return f"{words}, {relation.name} neighbours"

@@ -1,0 +1,335 @@
+"""Maps: areas coloured by their figures in classes of equal numbers, drawn on the server as SVG.
+
+Every area has its figure as a title and leads to its own table; the page has all figures in a table
+as well.  Colours come from the style sheet by class.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from eree.errors import Refusal
+from eree.web.answer import MOST_CELLS, TooLarge
+from eree.web.blocks import ABSENT, UNRELIABLE, Cell, filled, side_of
+from eree.web.dataset import DataSet, Variable
+from eree.web.figures_in_words import figure, interval, number
+from eree.web.geojson import AreaFile, read_areas
+from eree.web.outlines import Box, Outlines, outlines
+from eree.web.query import MOST_SIDES, Query
+
+CLASSES = 5
+#: Rows of the table below a map, on a page.
+PAGE_AREAS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class AreaMap:
+    """The shapes of one variable's codes, or of a level's groups, ready to be drawn."""
+
+    name: str
+    file: str
+    outlines: Outlines
+    titles: Mapping[str, str]
+    empty: int = 0
+
+    @classmethod
+    def of(cls, name: str, areas: AreaFile) -> AreaMap:
+        """Areas of a file made ready."""
+        return cls(name, areas.file, outlines(areas), areas.titles, areas.empty)
+
+    def fit(self, codes: Iterable[str]) -> tuple[int, int, int]:
+        """How many codes have a shape, how many there are, and how many shapes have no code."""
+        known = set(codes)
+        found = len(known & set(self.outlines.paths))
+        return found, len(known), len(self.outlines.paths) - found
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What of a data set is on the map: a variable, or a level of it."""
+
+    variable: Variable
+    level: str | None
+    map: AreaMap
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the areas."""
+        return self.variable.axis(self.level).codes
+
+    @property
+    def label(self) -> str:
+        """What the areas are, in words."""
+        return self.variable.side_label(self.level)
+
+
+def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, AreaMap]:
+    """Read maps that are named as NAME=FILE or NAME:PROPERTY=FILE; refuses what fits nothing."""
+    found: dict[str, AreaMap] = {}
+    for text in given:
+        names, has_file, file = str(text).partition("=")
+        name, _, held_in = names.partition(":")
+        if not has_file or not name or not file:
+            raise Refusal(
+                f"{text!r} names no map; write it as in place=areas.geojson, or"
+                " place:GEOID=areas.geojson where GEOID holds the codes"
+            )
+        if name in found:
+            raise Refusal(f"there are two maps for {name}; give one")
+        fitting = [m for data in data_sets for m in _mappable(data, name)]
+        if not fitting:
+            raise Refusal(f"no data set has a variable or a level {name!r}; name one for the map")
+        made = AreaMap.of(name, read_areas(os.fspath(file), name, held_in))
+        codes = {code for variable, level in fitting for code in variable.axis(level).codes}
+        if not made.fit(codes)[0]:
+            one, other = sorted(codes)[0], sorted(made.outlines.paths)[0]
+            raise Refusal(
+                f"no code of {name} has a shape in {made.file}: codes are like {one!r}, and those"
+                f" of the map like {other!r}; name the property that holds the codes"
+            )
+        found[name] = made
+    return found
+
+
+def _mappable(data: DataSet, name: str) -> list[tuple[Variable, str | None]]:
+    """The variable of a data set, or the levels in it, that have a name."""
+    found: list[tuple[Variable, str | None]] = []
+    found += [(variable, None) for variable in data.variables if variable.name == name]
+    if not found:
+        found += [(variable, name) for variable in data.variables if name in variable.levels]
+    return found
+
+
+def maps_of(data: DataSet, maps: Mapping[str, AreaMap]) -> list[Mapped]:
+    """All that can be shown of a data set on a map."""
+    found = [
+        Mapped(variable, level, maps[name])
+        for name in maps
+        for variable, level in _mappable(data, name)
+    ]
+    return [mapped for mapped in found if mapped.map.fit(mapped.codes)[0]]
+
+
+def chosen(query: Query, mapped: Sequence[Mapped]) -> Mapped:
+    """What a query puts on the map: the first of its variables that can be, as it shows it."""
+
+    def rank(one: Mapped) -> tuple[int, bool]:
+        by, name = query.by, one.variable.name
+        place = by.index(name) if name in by else len(by)
+        return place, query.groups.get(name) != one.level
+
+    return min(mapped, key=rank)
+
+
+@dataclass(frozen=True)
+class Area:
+    """An area with its figure; `shade` is its class, -1 where it has none."""
+
+    code: str
+    label: str
+    cell: Cell
+    shade: int
+    address: str
+
+    @property
+    def hatched(self) -> bool:
+        """Whether its figure is unreliable."""
+        return UNRELIABLE in self.cell.flags
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A class of figures: from the least to the greatest of them."""
+
+    low: str
+    high: str
+    count: int
+
+
+class Picture:
+    """A map of a query, and the figures on it."""
+
+    def __init__(self, data: DataSet, query: Query, mapped: Mapped) -> None:
+        self.data, self.mapped = data, mapped
+        name, level = mapped.variable.name, mapped.level
+        groups = {} if level is None else {name: level}
+        self.query = replace(query, rows=(name,), cols=(), groups=groups, page=1, across=1)
+        if data.most(self.query.asked()) > MOST_CELLS:
+            raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be drawn; keep fewer codes")
+        figures = data.figures(self.query.asked())
+        side, at = side_of(figures, 1, first=True)
+        block = filled(data, figures, at, (len(side),))
+        cells = [block.cell(i) for i in range(len(side))]
+        self.decimals = 3 if any(cell.value % cell.unit for cell in cells) else 0
+        there = [i for i, cell in enumerate(cells) if ABSENT not in cell.flags]
+        shades = classes([cells[i].value for i in there])
+        self.areas = tuple(
+            Area(
+                code := side.codes(i)[0],
+                self._titled(code, side.labels(i)[0]),
+                cells[i],
+                shade,
+                self._table_of(query, code),
+            )
+            for i, shade in zip(there, shades, strict=True)
+        )
+
+    @staticmethod
+    def shows(query: Query, mapped: Mapped) -> dict[str, str]:
+        """A choice of areas: its label, and the query that puts them on the map."""
+        name, level = mapped.variable.name, mapped.level
+        rows = (name, *(n for n in query.rows if n != name))
+        cols = tuple(n for n in query.cols if n != name)
+        if len(rows + cols) > MOST_SIDES:
+            rows, cols = (name,), ()
+        groups = {n: g for n, g in query.groups.items() if n in rows[1:] + cols}
+        if level is not None:
+            groups[name] = level
+        made = replace(query, rows=rows, cols=cols, groups=groups, page=1, across=1)
+        return {"label": mapped.label, "address": made.address()}
+
+    @property
+    def caption(self) -> str:
+        """What the map shows."""
+        measure = self.data.measures[self.query.measure]
+        kept = [self.data.variable(name).label for name in self.query.where]
+        filtered = f" (filtered by {', '.join(kept)})" if kept else ""
+        return f"{measure} by {self.mapped.label}{filtered}"
+
+    def _titled(self, code: str, label: str) -> str:
+        return self.mapped.map.titles.get(code, label) if label == code else label
+
+    def _table_of(self, query: Query, code: str) -> str:
+        """The address of the table of one area: by what else the query is by, or by what it can."""
+        name, variable = self.mapped.variable.name, self.mapped.variable
+        rows = tuple(n for n in query.rows if n != name)
+        cols = tuple(n for n in query.cols if n != name)
+        others = [v.name for v in self.data.variables if v.name != name and len(v.codes) <= 60]
+        if not rows and not cols:
+            rows = tuple(others[:1]) or (name,)
+        groups = {n: level for n, level in query.groups.items() if n in (*rows, *cols)}
+        where = {n: codes for n, codes in query.where.items() if n != name}
+        where[name] = area = variable.filter_of(code, self.mapped.level)
+        if name in query.where:  # an area that the filter cuts keeps its figure
+            kept = set(variable.held(query.where[name]))
+            if not kept >= set(held := variable.held(area)):
+                where[name] = tuple(variable.codes[place] for place in held if place in kept)
+        ordered = {v.name: where[v.name] for v in self.data.variables if v.name in where}
+        made = replace(query, rows=rows, cols=cols, groups=groups, where=ordered, page=1, across=1)
+        return f"/d/{self.data.name}?{made.address()}"
+
+    @cached_property
+    def legend(self) -> list[Shade]:
+        """The classes, from the least figures."""
+        found = []
+        for shade in range(max((area.shade for area in self.areas), default=-1) + 1):
+            cells = [area.cell for area in self.areas if area.shade == shade]
+            ends = [min(cells, key=lambda c: c.value), max(cells, key=lambda c: c.value)]
+            low, high = (figure(cell, self.decimals) for cell in ends)
+            found.append(Shade(low, high, len(cells)))
+        return found
+
+    @property
+    def ordered(self) -> list[Area]:
+        """Areas in the order that the query asks for."""
+        if self.query.sort == "code":
+            return list(self.areas)
+        sign = 1 if self.query.sort == "jobs" else -1
+        return sorted(self.areas, key=lambda area: sign * area.cell.value)
+
+    @cached_property
+    def without_shape(self) -> list[Area]:
+        """Areas with a figure that the map does not have."""
+        return [area for area in self.areas if area.code not in self.mapped.map.outlines.paths]
+
+    @property
+    def without_figure(self) -> int:
+        """How many shapes of the map have no figure here: nobody is there, or a filter."""
+        return len(self.mapped.map.outlines.paths) - len(self.areas) + len(self.without_shape)
+
+    def drawn(self) -> str:
+        """The map as SVG, as near as the areas with figures allow; others are outlines."""
+        shapes = self.mapped.map.outlines
+        own = [area for area in self.areas if area.code in shapes.paths]
+        view = _view([shapes.boxes[area.code] for area in own], shapes)
+        wide, codes = view[2], {area.code for area in own}
+        rest = [
+            path
+            for code, path in shapes.paths.items()
+            if code not in codes and _meet(shapes.boxes[code], view)
+        ]
+        step = max(wide, view[3]) / 110
+        parts = [
+            f'<svg class="map" xmlns="http://www.w3.org/2000/svg" aria-hidden="true"'
+            f' viewBox="{" ".join(map(str, view))}">'
+            f'<defs><pattern id="hatch" patternUnits="userSpaceOnUse" width="{step:.1f}"'
+            f' height="{step:.1f}" patternTransform="rotate(45)">'
+            f'<rect class="stripe" width="{step * 0.38:.1f}" height="{step:.1f}"/></pattern></defs>'
+        ]
+        if rest:
+            parts.append(f'<path class="out" d="{"".join(rest)}"/>')
+        for place, area in enumerate(own):
+            said = f"{area.label}: {figure(area.cell, self.decimals)}"
+            if self.query.measure == "jobs":
+                said += f", {interval(area.cell, self.decimals)}"
+                said += ", unreliable" if area.hatched else ""
+            again = f'<use href="#m{place}" fill="url(#hatch)"/>' if area.hatched else ""
+            named = f' id="m{place}"' if area.hatched else ""
+            parts.append(
+                f'<a href={quoteattr(area.address)} tabindex="-1" data-code={quoteattr(area.code)}>'
+                f"<title>{escape(said)}</title>"
+                f'<g class="shade-{area.shade}"><path{named} d="{shapes.paths[area.code]}"/></g>'
+                f"{again}</a>"
+            )
+        return "".join([*parts, "</svg>"])
+
+
+def classes(values: Sequence[int], most: int = CLASSES) -> list[int]:
+    """The class of each value: as many values in each as can be, and equal values in the same."""
+    if not values:
+        return []
+    ranks = np.searchsorted(np.sort(np.array(values, dtype=np.int64)), values, side="left")
+    rough = (ranks * most // len(values)).tolist()
+    used = {shade: place for place, shade in enumerate(sorted(set(rough)))}
+    return [used[shade] for shade in rough]
+
+
+def _view(boxes: Sequence[Box], shapes: Outlines) -> tuple[int, int, int, int]:
+    """Left, top, width and height around boxes, with some room, and never all too near."""
+    if not boxes:
+        return 0, 0, max(shapes.width, 1), max(shapes.height, 1)
+    ends = np.array(boxes)
+    low, high = ends[:, :2].min(0), ends[:, 2:].max(0)
+    room = max(12, int(0.03 * (high - low).max()))
+    low, high = low - room, high + room
+    wide, tall = (int(n) for n in np.maximum(high - low, 160))
+    wide, tall = max(wide, tall * 2 // 3), max(tall, wide // 3)
+    x, y = ((low + high) // 2 - (wide // 2, tall // 2)).tolist()
+    return x, y, wide, tall
+
+
+def _meet(box: Box, view: tuple[int, int, int, int]) -> bool:
+    x, y, wide, tall = view
+    return box[0] <= x + wide and box[2] >= x and box[1] <= y + tall and box[3] >= y
+
+
+def told(area_map: AreaMap, data_sets: Sequence[DataSet]) -> str:
+    """What a map fits, in a line."""
+    codes = {
+        code
+        for data in data_sets
+        for variable, level in _mappable(data, area_map.name)
+        for code in variable.axis(level).codes
+    }
+    found, known, over = area_map.fit(codes)
+    return (
+        f"{area_map.file}: {number(found, 0)} of {number(known, 0)} codes of {area_map.name} have a"
+        f" shape; {number(over, 0)} shapes have no code here, {number(area_map.empty, 0)} features"
+        " no shape"
+    )

@@ -1,0 +1,96 @@
+"""How figures were protected, in words for the public: the laws of noise that are in use here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from eree.policy.neighbours import Neighbours, Strong, Weak, plain
+from eree.web.dataset import DataSet
+
+_SCALED = (
+    "Its size grows with the largest workplace of a cell, in proportion to alpha times its workers."
+)
+_BENT = "Its size grows with the count of the cell: about a share of it, and at least a few jobs."
+_FIXED = "Its size is the same in every cell."
+_TOGETHER = "All worker cells of a workplace cell get noise together, and are paid for once."
+#: What a law does, in a sentence or two.
+LAWS: Mapping[str, str] = MappingProxyType(
+    {
+        "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
+        "radial": f"Numbers whose chances fall like two powers, then rounded. {_SCALED}",
+        "smooth-staircase": f"Numbers whose chances fall in steps, then rounded. {_SCALED}",
+        "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
+        "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
+        "smooth-laplace": f"Laplace noise, rounded; it needs a delta. {_SCALED}",
+        "smooth-laplace-exact": f"Laplace noise of the least scale for its delta. {_SCALED}",
+        "log-laplace": f"Laplace noise on the logarithm of the count. {_BENT}",
+        "log-laplace-tight": f"The same of the least scale, times a factor. {_BENT}",
+        "linlog": f"Laplace noise on a scale that is straight, then a logarithm. {_BENT}",
+        "linlog-integer": f"The same on whole numbers. {_BENT}",
+        "truncated-laplace": f"Laplace noise; workplaces above a size are left out. {_FIXED}",
+        "edge-geometric": f"Whole numbers whose chances halve at equal steps. {_FIXED}",
+        "capped-laplace": f"Laplace noise on the smallest unit, cut off far away. {_FIXED}",
+        "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
+        "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",
+        "knorm-linlog": f"As linlog, for several cells. {_TOGETHER}",
+        "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
+    }
+)
+_OTHER = "Noise of a law whose parameters stand in the record of the release."
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of noise, what it does, and the data sets that it was used for."""
+
+    name: str
+    words: str
+    data_sets: tuple[DataSet, ...]
+
+
+def laws_used(
+    data_sets: Iterable[DataSet], certificates: Mapping[str, list[dict[str, Any]]]
+) -> list[Law]:
+    """The laws that the data sets were protected with, in order of their names."""
+    found: dict[str, list[DataSet]] = {}
+    for data in data_sets:
+        for name in dict.fromkeys(str(one["law"]) for one in certificates[data.name]):
+            found.setdefault(name, []).append(data)
+    return [Law(name, LAWS.get(name, _OTHER), tuple(found[name])) for name in sorted(found)]
+
+
+def hidden_words(relation: Neighbours) -> str:
+    """What a guarantee hides, and what it does not."""
+    public = "which workplaces exist, and what they are, is public"
+    if isinstance(relation, (Strong, Weak)):
+        within = "how many workers a workplace has within a share of alpha"
+        return f"every worker, and {within}; {public}"
+    return {
+        "edge": f"every worker, and no workplace: how large one is may be found out; {public}",
+        "node": f"every worker, and how many a workplace has; {public}",
+        "record": "every record of the survey",
+        "establishment": "every establishment of the survey, with all of its records",
+    }.get(relation.name, "what the record of the release says")
+
+
+def step_words(relation: Neighbours) -> str:
+    """What one step between neighbouring databases is, in plain words."""
+    if isinstance(relation, Strong):
+        return (
+            f"one workplace gets more workers, of any kind: one, or up to {plain(relation.alpha)}"
+            " times as many as it has"
+        )
+    if isinstance(relation, Weak):
+        return (
+            f"one workplace grows, each kind of its workers by one or by up to"
+            f" {plain(relation.alpha)} times as many as there are"
+        )
+    return {
+        "edge": "one worker joins one workplace",
+        "node": "one workplace gets any number of workers",
+        "record": "one record of the survey is added",
+        "establishment": "one establishment with all of its records is added",
+    }.get(relation.name, "as the record of the release says")

@@ -1,0 +1,98 @@
+"""Templates and the few files that pages need, read once from the package."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+import eree
+from eree.web.blocks import ABSENT, NEGATIVE, OPEN, UNRELIABLE
+from eree.web.charts import decision_line, rank_line
+from eree.web.codes import MOST_LINES, listed
+from eree.web.dataset import ERRORS
+from eree.web.figures_in_words import error, figure, interval, number
+from eree.web.form import carried
+from eree.web.query import CONFIDENCES, SORTS
+
+KINDS = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+#: A variable with more codes is filtered on a page of its own.
+SHORT_LIST = 24
+
+
+class Pages:
+    """Renders templates; every file of the package is in memory before the first request."""
+
+    def __init__(self, home: str) -> None:
+        room = files("eree.web")
+        sources = {
+            path.name: path.read_text(encoding="utf-8")
+            for path in room.joinpath("templates").iterdir()
+            if path.name.endswith(".html")
+        }
+        self.static = {
+            path.name: path.read_bytes()
+            for path in room.joinpath("static").iterdir()
+            if path.name.rpartition(".")[2] in KINDS
+        }
+        self._environment = Environment(
+            loader=DictLoader(sources),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals |= {
+            "version": eree.__version__,
+            "stamp": self.stamp,
+            "home": home,
+            "errors": ERRORS,
+            "confidence_choices": [(c, f"{float(c):.0%}") for c in CONFIDENCES],
+            "error_choices": lambda data: [(k, ERRORS[k]) for k in data.errors],
+            "sorts": SORTS,
+            "short_list": SHORT_LIST,
+            "most_lines": MOST_LINES,
+            "error_of": error,
+            "figure_of": lambda cell, decimals: _lighter(figure(cell, decimals), decimals),
+            "interval_of": interval,
+            "number": number,
+            "carried": carried,
+            "listed": listed,
+            "rank_line": rank_line,
+            "decision_line": decision_line,
+            "flag_words": {
+                NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
+                OPEN: "nothing public bounds it from above",
+                UNRELIABLE: "unreliable",
+                ABSENT: "absent",
+            },
+            "Markup": Markup,
+        }
+        for name in sources:
+            self._environment.get_template(name)
+
+    @cached_property
+    def stamp(self) -> str:
+        """Changes whenever a static file does."""
+        whole = b"".join(self.static[name] for name in sorted(self.static))
+        return hashlib.sha256(whole).hexdigest()[:12]
+
+    def render(self, template: str, **given: Any) -> bytes:
+        """A page."""
+        return self._environment.get_template(template).render(**given).encode()
+
+
+def _lighter(shown: str, decimals: int) -> Markup:
+    """A figure whose decimals are there, and stand back."""
+    if not decimals:
+        return Markup.escape(shown)
+    whole, _, rest = shown.partition(".")
+    return Markup('{}<span class="rest">.{}</span>').format(whole, rest)

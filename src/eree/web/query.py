@@ -1,0 +1,243 @@
+"""A query and its address: the URL is the query, one URL for each.
+
+    rows=place&cols=sector&where.ownership=private&group.occupation=major
+    &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2&across=2&subtotals=yes
+
+Names may come several times: each adds one variable, or one code that is kept.  What is usual is
+left out of an address, but for `show`, so that no query has an empty one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal, cast
+from urllib.parse import parse_qsl, quote
+
+from eree.errors import Refusal
+from eree.web.dataset import ERRORS, Asked, DataSet, Error
+
+#: Chances that intervals may hold with.
+CONFIDENCES = ("0.8", "0.9", "0.95", "0.99")
+Sort = Literal["code", "jobs", "-jobs"]
+SORTS: Mapping[Sort, str] = MappingProxyType(
+    {"code": "As listed", "-jobs": "Largest first", "jobs": "Smallest first"}
+)
+MOST_SIDES = 4
+MOST_PARTS = 2_000
+MOST_PAGE = 100_000
+WHERE, GROUP, YES = "where.", "group.", "yes"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a data set, checked against it by `parse`."""
+
+    rows: tuple[str, ...] = ()
+    cols: tuple[str, ...] = ()
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    measure: str = "jobs"
+    show: Error = "margin"
+    confidence: str = "0.9"
+    sort: Sort = "code"
+    page: int = 1
+    across: int = 1
+    subtotals: bool = False
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """All variables of the table."""
+        return self.rows + self.cols
+
+    def asked(self, by: tuple[str, ...] | None = None, *, together: bool = False) -> Asked:
+        """The figures that are needed, by all variables or by some of them."""
+        names = self.by if by is None else by
+        groups = {name: level for name, level in self.groups.items() if name in names}
+        chance = float(self.confidence)
+        return Asked(names, self.where, groups, self.measure, chance, together)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Names and values of the address, in their one order."""
+        found = [("rows", name) for name in self.rows] + [("cols", name) for name in self.cols]
+        found += [(f"{GROUP}{name}", level) for name, level in self.groups.items()]
+        found += [(f"{WHERE}{n}", code) for n, codes in self.where.items() for code in codes]
+        usual = Query()
+        for name in ("measure", "confidence", "sort", "page", "across"):
+            if (value := getattr(self, name)) != getattr(usual, name):
+                found.append((name, str(value)))
+        if self.subtotals:
+            found.append(("subtotals", YES))
+        return [*found, ("show", self.show)]
+
+    def address(self) -> str:
+        """The query string."""
+        return written(self.pairs())
+
+    def on_page(self, page: int, across: int = 1) -> Query:
+        """The same query, another page of its rows, or of its columns."""
+        return replace(self, page=page, across=across)
+
+    def swapped(self) -> Query:
+        """Rows for columns."""
+        return replace(self, rows=self.cols, cols=self.rows, page=1, across=1)
+
+
+def written(pairs: Sequence[tuple[str, str]]) -> str:
+    """Names and values as a query string."""
+    return "&".join(f"{quoted(n)}={quoted(v)}" for n, v in pairs)
+
+
+@lru_cache(maxsize=4096)  # names and codes come again and again
+def quoted(text: str) -> str:
+    """A text as a part of an address."""
+    return quote(text, safe="")
+
+
+def read(text: str) -> list[tuple[str, str]]:
+    """The names and values of a query string; refuses what is none."""
+    try:
+        found = parse_qsl(
+            text,
+            keep_blank_values=True,
+            strict_parsing=bool(text),
+            errors="strict",
+            max_num_fields=MOST_PARTS,
+        )
+    except (ValueError, UnicodeDecodeError):
+        raise Refusal(
+            f"the address cannot be read; it is made of at most {MOST_PARTS:,} parts such as"
+            " rows=place&show=margin"
+        ) from None
+    for name, value in found:
+        if _CONTROL.search(name) or _CONTROL_IN_LINES.search(value):
+            raise Refusal("the address holds characters that no code has")
+    return found
+
+
+def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
+    """The query that names and values tell; refuses what the data set does not know."""
+    rows: list[str] = []
+    cols: list[str] = []
+    where: dict[str, list[str]] = {}
+    groups: dict[str, str] = {}
+    single: dict[str, str] = {}
+    for name, value in pairs:
+        if name in ("rows", "cols"):
+            (rows if name == "rows" else cols).append(data.variable(value).name)
+        elif name.startswith(WHERE):
+            variable = data.variable(name.removeprefix(WHERE))
+            if not variable.knows(value):
+                raise Refusal(f"{variable.name} has no code {value!r}; choose from its list")
+            where.setdefault(variable.name, []).append(value)
+        elif name.startswith(GROUP):
+            variable = data.variable(name.removeprefix(GROUP))
+            if not variable.askable or value not in variable.levels:
+                known = ", ".join(variable.levels) if variable.askable else "no levels"
+                raise Refusal(f"{variable.name} has no level {value!r}; it has {known}")
+            if variable.name in groups:
+                raise Refusal(f"{variable.name} has two levels; give it one")
+            groups[variable.name] = value
+        elif name in _SINGLE:
+            if name in single:
+                raise Refusal(f"{name} is given twice; give it once")
+            single[name] = value
+        else:
+            raise Refusal(f"there is no setting {name!r}; {SETTINGS}")
+    return _checked(data, rows, cols, where, groups, single)
+
+
+_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals")
+SETTINGS = (
+    f"there are rows, cols, where.NAME, group.NAME, {', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
+)
+
+
+def _checked(
+    data: DataSet,
+    rows: Sequence[str],
+    cols: Sequence[str],
+    where: Mapping[str, Sequence[str]],
+    groups: Mapping[str, str],
+    single: Mapping[str, str],
+) -> Query:
+    sides = (*rows, *cols)
+    if len(set(sides)) < len(sides):
+        raise Refusal("a variable stands twice in the table; put each on rows or on columns, once")
+    if len(sides) > MOST_SIDES:
+        raise Refusal(f"a table may have at most {MOST_SIDES} variables; take some off")
+    if extra := [name for name in groups if name not in sides]:
+        raise Refusal(f"a level is given for {extra[0]!r}, which the table is not by")
+    kept = {}
+    for variable in data.variables:  # in one order
+        if variable.name not in where:
+            continue
+        codes = where[variable.name]
+        if len(set(codes)) < len(codes):
+            raise Refusal(f"{variable.name} keeps a code twice; name each once")
+        kept[variable.name] = variable.ordered(codes)
+    usual = Query()
+    measure, show = single.get("measure", usual.measure), single.get("show", usual.show)
+    if measure not in data.measures:
+        raise Refusal(f"there is no measure {measure!r}; there is {', '.join(data.measures)}")
+    if show not in data.errors:
+        raise Refusal(_no_such_error(data, show))
+    confidence, sort = single.get("confidence", usual.confidence), single.get("sort", usual.sort)
+    if confidence not in CONFIDENCES:
+        raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
+    if sort not in SORTS:
+        raise Refusal(f"rows are sorted by one of {', '.join(SORTS)}")
+    if single.get("subtotals", YES) != YES:
+        raise Refusal(f"subtotals are asked for with subtotals={YES}, or left out")
+    return Query(
+        tuple(rows),
+        tuple(cols),
+        kept,
+        {v.name: groups[v.name] for v in data.variables if v.name in groups},
+        measure,
+        show,
+        confidence,
+        cast(Sort, sort),
+        _page(single, "page"),
+        _page(single, "across"),
+        "subtotals" in single,
+    )
+
+
+def _page(single: Mapping[str, str], name: str) -> int:
+    page = single.get(name, "1")
+    if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
+        raise Refusal(f"{name} is a whole number from 1 to {MOST_PAGE:,}")
+    if page != str(int(page[:9])):
+        raise Refusal(f"{name} is written without a zero in front")
+    return int(page)
+
+
+def _no_such_error(data: DataSet, show: str) -> str:
+    choice = ", ".join(data.errors)
+    if show in ERRORS:
+        return (
+            f"this data set has no {ERRORS[cast(Error, show)].lower()}, because its noise depends"
+            f" on a confidential number; choose from {choice}"
+        )
+    return f"there is no error {show!r} to show; choose from {choice}"
+
+
+def usual(data: DataSet) -> Query:
+    """The table that a reader sees first: by a variable that fits on a page, if there is one."""
+    fitting = [v for v in data.variables if 2 <= len(v.codes) <= 40]
+    names = {variable.name for variable in data.variables}
+    for variable in data.variables:  # a long list is shown by its groups
+        level = next(iter(variable.levels), "")
+        groups = len(variable.levels.get(level, ()))
+        if level not in names and len(variable.codes) > 40 >= groups > 1:
+            return Query((variable.name,), groups={variable.name: level})
+    chosen = max(fitting, key=lambda v: len(v.codes), default=None)
+    if chosen is None:
+        chosen = min(data.variables, key=lambda v: len(v.codes), default=None)
+    return Query((chosen.name,) if chosen else ())

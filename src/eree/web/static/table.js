@@ -1,0 +1,178 @@
+// Everything works without this file; with it, a change in the form is shown at once.
+"use strict";
+(() => {
+  let latest = 0;
+
+  async function show(address, { push = true, focus = null } = {}) {
+    const mine = ++latest;
+    const result = document.getElementById("result");
+    if (result) result.setAttribute("aria-busy", "true");
+    try {
+      const reply = await fetch(address, { headers: { accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      if (mine !== latest) return;
+      const main = page.getElementById("main");
+      if (!main || !main.querySelector("#result")) { location.assign(reply.url); return; }
+      const open = openFilters();
+      document.getElementById("main").replaceChildren(...main.childNodes);
+      document.title = page.title;
+      if (push) history.pushState(null, "", reply.url);
+      prepare(open);
+      const target = focus && document.querySelector(focus);
+      if (target) target.focus({ preventScroll: true });
+    } catch {
+      if (mine === latest) location.assign(address);
+    }
+  }
+
+  function openFilters() {
+    return [...document.querySelectorAll(".variable")].map((v) => v.querySelector("details")?.open ?? false);
+  }
+
+  function addressOf(form, button) {
+    const fields = new URLSearchParams(new FormData(form));
+    if (button && button.name) fields.append(button.name, button.value);
+    return form.getAttribute("action") + "?" + fields;
+  }
+
+  function selector(field) {
+    if (!field || !field.name) return null;
+    const value = field.type === "radio" || field.type === "checkbox" ? `[value="${CSS.escape(field.value)}"]` : "";
+    return `#builder [name="${CSS.escape(field.name)}"]${value}`;
+  }
+
+  function prepare(open = []) {
+    document.querySelectorAll(".variable").forEach((v, i) => {
+      const filter = v.querySelector("details");
+      if (filter && open[i]) filter.open = true;
+    });
+    for (const box of document.querySelectorAll(".copy")) {
+      const field = box.querySelector("input, textarea");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", "Copy: " + box.querySelector("label").textContent);
+      button.addEventListener("click", async () => {
+        field.select();
+        try { await navigator.clipboard.writeText(field.value); } catch { document.execCommand("copy"); }
+        button.textContent = "Copied";
+      });
+      box.append(button);
+    }
+    for (const link of document.querySelectorAll("[data-area]")) {
+      const area = document.querySelector(`.map a[data-code="${CSS.escape(link.dataset.area)}"]`);
+      if (!area) continue;
+      const row = link.closest("tr");
+      const mark = (on) => () => area.classList.toggle("marked", on);
+      for (const name of ["focusin", "mouseenter"]) row.addEventListener(name, mark(true));
+      for (const name of ["focusout", "mouseleave"]) row.addEventListener(name, mark(false));
+    }
+    const form = document.getElementById("builder");
+    if (form) addBoard(form);
+    const find = document.querySelector(".picker #find");
+    if (find) {
+      const lines = [...document.querySelectorAll(".tree > li")];
+      find.addEventListener("input", () => {
+        const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+        let groups = [];
+        for (const line of lines) {
+          const depth = Number(/depth-(\d)/.exec(line.className)[1]);
+          groups = groups.slice(0, depth);
+          const text = [...groups, line].map((l) => l.textContent).join(" ").toLowerCase();
+          const found = words.every((word) => text.includes(word));
+          line.hidden = !found;
+          if (found) for (const group of groups) group.hidden = false;
+          if (line.classList.contains("group")) groups.push(line);
+        }
+      });
+    }
+  }
+
+  // Variables as chips that are dragged between rows and columns; the buttons below do the same.
+  function addBoard(form) {
+    const sides = [["", "Off"], ["rows", "Rows"], ["cols", "Columns"]];
+    const order = [...form.querySelectorAll('input[name="order"]')].map((field) => field.value);
+    const board = element("div", "board");
+    board.setAttribute("aria-hidden", "true");
+    const zones = sides.map(([value, word]) => {
+      const zone = element("div", "zone");
+      zone.dataset.side = value;
+      zone.append(element("span", "zone-name", word));
+      board.append(zone);
+      return zone;
+    });
+    const chips = [...form.querySelectorAll(".variable")].map((variable) => {
+      const radio = variable.querySelector(".segments input:checked");
+      const chip = element("span", "chip", variable.querySelector("legend").textContent);
+      chip.draggable = true;
+      chip.dataset.name = radio.name.slice(3);
+      chip.dataset.side = radio.value;
+      return chip;
+    });
+    const place = (chip) => (order.indexOf(chip.dataset.name) + 1 || order.length + 1);
+    chips.sort((a, b) => place(a) - place(b));
+    for (const chip of chips) {
+      zones[sides.findIndex(([value]) => value === chip.dataset.side)].append(chip);
+      chip.addEventListener("dragstart", (event) => {
+        event.dataTransfer.setData("text/plain", chip.dataset.name);
+        event.dataTransfer.effectAllowed = "move";
+        chip.classList.add("dragged");
+      });
+      chip.addEventListener("dragend", () => chip.classList.remove("dragged"));
+    }
+    for (const zone of zones) {
+      zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
+      zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+      zone.addEventListener("drop", (event) => {
+        event.preventDefault();
+        zone.classList.remove("over");
+        const chip = chips.find((c) => c.dataset.name === event.dataTransfer.getData("text/plain"));
+        if (!chip) return;
+        const before = [...zone.querySelectorAll(".chip")].find((other) => {
+          const box = other.getBoundingClientRect();
+          return other !== chip && event.clientY < box.bottom && event.clientX < box.left + box.width / 2;
+        });
+        zone.insertBefore(chip, before || null);
+        for (const field of form.querySelectorAll('input[name="order"]')) field.remove();
+        for (const placed of board.querySelectorAll('.zone:not([data-side=""]) .chip')) {
+          const field = element("input");
+          Object.assign(field, { type: "hidden", name: "order", value: placed.dataset.name });
+          form.append(field);
+        }
+        const wanted = `[name="at.${CSS.escape(chip.dataset.name)}"][value="${zone.dataset.side}"]`;
+        form.querySelector(wanted).checked = true;
+        show(addressOf(form));
+      });
+    }
+    form.querySelector(".variable").before(board);
+  }
+
+  function element(kind, name = "", text = "") {
+    const made = document.createElement(kind);
+    if (name) made.className = name;
+    if (text) made.textContent = text;
+    return made;
+  }
+
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("#builder");
+    if (!form || event.target.closest(".damage")) return;
+    show(addressOf(form), { focus: selector(event.target) });
+  });
+  document.addEventListener("submit", (event) => {
+    const form = event.target.closest("#builder");
+    if (!form || (event.submitter && event.submitter.name === "choose")) return;
+    event.preventDefault();
+    show(addressOf(form, event.submitter), { focus: "#builder .go" });
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".pager a, .tabs a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    const tab = link.closest(".tabs") ? ".tabs a[aria-current]" : "#result .scroll";
+    show(link.href, { focus: tab });
+  });
+  addEventListener("popstate", () => show(location.href, { push: false }));
+  prepare();
+})();

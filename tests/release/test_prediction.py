@@ -1,0 +1,257 @@
+"""Errors of whole tables, predicted from public sizes of workplaces."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import eree
+from eree.release.prediction import _mean_largest
+from eree.release.sizes import SizeClass, steps, thinned
+
+LOWS = (0, 1, 5, 10, 20, 50, 100, 250, 1000)
+BY = ["place", "sector", "ownership"]
+WOMEN = {"sex": ["F"], "education": ["college"]}
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
+    return eree.load(eree.synthesize(tmp_path_factory.mktemp("sizes") / "data", jobs=1_000_000))
+
+
+@pytest.fixture(scope="module")
+def sizes_file(people: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What business statistics would say of these workplaces, by sector."""
+    workplaces = parquet.read_table(people.folder / "workplace.parquet").to_pydict()
+    jobs = parquet.read_table(people.folder / "job.parquet", columns=["workplace_id"])
+    staff = Counter(jobs["workplace_id"].to_pylist())
+    found: dict[tuple[str, int], list[int]] = {}
+    for key, sector in zip(workplaces["workplace_id"], workplaces["sector"], strict=True):
+        place = sum(low <= staff[key] for low in LOWS) - 1
+        found.setdefault((sector, place), []).append(staff[key])
+    ends = [str(low - 1) for low in LOWS[1:]] + [""]
+    lines = [["sector", "from", "to", "workplaces", "jobs"]]
+    lines += [
+        [sector, str(LOWS[place]), ends[place], str(len(some)), str(sum(some))]
+        for (sector, place), some in sorted(found.items())
+    ]
+    return written(tmp_path_factory.mktemp("sizes") / "sizes.csv", lines)
+
+
+@pytest.fixture(scope="module")
+def shares_file(people: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What shares of the workers of every sector have which sex and education."""
+    cells = eree.tabulate(people, by=["sector", "sex", "education"]).confidential.to_pydict()
+    rows = list(zip(*(cells[n] for n in ("sector", "sex", "education", "count")), strict=True))
+    total = Counter[str]()
+    for sector, _, _, count in rows:
+        total[sector] += count
+    lines = [["sector", "sex", "education", "share"]]
+    lines += [[s, x, e, str(count / total[s])] for s, x, e, count in rows]
+    return written(tmp_path_factory.mktemp("sizes") / "shares.csv", lines)
+
+
+def written(path: Path, lines: list[list[str]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as opened:
+        csv.writer(opened).writerows(lines)
+    return path
+
+
+def planned(tables: eree.Tables, neighbours: str = "strong", **table: Any) -> eree.Plan:
+    privacy: dict[str, Any] = {"neighbours": neighbours, "alpha": "0.1", "epsilon": "2"}
+    if neighbours == "weak":
+        privacy["types"] = ["sex", "education"]
+    asked = {"name": "t", "epsilon": "2", **table}
+    return eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": [asked]})
+
+
+def measured(tables: eree.Tables, plan: eree.Plan, column: str) -> float:
+    """The mean error that the cells of a plan's table really have."""
+    table = plan.tables[0]
+    cells = eree.tabulate(tables, by=table.marginal.by, where=dict(table.marginal.where))
+    values, back = np.unique(cells.confidential[column].to_numpy(), return_inverse=True)
+    made = table.treatment.mechanism
+    errors = np.array([made.mean_error(count=0, largest=int(x))[0] for x in values])
+    return float(errors[back].mean())
+
+
+CASES = [
+    ("strong", {"by": BY}, "largest"),
+    ("strong", {"by": [*BY, "sex", "education"]}, "largest_total"),
+    ("strong", {"by": ["county", "sector"]}, "largest"),
+    ("weak", {"by": BY, "where": WOMEN}, "largest"),
+]
+
+
+@pytest.mark.parametrize(("neighbours", "table", "column"), CASES)
+def test_the_error_of_a_table_is_foretold_within_ten_per_cent(
+    people: eree.Tables,
+    sizes_file: Path,
+    shares_file: Path,
+    neighbours: str,
+    table: dict[str, Any],
+    column: str,
+) -> None:
+    plan = planned(people, neighbours, **table)
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    shares = eree.WorkerShares.read(shares_file, plan.schema)
+    ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
+    assert ahead is not None
+    assert ahead.mean_error == pytest.approx(measured(people, plan, column), rel=0.1)
+
+
+def test_the_share_of_jobs_is_the_sum_of_all_errors(people: eree.Tables, sizes_file: Path) -> None:
+    plan = planned(people, by=BY)
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    ahead = eree.outlook(plan, sizes=sizes).tables[0]
+    assert ahead.predicted is not None
+    assert ahead.predicted.mean_error is not None
+    total = ahead.predicted.mean_error * ahead.cells
+    assert ahead.predicted.share == pytest.approx(total / 1_000_000, rel=0.01)
+    assert "of jobs" in ahead.predicted.words
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=4),
+    st.lists(st.floats(0, 100), min_size=4, max_size=4),
+    st.lists(st.integers(0, 3), min_size=2, max_size=2).filter(any),
+)
+def test_the_mean_over_the_largest_is_that_of_all_cases(
+    chances: list[float], errors: list[float], workplaces: list[int]
+) -> None:
+    one = np.array([*chances, *[0.01] * (4 - len(chances))])
+    kinds = np.array([one / one.sum(), one[::-1] / one.sum()])
+    each = [kinds[kind] for kind, number in enumerate(workplaces) for _ in range(number)]
+    brute = sum(
+        float(np.prod([law[size] for law, size in zip(each, sizes, strict=True)]))
+        * errors[max(sizes)]
+        for sizes in product(range(4), repeat=len(each))
+    )
+    found = _mean_largest(
+        np.array([workplaces], dtype=np.float64), np.cumsum(kinds, axis=1), np.array(errors)
+    )
+    assert found[0] == pytest.approx(brute, rel=1e-9, abs=1e-12)
+
+
+@given(st.integers(1, 300), st.integers(0, 2_000), st.integers(1, 400), st.floats(0, 1))
+def test_a_class_has_its_workplaces_and_its_jobs(
+    low: int, wide: int, workplaces: int, part: float
+) -> None:
+    mean = low + part * wide
+    one = SizeClass(low, low + wide, workplaces, round(mean * workplaces))
+    sizes, numbers = one.typical()
+    assert numbers.sum() == pytest.approx(workplaces)
+    assert sizes.min() >= low
+    assert sizes.max() <= low + wide
+    assert float(np.average(sizes, weights=numbers)) == pytest.approx(mean, abs=1 + 0.02 * wide)
+
+
+@given(st.integers(1, 1_000), st.floats(1.02, 50), st.integers(1, 3_000))
+def test_a_class_without_an_end_has_its_jobs(low: int, times: float, workplaces: int) -> None:
+    jobs = int(low * times * workplaces)
+    sizes, numbers = SizeClass(low, None, workplaces, jobs).typical()
+    assert sizes.min() >= low
+    assert float((sizes * numbers).sum()) == pytest.approx(jobs, rel=0.02, abs=workplaces)
+
+
+def test_workers_of_a_kind_are_thinned_as_draws_are() -> None:
+    sizes, numbers = np.array([1.0, 5.0, 40.0]), np.array([3.0, 2.0, 1.0])
+    at = steps(40)
+    brute = sum(
+        n / 6 * binom.cdf(at, int(size), 0.3) for size, n in zip(sizes, numbers, strict=True)
+    )
+    assert thinned(sizes, numbers, 0.3, at) == pytest.approx(brute)
+    whole = sum(n / 6 * (at >= size) for size, n in zip(sizes, numbers, strict=True))
+    assert thinned(sizes, numbers, 1.0, at) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("from,to\n1,4\n", "needs the columns from, to and workplaces"),
+        ("from,to,workplaces\n", "has no rows"),
+        ("from,to,workplaces\n1,x,3\n", "row 2: to must be a whole number"),
+        ("from,to,workplaces\n4,1,3\n", "row 2: to must be"),
+        ("from,to,workplaces\n1,,3\n", "needs its jobs"),
+        ("from,to,workplaces,jobs\n1,4,3,13\n", "cannot have so many jobs"),
+        ("from,to,workplaces\n1,4,3\n4,9,1\n", "overlap"),
+        ("from,to,workplaces,sex\n1,4,3,F\n", "'sex' is no public attribute"),
+        ("from,to,workplaces\n1,4,-3\n", "must be a whole number"),
+        ("from,to,workplaces\n1,4,0\n", "without workplaces"),
+        ("from,to,to,workplaces\n1,4,4,1\n", "a column twice"),
+        ("sector,from,to,workplaces\n11,1,4,9\n", "say nothing of workplaces with sector"),
+    ],
+)
+def test_sizes_that_tell_nothing_are_refused(
+    people: eree.Tables, tmp_path: Path, text: str, words: str
+) -> None:
+    plan = planned(people, by=BY)
+    path = tmp_path / "sizes.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(eree.Refusal, match=words):
+        eree.outlook(plan, sizes=eree.WorkplaceSizes.read(path, plan.schema))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sex\nF\n", "needs worker attributes"),
+        ("share\n1\n", "needs worker attributes"),
+        ("sex,share\nF,0.2\n", "do not add up to 1"),
+        ("sex,share\nF,x\n", "row 2: share must be a number"),
+        ("sex,share\nF,1.5\n", "share must be from 0 to 1"),
+        ("sex,share\nF,0.5\nF,0.5\n", "have a share already"),
+        ("sex,colour,share\nF,red,1\n", "'colour' is no public attribute"),
+        ("sex,share\nF,0.5\nM,0.5\n", "say nothing of education"),
+    ],
+)
+def test_shares_that_tell_nothing_are_refused(
+    people: eree.Tables, sizes_file: Path, tmp_path: Path, text: str, words: str
+) -> None:
+    plan = planned(people, "weak", by=BY, where=WOMEN)
+    path = tmp_path / "shares.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(eree.Refusal, match=words):
+        eree.outlook(
+            plan,
+            sizes=eree.WorkplaceSizes.read(sizes_file, plan.schema),
+            shares=eree.WorkerShares.read(path, plan.schema),
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"by": ["county", "sex", "age", "race"]}, "clipping"),
+        ({"by": BY, "mechanism": "log-laplace-tight"}, "grows with the count"),
+    ],
+)
+def test_where_nothing_can_be_foretold_it_is_said(
+    people: eree.Tables, sizes_file: Path, table: dict[str, Any], words: str
+) -> None:
+    plan = planned(people, **table)
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    ahead = eree.outlook(plan, sizes=sizes)
+    predicted = ahead.tables[0].predicted
+    assert predicted is not None
+    assert predicted.mean_error is None
+    assert words in predicted.words
+    assert words in eree.memo(ahead)
+
+
+def test_weak_worker_cells_ask_for_shares(people: eree.Tables, sizes_file: Path) -> None:
+    plan = planned(people, "weak", by=BY, where=WOMEN)
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    predicted = eree.outlook(plan, sizes=sizes).tables[0].predicted
+    assert predicted is not None
+    assert "--shares" in predicted.words

@@ -1,0 +1,170 @@
+"""Estimates from a release: made of it alone, nearer to the truth, with the release's intervals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eree
+from eree.estimate.noise import classes_for, variance_by_size
+from eree.mechanisms.registry import calibrate
+from eree.mechanisms.vector_pareto import VectorPareto
+from eree.mechanisms.vector_radial import VectorRadial
+from uses import eree_command
+
+PEOPLE = ["place", "sector", "ownership", "sex", "education"]
+TABLES: list[dict[str, Any]] = [
+    {"name": "people", "by": PEOPLE, "epsilon": "1"},
+    {"name": "clipped", "by": PEOPLE, "epsilon": "1", "mechanism": "two-stage-clip"},
+    {"name": "worker-first", "by": ["sex", "tract", "education"], "epsilon": "1"},
+    {"name": "states", "by": ["state", "sex"], "epsilon": "1"},
+    {"name": "women", "by": ["place", "education"], "where": {"sex": ["F"]}, "epsilon": "1"},
+    {"name": "places", "by": ["place"], "epsilon": "1"},
+]
+
+
+@pytest.fixture(scope="module")
+def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
+    return eree.load(eree.synthesize(tmp_path_factory.mktemp("shrink") / "data", jobs=100_000))
+
+
+@pytest.fixture(scope="module")
+def crowd(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
+    plan = eree.Plan.of(
+        {
+            "data": str(county.folder),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"},
+            "table": TABLES,
+        }
+    )
+    out = tmp_path_factory.mktemp("crowd") / "out"
+    return eree.publish(plan, county, ledger=None, out=out, coins=eree.SeededCoins(1))
+
+
+@pytest.fixture(scope="module")
+def people(crowd: eree.Release) -> eree.Shrunk:
+    return eree.shrink(crowd, "people")
+
+
+@pytest.mark.parametrize("name", ["people", "clipped", "worker-first"])
+def test_estimates_are_nearer_to_the_truth(
+    crowd: eree.Release, county: eree.Tables, name: str
+) -> None:
+    by = crowd.about(name)["by"]
+    exact = eree.tabulate(county, by=by).confidential
+    true = {tuple(row[a] for a in by): row["count"] for row in exact.to_pylist()}
+    rows = eree.shrink(crowd, name).rows.to_pylist()
+    counts = np.array([true[tuple(row[a] for a in by)] for row in rows])
+    noisy = np.array([max(row["noisy"], 0) for row in rows])
+    estimates = np.array([row["estimate"] for row in rows])
+    assert np.abs(estimates - counts).mean() < 0.95 * np.abs(noisy - counts).mean()
+
+
+def test_everything_else_stays_as_it_was_released(crowd: eree.Release, people: eree.Shrunk) -> None:
+    released = crowd.table("people")
+    kept = [*PEOPLE, "noisy", "low", "high", "workplaces"]
+    assert people.rows.column_names == [*PEOPLE, "estimate", *kept[5:]]
+    assert people.rows.select(kept).equals(released.select(kept))
+    assert people.level == 0.9
+    assert people.by == tuple(PEOPLE)
+    assert not people.private
+
+
+def test_estimates_are_whole_and_inside_the_intervals_of_the_release(people: eree.Shrunk) -> None:
+    estimate, low = people.rows["estimate"].to_numpy(), people.rows["low"].to_numpy()
+    assert (estimate >= low).all()
+    for value, high in zip(estimate, people.rows["high"].to_pylist(), strict=True):
+        assert high is None or value <= high
+
+
+def test_only_the_release_is_used(crowd: eree.Release, people: eree.Shrunk, tmp_path: Path) -> None:
+    """A copy of the folder, with nothing else at hand, gives the same estimates."""
+    shutil.copytree(crowd.folder, tmp_path / "copy")
+    again = eree.shrink(eree.Release.open(tmp_path / "copy"), "people")
+    assert again.rows.equals(people.rows)
+    assert again.habits == people.habits
+
+
+def test_it_says_how_alike_workers_of_a_workplace_seem(people: eree.Shrunk) -> None:
+    assert list(people.habits) == ["education", "sex", "sex × education"]
+    assert all(0 < value < 1 for value in people.habits.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("places", "hidden cell by cell by smooth-pareto"),
+        ("women", "leaves out workers"),
+        ("states", "has 3 groups of worker cells; what is usual can be learnt from 30 or more"),
+        ("nowhere", "the release has no table 'nowhere'"),
+    ],
+)
+def test_tables_without_a_gain_are_refused(crowd: eree.Release, name: str, why: str) -> None:
+    with pytest.raises(eree.Refusal, match=why):
+        eree.shrink(crowd, name)
+
+
+def test_a_file_is_written_beside_the_release_and_never_into_it(
+    crowd: eree.Release, people: eree.Shrunk, tmp_path: Path
+) -> None:
+    for inside in ("people.csv", "tables/estimates.csv"):
+        with pytest.raises(eree.Refusal, match="no part of a signed release"):
+            people.write(crowd.folder / inside)
+    written = people.write(tmp_path / "people.csv")
+    with written.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(people)
+    assert [int(line["estimate"]) for line in lines] == people.rows["estimate"].to_pylist()
+
+
+def test_the_variance_of_noise_grows_with_the_square_of_large_workplaces() -> None:
+    guarantee = eree.Guarantee(eree.Strong("0.1"), 2)
+    made = VectorRadial.calibrate(guarantee, cells=8)
+    known = variance_by_size(made)
+    assert known(3.0) == pytest.approx(known(9.4))
+    for size in (10, 300, 900):
+        assert known(size) == pytest.approx(made.mean_error(count=0, largest=size)[1] ** 2)
+    assert known(1e6) == pytest.approx(100 * known(1e5))
+
+
+def test_noise_without_a_variance_is_measured_by_its_mean() -> None:
+    made = VectorPareto.calibrate(eree.Guarantee(eree.Strong("0.1"), "0.45"), cells=3)
+    mean, square = made.mean_error(count=0, largest=100)
+    assert square == float("inf")
+    assert variance_by_size(made)(100.0) == pytest.approx(np.pi / 2 * mean**2)
+
+
+def test_noise_that_looks_at_the_counts_is_not_shrunk() -> None:
+    weak = eree.Guarantee(eree.Weak("0.1", ["sex"]), 1)
+    made = calibrate("knorm-linlog", weak, {"cells": 2})
+    counts = np.ones((40, 2), dtype=np.int64)
+    with pytest.raises(eree.Refusal, match="knorm-linlog cannot be shrunk"):
+        classes_for(made, counts, counts[:, 0])
+
+
+def test_the_command_writes_what_the_function_finds(
+    crowd: eree.Release, people: eree.Shrunk, tmp_path: Path
+) -> None:
+    out = tmp_path / "people.csv"
+    status, printed, _ = eree_command("shrink", crowd.folder, "people", "--out", out, "--json")
+    assert status == 0
+    said = json.loads(printed)
+    assert said["cells"] == len(people)
+    assert said["habits"] == pytest.approx(people.habits)
+    people.write(tmp_path / "same.csv")
+    assert out.read_bytes() == (tmp_path / "same.csv").read_bytes()
+    status, printed, _ = eree_command(
+        "shrink", crowd.folder, "people", "--out", tmp_path / "told.csv"
+    )
+    assert status == 0
+    assert f"{len(people):,} cells" in printed
+    assert "protects nothing" in printed
+    status, _, told = eree_command("shrink", crowd.folder, "people", "--out", out)
+    assert status == 2
+    assert "exists already" in told

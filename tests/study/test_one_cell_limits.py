@@ -1,0 +1,99 @@
+"""The least error that any mechanism can have."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import eree
+from eree.study.one_cell_limits import (
+    known_step_error,
+    known_step_errors,
+    least_error,
+    least_share,
+    least_small,
+    step_of,
+)
+
+TENTH = Fraction(1, 10)
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 1, 2, 4])
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+def test_noise_for_a_known_step_is_the_optimum_of_all_noise(step: int, epsilon: float) -> None:
+    reach = int(22 * step / epsilon) + 3 * step
+    k = np.arange(-reach, reach + 1)
+    rows = []
+    for shift in range(1, step + 1):
+        for i in range(len(k) - shift):
+            for a, b in ((i, i + shift), (i + shift, i)):
+                row = np.zeros(len(k))
+                row[a], row[b] = exp(-epsilon), -1
+                rows.append(row)
+    found = linprog(
+        np.abs(k), A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=[np.ones(len(k))], b_eq=[1]
+    )
+    assert known_step_error(step, epsilon) == pytest.approx(found.fun, rel=1e-3)
+
+
+def test_hiding_one_worker_takes_geometric_noise() -> None:
+    q = exp(-2)
+    assert known_step_error(1, 2) == pytest.approx(2 * q / (1 - q * q))
+    sizes = np.array([0, 9, 19, 20, 10**6])
+    found = known_step_errors(sizes, TENTH, 2)
+    assert found[0] == found[2] == known_step_error(1, 2)
+    assert found[3] == known_step_error(2, 2)
+    assert found[4] == pytest.approx(exp(1) / (exp(2) - 1) * 10**5, rel=1e-3)
+
+
+def test_steps_are_whole_and_exact() -> None:
+    assert list(step_of(np.array([0, 1, 19, 20, 29, 30, 1000]), TENTH)) == [1, 1, 1, 2, 2, 3, 100]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("alpha", [Fraction(1, 20), TENTH, Fraction(1, 5)])
+def test_large_workplaces_have_the_error_of_a_staircase_of_ratios(
+    alpha: Fraction, epsilon: float
+) -> None:
+    """The best noise on log sizes reaches the bound, so it is neither too high nor too low."""
+    grid = np.arange(-400, 401) / 16  # in steps of growth
+    ratio = (1 + float(alpha)) ** grid
+    best = 9e9
+    for left in np.arange(0, 16) / 16:
+        for right in np.arange(0, 16) / 16:
+            level = np.where(
+                grid > 0, np.ceil(np.maximum(grid - right, 0)), np.ceil(np.maximum(-grid - left, 0))
+            )
+            chance = np.exp(-epsilon * level)
+            best = min(best, float((chance * np.abs(ratio - 1)).sum() / chance.sum()))
+    share = least_share(alpha, epsilon)
+    assert share <= best / float(alpha) * 1.001
+    assert share >= 0.9 * best / float(alpha)
+
+
+@pytest.mark.parametrize("epsilon", [1, 2, 4])
+@pytest.mark.parametrize("name", ["auto", "linlog", "smooth-pareto", "radial"])
+def test_no_mechanism_is_below_the_bound(name: str, epsilon: int) -> None:
+    made = eree.mechanism(name, alpha="0.1", epsilon=epsilon)
+    sizes = np.arange(61)
+    errors = np.array([made.mean_error(count=int(x), largest=int(x))[0] for x in sizes])
+    least = least_small(TENTH, epsilon, np.ones(61))
+    assert least <= errors.sum()
+    assert made.mean_error(count=10**5, largest=10**5)[0] >= least_share(TENTH, epsilon) * 10**4
+
+
+def test_the_bound_for_small_workplaces_hides_one_worker() -> None:
+    """Two sizes, one apart: the best is to tell the truth with the chance 1 / (1 + e^-eps)."""
+    q = exp(-1.5)
+    assert least_small(TENTH, 1.5, np.array([1.0, 1.0])) == pytest.approx(2 * q / (1 + q), rel=1e-6)
+
+
+def test_small_and_large_workplaces_are_added() -> None:
+    sizes = np.concatenate([np.arange(61), np.array([100, 1_000])])
+    small = least_small(TENTH, 2.0, np.ones(61))
+    large = least_share(TENTH, 2.0) * (9 + 99)  # steps are counted one too low where they are whole
+    assert least_error(sizes, TENTH, 2.0) == pytest.approx((small + large) / 63, rel=0.01)

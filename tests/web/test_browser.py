@@ -1,0 +1,415 @@
+"""The ten tasks of a reader, in a real browser, by keyboard alone, with and without JavaScript."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+import eree
+from eree.web.server import QueryTool
+from served import TABLES
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+#: So many presses of the tab key reach everything on a page.
+MOST_TABS = 400
+NESTED = (
+    "rows=place&rows=sector&cols=ownership&group.place=county&group.sector=supersector"
+    "&subtotals=yes&show=margin"
+)
+
+
+@pytest.fixture(scope="module")
+def tool(
+    releases: list[Path], maps: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[QueryTool]:
+    folders, shapes = releases, maps
+    if "PAGE" in os.environ:  # pictures for the documentation show a larger country
+        folders, shapes = country(tmp_path_factory.mktemp("country"), releases[1])
+    found = QueryTool(folders, port=0, maps=shapes)
+    running = threading.Thread(target=found.run)
+    running.start()
+    yield found
+    found.stop()
+    running.join()
+
+
+def country(home: Path, cube: Path) -> tuple[list[Path], list[str]]:
+    """A release of a country with many places, and its maps."""
+    tables = eree.load(eree.synthesize(home / "data", jobs=400_000, areas=True))
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
+    plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": TABLES})
+    total = eree.Guarantee(eree.Strong("0.1"), 100)
+    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="made-up population")
+    eree.publish(plan, tables, ledger=ledger, out=home / "tables")
+    maps = [f"{name}={home / 'data' / name}.geojson" for name in ("place", "county")]
+    return [home / "tables", cube], maps
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path, "the browser is missing; 'make test' installs it"
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
+def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[BrowserContext]:
+    found = browser.new_context(java_script_enabled=request.param, accept_downloads=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, tool: QueryTool) -> Iterator[Page]:
+    """A page that sees no error and asks no other host."""
+    found = context.new_page()
+    hosts, errors = set(), []
+    found.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+    found.on("pageerror", lambda error: errors.append(str(error)))
+    found.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    yield found
+    assert hosts <= {urlsplit(tool.address).netloc}
+    assert [error for error in errors if "400" not in error] == []
+
+
+def jobs(tool: QueryTool) -> str:
+    return next(data.name for data in tool.catalogue.data_sets if data.name.startswith("jobs"))
+
+
+def reach(page: Page, selector: str) -> None:
+    """Press the tab key until an element has the focus."""
+    wanted = page.locator(selector).first
+    wanted.wait_for(state="attached")
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.locator(f"{selector}:focus").count():
+            return
+    pytest.fail(f"the keyboard does not reach {selector}")
+
+
+def submit(page: Page) -> None:
+    reach(page, "#builder .go")
+    page.keyboard.press("Enter")
+
+
+def test_find_a_table(page: Page, tool: QueryTool) -> None:
+    page.goto(tool.address)
+    reach(page, f'.card h2 a[href="/d/{jobs(tool)}"]')
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table caption")
+    assert "Jobs" in page.inner_text("h1")
+
+
+def test_put_variables_on_rows_and_columns(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    reach(page, 'input[name="at.ownership"]')
+    for side in ("rows", "cols"):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(f'input[name="at.ownership"][value="{side}"]:checked')
+        page.wait_for_timeout(400)
+    submit(page)
+    page.wait_for_url("**cols=ownership**")
+    page.wait_for_selector("thead th.total")
+    assert "Private" in page.inner_text("thead") and "Total" in page.inner_text("tfoot")
+
+
+def test_filter(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    before = page.inner_text("tfoot .estimate")
+    reach(page, 'details:has(input[name="where.ownership"]) summary')
+    page.keyboard.press("Enter")
+    reach(page, 'input[name="where.ownership"][value="public"]')
+    page.keyboard.press("Space")
+    submit(page)
+    page.wait_for_url("**where.ownership=public**")
+    page.wait_for_selector("caption:has-text('Public')")
+    assert page.inner_text("tfoot .estimate") != before
+
+
+def test_find_a_code_in_a_long_list(page: Page, tool: QueryTool) -> None:
+    cube = next(data for data in tool.catalogue.data_sets if data.kind == "cube")
+    variable = max(cube.variables, key=lambda v: len(v.codes))
+    page.goto(f"{tool.address}/d/{cube.name}/codes/{variable.name}")
+    code = variable.codes[-1]
+    reach(page, "#find")
+    page.keyboard.type(code)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**find=**")
+    box = f'input[name="where.{variable.name}"][value="{code}"]'
+    reach(page, box)
+    page.keyboard.press("Space")
+    reach(page, ".picker .go")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**where.{variable.name}={code}**")
+
+
+def test_read_an_error(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    assert page.inner_text("tbody .error").startswith("±")
+    reach(page, "#f-show")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(400)
+    submit(page)
+    page.wait_for_url("**show=interval**")
+    page.wait_for_selector("tbody .error")
+    assert " to " in page.inner_text("tbody .error")
+
+
+@pytest.mark.parametrize(
+    ("tab", "shows"),
+    [
+        ("chart", "svg.chart .bar"),
+        ("map", "svg.map a path"),
+        ("ranking", "table.ranking tbody tr svg .reach"),
+    ],
+)
+def test_chart_map_and_rank(tab: str, shows: str, page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    reach(page, f'.tabs a[href*="/{tab}"]')
+    page.keyboard.press("Enter")
+    page.wait_for_selector(shows, state="attached")
+    assert f"/{tab}?" in page.url and page.locator(shows).count() > 5
+
+
+def test_an_area_of_the_map_leads_to_its_table(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}/map?rows=place&show=margin")
+    code = page.locator("[data-area]").first.get_attribute("data-area")
+    shown = page.locator("tbody tr").first.locator(".estimate").inner_text()
+    reach(page, f'[data-area="{code}"]')
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**where.place={code}**")
+    page.wait_for_selector("tfoot")
+    assert page.inner_text("tfoot .estimate") == shown
+
+
+def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
+    assert not page.locator("tr.subtotal").count()
+    reach(page, 'input[name="subtotals"]')
+    page.keyboard.press("Space")
+    page.wait_for_timeout(400)
+    submit(page)
+    page.wait_for_url("**subtotals=yes**")
+    page.wait_for_selector("tr.subtotal")
+    groups = page.locator("tbody th[scope=rowgroup]").count()
+    assert page.locator("tr.subtotal").count() in (groups, groups - 1)  # the last may go on
+
+
+def test_show_a_coarser_level(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&show=margin")
+    total, rows = page.inner_text("tfoot .estimate"), page.locator("tbody tr").count()
+    reach(page, "#g-place")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(400)
+    submit(page)
+    page.wait_for_url("**group.place=county**")
+    page.wait_for_selector("tfoot")
+    assert page.inner_text("tfoot .estimate") == total
+    assert page.locator("tbody tr").count() < rows
+
+
+def test_threshold(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}/threshold?rows=sector&show=margin")
+    reach(page, "#f-damage")
+    page.keyboard.type("72 999999999")
+    submit(page)
+    page.wait_for_selector(".verdict span.above")
+    assert "Surely above" in page.inner_text("tbody")
+
+
+def test_download(page: Page, tool: QueryTool, tmp_path: Path) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    reach(page, 'a[href*=".csv?"]')
+    with page.expect_download() as downloading:
+        page.keyboard.press("Enter")
+    path = tmp_path / downloading.value.suggested_filename
+    downloading.value.save_as(path)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert path.suffix == ".csv" and len(rows) == page.locator("tbody tr").count()
+
+
+def test_share(page: Page, context: BrowserContext, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&where.sector=72&show=interval")
+    reach(page, "#permalink")
+    address = page.input_value("#permalink")
+    other = context.new_page()
+    other.goto(address)
+    assert other.inner_text("table") == page.inner_text("table")
+    assert tool.catalogue.data_sets[0].release.identity in page.input_value("#citation")
+
+
+def test_read_the_guarantee(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}")
+    reach(page, '.tabs a[href*="/about"]')
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=What an attacker can learn")
+    assert "a release changes the odds by at most" in page.inner_text("main")
+
+
+def test_recover_from_a_bad_address(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=nothing")
+    assert "no variable 'nothing'" in page.inner_text("main")
+    reach(page, f'main a[href="/d/{jobs(tool)}"]')
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table caption")
+
+
+def test_the_back_button_goes_back(browser: Browser, tool: QueryTool) -> None:
+    page = browser.new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    page.select_option("#f-show", "interval")
+    page.wait_for_url("**show=interval**")
+    page.go_back()
+    page.wait_for_url("**show=margin**")
+    page.wait_for_function(
+        "document.querySelector('tbody .error').innerText.startsWith('±')", timeout=5000
+    )
+    page.close()
+
+
+def test_variables_are_dragged_to_rows_and_columns(browser: Browser, tool: QueryTool) -> None:
+    page = browser.new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    page.drag_and_drop('.chip[data-name="ownership"]', '.zone[data-side="cols"]')
+    page.wait_for_url("**rows=sector&cols=ownership**")
+    page.wait_for_selector("thead th.total")
+    page.drag_and_drop(
+        '.chip[data-name="place"]',
+        '.zone[data-side="rows"] .chip',
+        target_position={"x": 2, "y": 8},
+    )
+    page.wait_for_url("**rows=place&rows=sector&cols=ownership**")  # before the one it was put on
+    page.wait_for_selector("th[scope=rowgroup]")
+    page.drag_and_drop('.chip[data-name="sector"]', '.zone[data-side=""]')
+    page.wait_for_url("**rows=place&cols=ownership**")
+    assert not page.locator(".board [tabindex], .board button, .board input").count()
+    page.close()
+
+
+def test_an_address_is_copied(browser: Browser, tool: QueryTool) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    page.get_by_role("button", name="Copy: API address").click()
+    page.wait_for_selector("text=Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.input_value("#api-address")
+    context.close()
+
+
+def test_headings_stay_in_sight_while_a_table_is_scrolled(
+    browser: Browser, tool: QueryTool
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 700})
+    address = "rows=place&rows=sector&cols=ownership&subtotals=yes&show=interval"
+    page.goto(f"{tool.address}/d/{jobs(tool)}?{address}")
+    box = page.locator(".scroll.tall")
+    assert box.evaluate("box => box.scrollHeight - box.clientHeight") > 300
+    box.evaluate("box => box.scrollTo(40, 300)")
+    top = box.evaluate("box => box.getBoundingClientRect().top")
+    assert abs(page.locator("thead").evaluate("head => head.getBoundingClientRect().top") - top) < 3
+    left = box.evaluate("box => box.getBoundingClientRect().left")
+    first = page.locator("thead th.first").evaluate("th => th.getBoundingClientRect().left")
+    assert abs(first - left) < 3
+    page.close()
+
+
+def test_a_printed_table_is_whole(browser: Browser, tool: QueryTool) -> None:
+    page = browser.new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
+    page.emulate_media(media="print")
+    box = page.locator(".scroll.tall")
+    assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1
+    for hidden in ("#builder", ".tabs", ".top nav", ".board"):
+        assert not page.locator(hidden).first.is_visible()
+    page.close()
+
+
+def views(tool: QueryTool) -> dict[str, str]:
+    name = jobs(tool)
+    cube = next(data.name for data in tool.catalogue.data_sets if data.kind == "cube")
+    damage = "72 90000\n62 1\n11 6000\n23 120000\n44-45 60000"
+    damage = f"rows=sector&show=margin&damage={quote(damage)}"
+    return {
+        "home": "/",
+        "table": f"/d/{name}?rows=sector&cols=ownership&show=margin",
+        "cube": f"/d/{cube}?rows=education&cols=strength&show=interval",
+        "chart": f"/d/{name}/chart?rows=sector&show=margin",
+        "heat": f"/d/{name}/chart?rows=sector&cols=place&group.place=county&show=margin",
+        "wide-heat": f"/d/{name}/chart?rows=place&cols=sector&show=margin",
+        "map": f"/d/{name}/map?rows=place&show=margin",
+        "near-map": f"/d/{name}/map?rows=place&where.place=18001&where.sector=22&show=margin",
+        "nested": f"/d/{name}?{NESTED}",
+        "nested-columns": f"/d/{cube}?rows=telework&cols=education&cols=strength&subtotals=yes",
+        "ranking": f"/d/{name}/ranking?rows=place&show=margin",
+        "threshold": f"/d/{name}/threshold?{damage}",
+        "asked": f"/d/{name}/threshold?rows=sector&show=margin",
+        "about": f"/d/{cube}/about",
+        "about-table": f"/d/{name}/about",
+        "methods": "/methods",
+        "codes": f"/d/{cube}/codes/occupation",
+        "api": "/api",
+        "error": f"/d/{name}?rows=nothing",
+        "lost": "/nothing",
+    }
+
+
+#: Pages whose pictures are in the documentation.
+LIGHT = (
+    *("home", "table", "nested", "chart", "heat", "map", "ranking", "threshold", "about"),
+    *("methods", "error"),
+)
+PICTURES = {
+    ("light", 1280): LIGHT,
+    ("light", 390): LIGHT,
+    ("dark", 1280): ("table",),
+    ("dark", 390): ("map",),
+}
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a picture of what is on the screen, in few colours, so that it is small."""
+    with Image.open(BytesIO(page.screenshot())) as picture:
+        few = picture.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    few.save(IMAGES / name, optimize=True)
+    assert (IMAGES / name).stat().st_size < 150_000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_are_accessible_and_never_wider_than_the_screen(
+    width: int, scheme: str, browser: Browser, tool: QueryTool
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    for name, address in views(tool).items():
+        page.goto(tool.address + address)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+        found = Axe().run(page).response
+        assert len(found["passes"]) > 10  # it did look
+        said = [(v["id"], [n["html"][:120] for n in v["nodes"][:2]]) for v in found["violations"]]
+        assert said == [], (name, said)
+        if name in ("chart", "heat", "wide-heat", "ranking", "threshold"):  # nor inside itself
+            inside = (
+                "[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+            )
+            assert max([0, *page.evaluate(inside)]) <= 1, name
+        if "PAGE" in os.environ and name in PICTURES[scheme, width]:
+            keep(page, f"query-tool-{name}{'-dark' * (scheme == 'dark')}-{width}.png")
+    context.close()

@@ -1,0 +1,104 @@
+"""Charts stay inside their frame, and say the figures that they draw."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import inf
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eree.web.answer import answer
+from eree.web.blocks import Cell
+from eree.web.catalogue import Catalogue
+from eree.web.charts import SHADES, Scale, bars, decision_line, heat_map, rank_line, short
+from eree.web.figures_in_words import MINUS, figure, interval
+from questions import queries
+
+reals = st.floats(-1e9, 1e9, allow_nan=False)
+
+
+def shares(drawing: str) -> list[float]:
+    return [float(n) for n in re.findall(r'"(-?[0-9.]+)%"', drawing)]
+
+
+@given(reals, reals)
+def test_a_scale_has_round_numbers_around_all_others(one: float, two: float) -> None:
+    low, high = sorted((one, two))
+    high = max(high, low + 1e-3)
+    scale = Scale.over(low, high)
+    slack = 1e-6 * (scale.top - scale.bottom)
+    assert scale.bottom <= low + slack and high <= scale.top + slack
+    assert 2 <= len(scale.ticks) <= 8
+    assert scale.at(scale.bottom) == "0.00%" and scale.at(scale.top) == "100.00%"
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_bars_and_fields_are_the_figures_of_the_page(
+    catalogue: Catalogue, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.sampled_from(catalogue.data_sets))
+    whole = answer(chosen, data.draw(queries(chosen, 2)).on_page(1))
+    page = whole.page(60)
+    if len(whole.cols) == 1:
+        found = bars(page)
+        assert len(found.bars) == len(page.rows)
+        for i, bar in enumerate(found.bars):
+            assert bar.figure == figure(page.body.cell(i, 0), page.decimals)
+            assert all(0 <= share <= 100 for share in shares(bar.drawing))
+    else:
+        heat = heat_map(page)
+        shape = (len(heat.rows), {len(fields) for _, fields in heat.rows})
+        assert shape == (len(page.rows), {len(page.cols)} if len(page.rows) else set())
+        for i, (_, fields) in enumerate(heat.rows):
+            for j, field in enumerate(fields):
+                cell = page.body.cell(i, j)
+                assert f": {figure(cell, page.decimals)}" in field.said
+                assert (field.kind == "none") == ("absent" in cell.flags)
+                assert ("weak" in field.kind) == ("unreliable" in cell.flags)
+        assert len(heat.shades) == SHADES
+
+
+@given(st.integers(1, 50), st.integers(0, 50), st.integers(0, 50))
+def test_a_rank_is_drawn_between_the_best_and_the_worst(best: int, more: int, rest: int) -> None:
+    drawing = rank_line(best + more // 2, best, best + more, best + more + rest)
+    start, end, dot = shares(drawing)[-3:]
+    assert 0 <= start <= dot <= end <= 100
+
+
+def cell(low: float, value: int, high: float) -> Cell:
+    return Cell(value, 1, low, high, None, 0.0, 0.0, ())
+
+
+def test_a_decision_is_drawn_on_the_side_of_the_threshold_that_it_names() -> None:
+    half, limit = Fraction(7, 2), "above"
+    for jobs, damage, expected in (
+        (cell(90, 100, 110), 3_500, "above"),  # 35 for each job
+        (cell(90, 100, 110), 35, "below"),
+        (cell(50, 100, 200), 350, "undecided"),
+        (cell(0, 5, inf), 35, "undecided"),
+        (cell(0, -3, 8), 0, "below"),
+    ):
+        drawing = decision_line(Fraction(damage), half, jobs, limit)
+        start, end, dot = shares(drawing)[-3:]
+        assert 0 <= start <= end <= 100 and 0 <= dot <= 100
+        sides = {"above": start > 50, "below": end < 50, "undecided": start < 50 < end}
+        assert sides[expected] and sum(sides.values()) == 1, expected
+
+
+@given(reals, st.floats(0, 1e6), st.integers(0, 3))
+def test_an_interval_is_shown_no_narrower_than_it_is(low: float, wide: float, digits: int) -> None:
+    cell = Cell(0, 1_000, low, low + wide, 1.0, 1.0, inf, ())
+    shown = interval(cell, digits).replace(MINUS, "-").replace(",", "")
+    first, last = (float(end) for end in shown.split(" to "))
+    assert first <= low + 1e-3 * 10**-digits and low + wide <= last + 1e-3 * 10**-digits
+    assert low - first < 1.01 * 10**-digits and last - low - wide < 1.01 * 10**-digits
+
+
+def test_numbers_are_short() -> None:
+    assert [short(n) for n in (0, 7, 812, 1_234, 99_960, 2.5e6, -4.1e9)] == [
+        *("0", "7", "812", "1.23k", "100k", "2.5m", "−4.1bn")
+    ]
+    assert [short(n, 2) for n in (812, 1_234, 11_600, 999_600)] == ["812", "1.2k", "12k", "1,000k"]

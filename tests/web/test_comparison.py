@@ -1,0 +1,126 @@
+"""Rankings and thresholds on a page are those of the release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from starlette.testclient import TestClient
+
+import eree
+from eree.web.comparison import damages, money, ranking, threshold
+from eree.web.cubes import CubeSet
+from eree.web.linked import LinkedTable
+from eree.web.query import Query
+
+
+@pytest.mark.parametrize(("name", "by"), [("jobs", "place"), ("people", "county")])
+def test_areas_are_ranked_as_the_release_ranks_them(
+    name: str, by: str, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables[name]
+    found = ranking(data, Query((by,), confidence="0.95"))
+    want = eree.rank(data.release, name, [by], None, "0.95").rows.to_pylist()
+    assert [
+        (a.rank, a.best, a.worst, a.codes[0], a.cell.value, int(a.cell.low)) for a in found.areas
+    ] == [(r["rank"], r["best"], r["worst"], str(r[by]), r["noisy"], r["low"]) for r in want]
+
+
+def test_ranks_of_a_cube_hold_what_they_may_be(cube: CubeSet) -> None:
+    found = ranking(cube, Query(("occupation",)))
+    values = [area.cell.value for area in found.areas]
+    assert values == sorted(values, reverse=True)
+    assert all(area.best <= area.rank <= area.worst for area in found.areas)
+
+
+def test_decisions_are_those_of_the_release(tables: dict[str, LinkedTable]) -> None:
+    data = tables["jobs"]
+    codes = data.variable("place").codes[:6]
+    amounts = {code: str(10**k) for k, code in enumerate(codes)}
+    text = "\n".join(f"{code} {amount}" for code, amount in amounts.items())
+    found = threshold(data, Query(("place",)), "3.50", text)
+    want = eree.threshold(data.release, "jobs", ["place"], amounts, "3.50", "0.9").rows.to_pylist()
+    mine = [(a.codes[0], int(a.cell.low), a.decision, a.per_job) for a in found.areas]
+    assert mine == [(r["place"], r["low"], r["decision"], r["per_job"]) for r in want]
+    assert {a.decision for a in found.areas} >= {"above", "below"}
+
+
+def test_a_threshold_is_one_for_each_job(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    query = "rows=ownership&measure=workplaces&show=margin&damage=private+100000"
+    refused = client.get(f"/d/{name}/threshold.json?{query}")
+    assert refused.status_code == 400 and "for each job" in refused.json()["error"]["message"]
+    page = client.get(f"/d/{name}/threshold?{query}")
+    jobs = client.get(f"/d/{name}/threshold?{query.replace('measure=workplaces&', '')}")
+    assert page.status_code == 200 and page.text == jobs.text and "Workplaces" not in page.text
+    settings = client.get("/openapi.json").json()["paths"][f"/d/{name}/threshold.json"]["get"]
+    (measure,) = (one for one in settings["parameters"] if one["name"] == "measure")
+    assert measure["schema"]["enum"] == ["jobs"]
+
+
+def test_enter_in_the_form_shows_the_table_and_a_filter_keeps_the_damage(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    page = client.get(f"/d/{name}/threshold?rows=place&show=margin").text
+    form = page.partition('id="builder"')[2]
+    assert "name=" not in form.partition("<button")[2].partition(">")[0]  # what Enter presses
+    sent = f"/d/{name}/build?tab=threshold&at.place=rows&per_job=2&damage=17+5"
+    for button in ("choose=place", "again=place&find=17"):
+        picker = client.get(f"{sent}&{button}").headers["location"]
+        text = client.get(picker).text
+        assert '<input type="hidden" name="per_job" value="2">' in text
+        assert '<input type="hidden" name="damage" value="17 5">' in text
+        assert "per_job=2&amp;damage=17%205" in text  # of the way back
+
+
+def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
+    group = cube.variable("occupation").levels["major"][0].code
+    query = Query(("occupation",), groups={"occupation": "major"})
+    (area,) = threshold(cube, query, "1", f"{group} 1000000000000").areas
+    assert area.decision == "above" and area.codes == (group,)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a", "line 1 of the damage must have 1 code and an amount"),
+        ("a 1 2", "line 1 of the damage must have"),
+        ("a 1\nz 1", "line 2 of the damage names 'z'"),
+        ("a 1\na 2", "line 2 gives an area a second damage"),
+        ("a -1", "the damage in line 1 must be a number"),
+        ("a 1e9", "the damage in line 1 must be a number"),
+        ("a =1+1", "the damage in line 1 must be a number"),
+    ],
+)
+def test_damage_that_cannot_be_read_is_refused(text: str, why: str) -> None:
+    with pytest.raises(eree.Refusal, match=why):
+        damages(text, [frozenset("ab")])
+
+
+def test_damage_is_read_from_what_spreadsheets_paste() -> None:
+    assert damages("a\t1.50\r\n\n b,  2\n", [frozenset("ab")]) == {
+        ("a",): Fraction(3, 2),
+        ("b",): Fraction(2),
+    }
+    assert money("3.50", "x") == Fraction(7, 2)
+
+
+def test_a_comparison_needs_areas_and_a_threshold(tables: dict[str, LinkedTable]) -> None:
+    with pytest.raises(eree.Refusal, match="put a variable on rows"):
+        ranking(tables["jobs"], Query())
+    with pytest.raises(eree.Refusal, match="must be above 0"):
+        threshold(tables["jobs"], Query(("place",)), "0", "")
+    with pytest.raises(eree.Refusal, match="at most 6,000 characters"):
+        threshold(tables["jobs"], Query(("place",)), "1", " " * 6_001)
+
+
+def test_groups_of_a_table_may_have_damage(tables: dict[str, LinkedTable]) -> None:
+    data, query = tables["jobs"], Query(("place",), groups={"place": "county"})
+    codes = [group.code for group in data.variable("place").levels["county"]]
+    found = threshold(data, query, "1", "\n".join(f"{code} 1" for code in codes)).areas
+    truth = ranking(data, query).areas
+    assert {a.codes: a.cell.value for a in found} == {a.codes: a.cell.value for a in truth}
+    assert threshold(data, query, "1", "").examples() == codes[:3]

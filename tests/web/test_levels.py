@@ -1,0 +1,184 @@
+"""What a release publishes of groups and hierarchies can be asked for, and adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eree.release.verify import schema_of
+from eree.web.codes import listed
+from eree.web.dataset import Group, Variable
+from eree.web.levels import nests_of
+from eree.web.linked import LinkedTable
+from eree.web.query import Query, usual
+
+
+def figures(data: LinkedTable, query: Query) -> dict[str, tuple[int, float, float]]:
+    found = data.figures(query.asked())
+    (axis,) = found.axes
+    rows = zip(
+        found.places[0].tolist(),
+        found.values.tolist(),
+        found.low.tolist(),
+        found.high.tolist(),
+        strict=True,
+    )
+    return {axis.codes[place]: numbers for place, *numbers in rows}
+
+
+def test_what_is_nested_in_the_rows_is_a_level(tables: dict[str, LinkedTable]) -> None:
+    county, tract = tables["tracts"].variables
+    assert set(tract.levels) == {"county"} and not county.levels
+    members = [m for group in tract.levels["county"] for m in group.members]
+    assert sorted(members) == list(range(len(tract.codes)))
+    for group in tract.levels["county"]:
+        assert {tract.codes[m][:5] for m in group.members} == {group.code}
+    assert tract.level_title("county") == "County"
+
+
+def test_groups_of_a_level_have_the_figures_of_the_coarser_variable(
+    tables: dict[str, LinkedTable],
+) -> None:
+    data = tables["tracts"]
+    coarse = figures(data, Query(("county",)))
+    assert figures(data, Query(("tract",), groups={"tract": "county"})) == coarse
+    for code in coarse:
+        kept = figures(data, Query(("tract",), where={"tract": (code,)}))
+        assert kept == figures(data, Query(("tract",), where={"county": (code,)}))
+
+
+def test_a_hierarchy_that_one_table_shows_is_a_level_of_another(
+    tables: dict[str, LinkedTable],
+) -> None:
+    place = tables["jobs"].variable("place")
+    assert list(place.levels) == ["county"]
+    rows = tables["branches"].release.table("branches")
+    lies_in = dict(zip(rows["place"].to_pylist(), rows["county"].to_pylist(), strict=True))
+    for group in place.levels["county"]:
+        assert [place.codes[m] for m in group.members] == [
+            code for code in place.codes if lies_in[code] == group.code
+        ]
+
+
+def test_declared_groups_are_levels(tables: dict[str, LinkedTable]) -> None:
+    data = tables["jobs"]
+    sector = data.variable("sector")
+    assert list(sector.levels) == ["supersector"]
+    declared = dict(schema_of(data.release.record).attributes["supersector"].members)
+    grouped = figures(data, Query(("sector",), groups={"sector": "supersector"}))
+    single = figures(data, Query(("sector",)))
+    for code, (value, low, high) in grouped.items():
+        parts = [numbers for sector, numbers in single.items() if declared[sector] == code]
+        assert value == sum(part[0] for part in parts)
+        assert low <= max(value, 0) <= high
+    assert sum(numbers[0] for numbers in grouped.values()) == sum(n[0] for n in single.values())
+
+
+def test_what_crosses_is_no_level(tables: dict[str, LinkedTable]) -> None:
+    for name in ("jobs", "people", "bent"):
+        for variable in tables[name].variables:
+            assert not set(variable.levels) & {"ownership", "sex", "education", "sector"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows of some tables, as a release shows them."""
+
+    rows: Mapping[str, pa.Table]
+    where: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(self.rows)
+
+    def about(self, name: str) -> dict[str, Any]:
+        return {"by": self.rows[name].column_names, "where": self.where.get(name, {})}
+
+    def table(self, name: str) -> pa.Table:
+        return self.rows[name]
+
+
+def test_hierarchies_are_put_together_from_several_tables(tables: dict[str, LinkedTable]) -> None:
+    schema = schema_of(tables["jobs"].release.record)
+    rows = {
+        "a": pa.table({"tract": ["1", "2", "3"], "county": ["x", "x", "y"]}),
+        "b": pa.table({"county": ["x", "y", "y"], "sector": ["p", "q", "q"]}),
+        "c": pa.table({"place": ["m", "m"], "county": ["x", "y"]}),
+    }
+    found = nests_of(Shown(rows), schema)
+    assert found["tract", "sector"] == {"1": "p", "2": "p", "3": "q"}
+    assert found["county", "sector"] == {"x": "p", "y": "q"}
+    assert ("place", "county") not in found
+    crossing = rows | {"d": pa.table({"tract": ["1"], "county": ["y"]})}
+    assert ("tract", "county") not in nests_of(Shown(crossing), schema)
+
+
+def test_a_table_of_some_workplaces_shows_no_hierarchy_of_all(
+    tables: dict[str, LinkedTable],
+) -> None:
+    schema = schema_of(tables["jobs"].release.record)
+    rows = {"a": pa.table({"tract": ["1", "2", "3"], "sector": ["p", "p", "q"]})}
+    assert ("tract", "sector") in nests_of(Shown(rows), schema)
+    assert ("tract", "sector") in nests_of(Shown(rows, {"a": {"sex": ["F"]}}), schema)
+    assert not nests_of(Shown(rows, {"a": {"ownership": ["private"]}}), schema)
+
+
+def variable() -> Variable:
+    """Codes whose groups do not lie side by side, at two levels, one of which crosses."""
+    fine = (Group("A", "first", (0, 3)), Group("B", "second", (1, 2)), Group("C", "third", (4,)))
+    coarse = (Group("X", "left", (0, 3, 4)), Group("Y", "right", (1, 2)))
+    other = (Group("A", "odd", (1, 3)), Group("0", "even", (0, 2, 4)), Group("Q", "none", ()))
+    levels = {"coarse": coarse, "fine": fine, "other": other}
+    return Variable("v", "V", ("0", "1", "2", "3", "4"), ("0", "1", "2", "3", "4"), levels)
+
+
+def test_a_tree_lists_every_code_once_under_its_own_groups() -> None:
+    lines = listed(variable())
+    assert [(line.code, line.depth) for line in lines] == [
+        ("X", 0),
+        ("A", 1),
+        ("0", 2),
+        ("3", 2),
+        ("4", 1),
+        ("Y", 0),
+        ("B", 1),
+        ("1", 2),
+        ("2", 2),
+    ]
+    assert [line.code for line in listed(variable(), "right 2")] == ["Y", "B", "2"]
+
+
+def test_a_code_that_means_two_things_keeps_nothing_but_itself() -> None:
+    found = variable()
+    assert set(found.group_labels) == {"X", "Y", "B", "C", "Q"}  # A is two groups, 0 is a code
+    assert found.held(["0"]) == [0] and found.held(["Y", "4"]) == [1, 2, 4]
+    assert found.filter_of("0", None) == ("0",) and found.filter_of("Y", "coarse") == ("Y",)
+    assert found.filter_of("A", "fine") == ("0", "3") and found.filter_of("A", "other") == (
+        "1",
+        "3",
+    )
+    assert found.filter_of("0", "other") == ("0", "2", "4")
+    assert found.group_places("other").tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["jobs", "tracts", "branches"])
+def test_filters_keep_the_rows_of_their_groups(name: str, tables: dict[str, LinkedTable]) -> None:
+    data = tables[name]
+    for one in data.variables:
+        for code in one.group_labels:
+            places = one.held([code])
+            codes = tuple(one.codes[place] for place in places)
+            group = data.figures(Query(where={one.name: (code,)}).asked())
+            every = data.figures(Query(where={one.name: codes}).asked())
+            assert np.array_equal(group.values, every.values)
+            assert np.array_equal(group.low, every.low)
+
+
+def test_the_first_table_of_a_long_list_is_by_its_groups(tables: dict[str, LinkedTable]) -> None:
+    assert usual(tables["tracts"]).rows == ("tract",)  # thirteen fit
+    assert not usual(tables["jobs"]).groups

@@ -1,0 +1,79 @@
+"""The OpenAPI document says what there is, and what it says is what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+from starlette.testclient import TestClient
+
+from eree.web.catalogue import Catalogue
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+    unsupported_method,
+]
+
+
+def test_lists_of_values_come_from_the_catalogue(client: TestClient, catalogue: Catalogue) -> None:
+    document = client.get("/openapi.json").json()
+    for data in catalogue.data_sets:
+        given = document["paths"][f"/d/{data.name}.json"]["get"]["parameters"]
+        known = {one["name"]: one["schema"] for one in given}
+        names = [variable.name for variable in data.variables]
+        assert known["rows"]["items"]["enum"] == names
+        assert known["show"]["enum"] == list(data.errors)
+        for variable in data.variables:
+            assert set(variable.codes) <= set(known[f"where.{variable.name}"]["items"]["enum"])
+
+
+def operations(client: TestClient, catalogue: Catalogue) -> Iterator[Any]:
+    """Those of a table, of a cube and of the whole; the other tables have the same."""
+    document = schemathesis.openapi.from_asgi("/openapi.json", client.app)
+    rejected = document.config.checks.negative_data_rejection
+    rejected.expected_statuses = [*rejected.expected_statuses, "414"]  # an address that is too long
+    shown = ("/index", f"/d/{catalogue.data_sets[0].name}", f"/d/{catalogue.data_sets[-1].name}")
+    for found in document.get_all_operations():
+        operation = found.ok()
+        if operation.path.startswith(shown):
+            yield operation
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_every_operation_answers_as_its_document_says(
+    mode: GenerationMode, client: TestClient, catalogue: Catalogue
+) -> None:
+    count = 0
+    for operation in operations(client, catalogue):
+        if mode is GenerationMode.NEGATIVE and not operation.query:
+            continue
+
+        @settings(
+            max_examples=6,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case: Any) -> None:
+            case.call_and_validate(checks=CHECKS)
+
+        ask()
+        count += 1
+    assert count > 15

@@ -1,0 +1,260 @@
+"""Under more questions than can be answered, those that can be are, and all of them afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from eree.web.app import application
+from eree.web.catalogue import Catalogue
+from eree.web.guard import Desk, Front, Limits
+from eree.web.server import QueryTool
+from eree.web.site import Site
+
+CODES = ("0.8", "0.9", "0.95", "0.99")
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Charts take until the event is set."""
+    let_go, chart = threading.Event(), Site.chart
+
+    def wait(site: Site, name: str, query: str) -> object:
+        assert let_go.wait(60)
+        return chart(site, name, query)
+
+    monkeypatch.setattr(Site, "chart", wait)
+    yield let_go
+    let_go.set()
+
+
+def front(catalogue: Catalogue, **given: Any) -> tuple[Front, Desk]:
+    made = application(catalogue, "http://home", Limits(**given))
+    assert isinstance(made, Front)
+    return made, made.desk
+
+
+@contextmanager
+def asking(app: Any) -> Iterator[httpx2.AsyncClient]:
+    yield httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://home")
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let others go on until something is so."""
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
+    catalogue: Catalogue, slow: threading.Event
+) -> None:
+    app, desk = front(catalogue, at_work=2, waiting=8)
+    names = [data.name for data in catalogue.data_sets]
+    charts = [
+        f"/d/{name}/chart?confidence={chance}&show={show}"
+        for name in names
+        for chance in CODES
+        for show in ("margin", "interval", "relative")
+    ]
+    known = f"/d/{names[0]}.json"
+
+    async def ask() -> None:
+        with asking(app) as client:
+            first = await client.get(known)
+            tasks = [asyncio.create_task(client.get(chart)) for chart in charts]
+            await until(lambda: sum(task.done() for task in tasks) == len(charts) - 10)
+            assert len(desk) == 10
+            refused = [task.result() for task in tasks if task.done()]
+            for reply in refused:
+                assert reply.status_code == 503 and int(reply.headers["retry-after"]) >= 1
+            for _ in range(3):
+                again = await client.get(known)
+                assert again.status_code == 200 and again.content == first.content
+                for page in ("/", "/index.json", "/static/style.css"):
+                    assert (await client.get(page)).status_code == 200
+            slow.set()
+            replies = await asyncio.gather(*tasks)
+            assert [reply.status_code for reply in replies].count(200) == 10
+            assert len(desk) == 0
+            for chart in charts:
+                assert (await client.get(chart)).status_code == 200
+
+    asyncio.run(ask())
+
+
+def scope_of(path: str, query: str = "") -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [],
+        "root_path": "",
+        "scheme": "http",
+        "http_version": "1.1",
+        "server": ("home", 80),
+        "client": ("1.2.3.4", 5),
+    }
+
+
+def test_whoever_hangs_up_leaves_the_place_to_another(
+    catalogue: Catalogue, slow: threading.Event
+) -> None:
+    app, desk = front(catalogue, at_work=1, waiting=2)
+    name = catalogue.data_sets[0].name
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def ask() -> None:
+        hung_up: list[asyncio.Event] = []
+
+        def question(chance: str) -> asyncio.Task[None]:
+            gone, parts = asyncio.Event(), iter(({"type": "http.request"},))
+            hung_up.append(gone)
+
+            async def receive() -> Any:
+                for part in parts:
+                    return part
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            scope = scope_of(f"/d/{name}/chart", f"confidence={chance}&show=margin")
+            return asyncio.create_task(app(scope, receive, send))
+
+        tasks = [question(chance) for chance in ("0.8", "0.9", "0.95", "0.95")]
+        await until(lambda: len(desk) == 3)
+        hung_up[1].set()  # one that waits
+        await tasks[1]
+        assert len(desk) == 2
+        hung_up[2].set()  # the same question is waited for by another
+        await tasks[2]
+        assert len(desk) == 2
+        hung_up[0].set()  # it is worked on, which cannot be stopped
+        await tasks[0]
+        assert len(desk) == 2
+        tasks.append(question("0.99"))
+        await until(lambda: len(desk) == 3)
+        statuses.clear()
+        slow.set()
+        await asyncio.gather(*tasks)
+        assert statuses == [200, 200] and len(desk) == 0
+
+    asyncio.run(ask())
+
+
+def test_a_question_that_waited_too_long_leaves_its_place(
+    catalogue: Catalogue, slow: threading.Event
+) -> None:
+    app, desk = front(catalogue, at_work=1, waiting=2, seconds=0.2)
+    name = catalogue.data_sets[0].name
+
+    async def ask() -> None:
+        with asking(app) as client:
+            pages = [f"/d/{name}/chart?confidence={chance}&show=margin" for chance in CODES[:3]]
+            replies = await asyncio.gather(*map(client.get, pages))
+            assert [reply.status_code for reply in replies] == [503] * 3
+            assert len(desk) == 1  # what is worked on is worked out, and kept
+            slow.set()
+            await until(lambda: len(desk) == 0)
+            assert (await client.get(pages[0])).status_code == 200
+
+    asyncio.run(ask())
+
+
+GET = b"GET /index.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+HALVES = (b"", b"GET", b"GET / HTTP/1.1\r\nhost:", b"GET / HTTP/1.1\r\nhost: x\r\n")
+
+
+def connected(address: tuple[str, int]) -> socket.socket:
+    """A connection to a server that may not listen yet."""
+    for _ in range(500):
+        try:
+            return socket.create_connection(address, timeout=30)
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    raise AssertionError("nobody listens")
+
+
+def asked(address: tuple[str, int], request: bytes) -> bytes:
+    """All that is answered to a request."""
+    found = b""
+    with connected(address) as line:
+        line.sendall(request)
+        while part := line.recv(65_536):
+            found += part
+    return found
+
+
+def test_half_requests_and_clients_that_hang_up_hold_no_place(
+    releases: list[Path], slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desks: list[Desk] = []
+    made = Desk.__init__
+
+    def noted(desk: Desk, *given: Any) -> None:
+        made(desk, *given)
+        desks.append(desk)
+
+    monkeypatch.setattr(Desk, "__init__", noted)
+    tool = QueryTool(releases, port=0)
+    (desk,) = desks
+    thread = threading.Thread(target=tool.run)
+    thread.start()
+    host, _, port = tool.address.removeprefix("http://").partition(":")
+    address, data = (host, int(port)), tool.catalogue.data_sets[0]
+    halves = []
+    try:
+        for half in HALVES * 25:
+            halves.append(connected(address))
+            halves[-1].sendall(half)
+        assert asked(address, GET).startswith(b"HTTP/1.1 200")
+        leaving = []
+        for code in data.variables[0].codes[:60]:
+            path = f"/d/{data.name}/chart?where.{data.variables[0].name}={code}&show=margin"
+            leaving.append(connected(address))
+            leaving[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        asyncio.run(until(lambda: len(desk) == len(leaving)))
+        for line in leaving:
+            line.close()
+        asyncio.run(until(lambda: len(desk) == desk.limits.at_work))  # begun, so done
+        slow.set()
+        asyncio.run(until(lambda: len(desk) == 0))
+        request = GET.replace(b"/index.json", f"/d/{data.name}.json".encode())
+        assert asked(address, request).startswith(b"HTTP/1.1 200")
+    finally:
+        slow.set()
+        for line in halves:
+            line.close()
+        tool.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) -> None:
+    app, desk = front(catalogue)
+    page = f"/d/{catalogue.data_sets[0].name}.json"
+
+    async def ask() -> None:
+        with asking(app) as client:
+            reply = await client.get(page, headers={"accept-encoding": "gzip"})
+            kept = desk.memory.get((page.encode(), b"", True))
+            assert kept is not None and kept.packed is not None
+            assert json.loads(gzip.decompress(kept.packed)) == reply.json()
+
+    asyncio.run(ask())

@@ -1,0 +1,74 @@
+"""Pages promise what the guarantee and the law of a data set give, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eree
+from eree.web.catalogue import Catalogue
+from eree.web.linked import LinkedTable
+from eree.web.metadata import notes
+from eree.web.query import Query
+from eree.web.site import Site
+
+#: The plans of releases, by their relations; the name of a table tells what its figures are.
+PLANS: dict[str, list[dict[str, Any]]] = {
+    "edge": [{"name": "fair"}],
+    "node": [{"name": "cut", "mechanism": "truncated-laplace", "parameters": {"theta": 50}}],
+    "strong": [
+        {"name": "fair", "mechanism": "log-laplace-tight"},
+        {"name": "skew", "mechanism": "log-laplace-tight", "parameters": {"aim": "absolute"}},
+        {"name": "skewed", "mechanism": "linlog"},
+        {"name": "fairest", "mechanism": "smooth-pareto"},
+        {"name": "staged", "by": ["county", "sex"], "mechanism": "two-stage-clip", "epsilon": "4"},
+    ],
+}
+WORDS = {"fair": "", "cut": "left out", "skew": "off on average", "staged": "scaled down"}
+
+
+@pytest.fixture(scope="module")
+def promised(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Site:
+    home = tmp_path_factory.mktemp("promised")
+    data = eree.load(releases[0].parent / "data")
+    for name, tables in PLANS.items():
+        given = {"by": ["county"], "epsilon": "2"}
+        alpha = {"alpha": "0.1"} if name == "strong" else {}
+        plan = eree.Plan.of(
+            {
+                "data": str(data.folder),
+                "privacy": {"neighbours": name, "epsilon": "20"} | alpha,
+                "table": [given | table for table in tables],
+            }
+        )
+        ledger = eree.Ledger.create(home / f"{name}.db", plan.total, data_set="made-up population")
+        eree.publish(plan, data, ledger=ledger, out=home / name)
+    return Site(Catalogue.open([home / name for name in PLANS]), "http://home")
+
+
+def test_bias_is_told_wherever_figures_are(promised: Site) -> None:
+    told = set()
+    for data in promised.catalogue.data_sets:
+        assert isinstance(data, LinkedTable)
+        (words,) = (WORDS[name] for name in WORDS if data.table.startswith(name))
+        told.add(words)
+        noise = " ".join(data.noise())
+        assert ("right on average" in noise) == (not words) and words in noise
+        assert bool(data.bias) == bool(words)
+        assert (data.bias in promised.table(data.name, "", False).body.decode()) or not words
+        assert words in " ".join(notes(data, Query(), ()))
+    assert told == set(WORDS.values())
+    methods = promised.methods("").body.decode()
+    biased = [data for data in promised.catalogue.data_sets if data.bias]
+    assert "except" in methods and len(biased) == 4
+
+
+def test_only_a_relation_with_alpha_hides_sizes_within_it(promised: Site) -> None:
+    for data in promised.catalogue.data_sets:
+        page = promised.about(data.name, "", False).body.decode()
+        strong = data.guarantee.neighbours.name == "strong"
+        assert ("within a share of alpha" in page) == strong
+        edge = data.guarantee.neighbours.name == "edge"
+        assert ("no workplace: how large one is may be found out" in page) == edge
