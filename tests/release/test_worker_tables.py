@@ -77,7 +77,7 @@ def treatment(population: eree.Tables, **changes: Any) -> Treatment:
         ),
         (
             {"by": ["place"], "where": {"sex": ["F"]}},
-            "auto: smooth-pareto has the least error at this alpha and epsilon",
+            "auto: leaning-staircase has the least error at this alpha and epsilon",
         ),
     ],
 )

@@ -28,7 +28,7 @@ from eree.policy.guarantee import Guarantee
 #: What is left of epsilon for the certificate and for edges that doubles put in order.
 _ROOM = Fraction(1, 1 << 20)
 _LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 1000), Fraction(1, 2)
-_LEAST_EPSILON = Fraction(3, 4)
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(3, 4), Fraction(200)
 #: How many times ln(1 + alpha) epsilon must be.
 _STEPS = 5
 
@@ -66,10 +66,12 @@ class LeaningStaircase(SizedMechanism):
         """The least noise of this kind that keeps a guarantee."""
         alpha, epsilon = alpha_of(guarantee, cls.name), guarantee.epsilon
         step = log1p(float(alpha))
-        if not _LEAST_ALPHA <= alpha <= _MOST_ALPHA or epsilon < _LEAST_EPSILON:
+        if not (
+            _LEAST_ALPHA <= alpha <= _MOST_ALPHA and _LEAST_EPSILON <= epsilon <= _MOST_EPSILON
+        ):
             raise Refusal(
-                f"{cls.name} takes an alpha from 0.001 to 0.5 and an epsilon from 0.75; use radial,"
-                " or smooth-pareto"
+                f"{cls.name} takes an alpha from 0.001 to 0.5 and an epsilon from 0.75 to 200;"
+                " use radial, or smooth-pareto"
             )
         if float(epsilon) < _STEPS * step:
             raise Refusal(
@@ -191,7 +193,7 @@ def _centres_high_enough(stairs: LeaningStairs) -> bool:
     """The conditions of the theorem, in doubles, with some room."""
     centres, ladder = stairs.heights.centres, stairs.ladder
     rungs = np.arange(len(centres))
-    caps = ladder.numbers(len(rungs) + ladder.per_step).cap
+    known = ladder.numbers(len(rungs) + ladder.per_step)
     fall = float(np.exp(-float(stairs.drop))) * (1 + 1e-6)
     heights = np.exp(stairs._log_heights(ladder.numbers(len(rungs)).top))[: len(rungs)]
     down: Rungs = np.searchsorted(ladder.up(rungs), rungs)
@@ -201,7 +203,8 @@ def _centres_high_enough(stairs: LeaningStairs) -> bool:
         (centres > fall * around).all()
         and (centres > fall**2 * heights[down[down]]).all()
         and (heights > fall * heights[down]).all()
-        and (caps[ladder.up(rungs)] <= 2 * caps[rungs]).all()
+        and (known.cap[ladder.up(rungs)] <= 2 * known.cap[rungs]).all()
+        and (known.left[ladder.up(rungs)] <= (known.left + known.cap)[rungs]).all()
     )
 
 

@@ -168,7 +168,7 @@ def chances_agree(mechanism: LeaningChances) -> bool:
     stairs = mechanism.stairs
     ladder, last = stairs.ladder, stairs.heights.last
     first = ladder.first_large
-    rungs = {0, 1, 2, first // 30, first // 10, first // 3, first - 1, first, last, last + 7}
+    rungs = {0, first // 15, first // 5, first, last, last + 7}
     tops = ladder.numbers(last + 8).top
     for rung in rungs:
         size = floor(tops[rung])
@@ -195,7 +195,7 @@ def _cells_like(mechanism: LeaningChances, loss: Loss) -> Iterator[tuple[Cell, C
     alpha, ladder = mechanism.alpha, mechanism.stairs.ladder
     tops = ladder.numbers(max(loss.before, loss.after) + 1).top
     worst = floor(tops[loss.before])
-    for size in sorted({0, ceil(2 / alpha) - 1, worst}):
+    for size in sorted({0, worst}):
         joined = max(floor(alpha * size), 1)
         other = floor(_most_joined(alpha, ladder, ladder.rung_of(size), size))
         spot = size + round(loss.position)

@@ -89,8 +89,11 @@ class LeaningStairs:
         missing = np.array([r for r in np.unique(rungs) if int(r) not in known], dtype=np.intp)
         for start in range(0, len(missing), 64):
             some = missing[start : start + 64]
-            for rung, sides in zip(some, self.sides(some, self.levels), strict=True):
-                known[int(rung)] = self._table(int(rung), *sides)
+            # further out a way of yet more steps might be better than those that are listed
+            listed = self.sides(some, self.levels + self.spare + 1)
+            for rung, sides in zip(some, listed, strict=True):
+                right, left = (side.of_at_most(self.levels) for side in sides)
+                known[int(rung)] = self._table(int(rung), right, left)
         return [known[int(r)] for r in rungs]
 
     def _table(self, rung: int, right: Side, left: Side) -> Table:

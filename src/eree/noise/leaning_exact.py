@@ -23,6 +23,12 @@ class Side:
     turn: Rungs
     ups: Rungs
 
+    def of_at_most(self, levels: int) -> Side:
+        """The stairs up to the last one of so many steps."""
+        last = int(np.flatnonzero(self.level <= levels).max()) + 1
+        rungs = (part[:last] for part in (self.level, self.rung, self.turn, self.ups))
+        return Side(self.edge[:last], self.log_density[:last], *rungs)
+
 
 @dataclass(frozen=True, eq=False)
 class Given:

@@ -1,0 +1,309 @@
+"""The leaning staircase: every way is counted, every neighbour hidden, and every fault found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.ndimage import maximum_filter1d
+
+from cases import cells, made
+from eree.errors import Refusal
+from eree.mechanisms.leaning import LeaningStaircase
+from eree.mechanisms.leaning_loss import certify_leaning, worst_loss
+from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.registry import mechanism
+from eree.noise.coins import SeededCoins
+from eree.noise.exact import Verdict, settle
+from eree.noise.heights import lowest_heights
+from eree.noise.ladder import Ladder, Rungs
+from eree.noise.leaning import LeaningStairs
+from eree.noise.leaning_table import Table
+
+NAME = "leaning-staircase"
+
+
+def leaning(alpha: str | Fraction = "0.1", epsilon: str | Fraction = "2") -> LeaningStaircase:
+    chosen = made(NAME, alpha, epsilon)
+    assert isinstance(chosen, LeaningStaircase)
+    return chosen
+
+
+def chances(chosen: LeaningStaircase, size: int, most: int) -> np.ndarray:
+    """P(K = k) for |k| <= most, from the pieces that are drawn from."""
+    stairs = chosen.stairs
+    rung = stairs.ladder.rung_of(size)
+    (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+    edges, masses = table.edges * stairs.scale(rung), table.density * np.diff(table.edges)
+    ends = np.arange(-most, most + 2) - 0.5
+    below = np.interp(ends, edges, np.append(0.0, np.cumsum(masses)))
+    above = np.interp(ends, edges, np.append(np.cumsum(masses[::-1])[::-1], 0.0))
+    return np.where(ends[1:] < 0, np.diff(below), -np.diff(above))  # small ones keep their digits
+
+
+def worst_of_all(chosen: LeaningStaircase, sizes: int, most: int) -> float:
+    """The greatest loss over all neighbours of small cells, whoever is counted in the cell."""
+    alpha, width = chosen.alpha, most + 2 * chosen.stairs.ladder.growth(sizes)
+    chosen.stairs.tables(np.arange(chosen.stairs.ladder.rung_of(2 * sizes)))
+    laws = [np.log(np.maximum(chances(chosen, x, width), 1e-200)) for x in range(2 * sizes)]
+    here = slice(width - most, width + most + 1)
+    worst = 0.0
+    pairs = {(x, after, d) for x, after, joined in cells(alpha, sizes) for d in range(joined + 1)}
+    for x, after, joined in pairs:
+        moved = laws[after][width - most - joined : width + most + 1 - joined]
+        seen = np.maximum(laws[x][here], moved) > -20  # the pieces reach further out than that
+        worst = max(worst, float(np.abs(laws[x][here] - moved)[seen].max()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon"), [("0.1", "2"), ("0.1", "1"), ("0.29", "2"), ("0.5", "5")]
+)
+def test_no_neighbours_of_small_cells_are_told_apart_by_more(alpha: str, epsilon: str) -> None:
+    """All sizes, all growths of any workplace, all parts of those who join, all outputs."""
+    loss = worst_of_all(leaning(alpha, epsilon), 34, 30)
+    assert loss <= float(Fraction(epsilon)) * (1 + 1e-9)
+    assert loss > 0.999 * float(Fraction(epsilon))
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.fractions("0.03", "0.5", max_denominator=100), st.fractions("0.8", "6"))
+def test_whatever_alpha_and_epsilon_are_no_more_is_lost(alpha: Fraction, epsilon: Fraction) -> None:
+    epsilon = max(epsilon.limit_denominator(1_000), Fraction(11, 2) * alpha)
+    try:
+        chosen = leaning(alpha, epsilon)
+    except Refusal as refusal:
+        assert epsilon < 1
+        assert "too low" in str(refusal) or "needs epsilon of" in str(refusal)
+        return
+    assert worst_of_all(chosen, 25, 25) <= float(epsilon) * (1 + 1e-9)
+
+
+def test_the_stairs_are_those_of_the_best_of_all_ways() -> None:
+    """Ways of any steps, up and down in any order, against those that are listed."""
+    chosen = leaning("0.25", "1.5")
+    stairs, ladder = chosen.stairs, chosen.stairs.ladder
+    count, most = ladder.first_large, 240
+    assert (ladder.tops == np.arange(count)).all()  # one size to a rung, so that edges are whole
+    up, fall = ladder.up(np.arange(count)), math.exp(-float(chosen.drop))
+    caps = [ladder.most_joined(x) for x in range(count)]
+    k = np.arange(-most, most + 1)
+    centre = np.array(
+        [
+            (k <= float(ladder.width(x, 1))) & (-k <= float(ladder.width(x, -1)))
+            for x in range(count)
+        ]
+    )
+    best = np.where(centre, stairs.heights.heights[:count, None], 0.0)
+    for _ in range(60):
+        before = best.copy()
+        for x in range(count):
+            for after in range(x, min(int(up[x]) + 1, count)):
+                window = caps[after] + 1
+                # from x at k to after at k - d, 0 <= d <= cap, and the other way round
+                ahead = maximum_filter1d(before[after], window, origin=(window - 1) // 2)
+                back = maximum_filter1d(before[x], window, origin=-(window // 2))
+                shift = (window - 1) // 2 + window // 2 - (window - 1)
+                assert shift == 0
+                best[x] = np.maximum(best[x], fall * ahead)
+                best[after] = np.maximum(best[after], fall * back)
+        if (best == before).all():
+            break
+    for x in (0, 1, 3, 7, 8, 11, 12, 16, 20, 24, 30):
+        law = chances(chosen, x, 40)
+        outside = ~centre[x][most - 40 : most + 41]
+        found = best[x][most - 40 : most + 41]
+        np.testing.assert_allclose(law[outside], found[outside], rtol=1e-6)
+
+
+class Broken(LeaningStaircase):
+    """The mechanism with other laws."""
+
+    @property
+    def stairs(self) -> LeaningStairs:
+        made: LeaningStairs = self.__dict__["broken"]
+        return made
+
+
+def broken(stairs: LeaningStairs) -> Broken:
+    sound = leaning()
+    found = Broken(sound.guarantee, sound.right, sound.left, sound.drop, sound.heights)
+    found.__dict__["broken"] = stairs
+    return found
+
+
+def with_law(size: int, change: Callable[[Table], Table]) -> Broken:
+    """The mechanism, but the law of one size is another one."""
+    sound = leaning().stairs
+    tables = sound.tables(np.arange(sound.heights.last + 1))
+    stairs = LeaningStairs(sound.ladder, sound.drop, sound.heights)
+    stairs.__dict__["_tables"] = dict(enumerate(tables)) | {size: change(tables[size])}
+    return broken(stairs)
+
+
+def lower_right(table: Table) -> Table:
+    density = np.where(table.edges[:-1] > 0, 0.9 * table.density, table.density)
+    return replace(table, density=density)
+
+
+def lower_left(table: Table) -> Table:
+    density = np.where(table.edges[1:] < 0, 0.9 * table.density, table.density)
+    return replace(table, density=density)
+
+
+def short_edge(table: Table) -> Table:
+    """One edge is a worker too near: the one above zero after which the density falls most."""
+    edges, falls = table.edges.copy(), -np.diff(np.log(table.density))
+    edges[1 + int(np.where(edges[1:-1] > 0, falls, 0.0).argmax())] -= 1
+    return replace(table, edges=edges)
+
+
+@pytest.mark.parametrize("change", [lower_right, lower_left, short_edge])
+@pytest.mark.parametrize("size", [25, 60, 350])
+def test_a_law_that_is_wrong_at_one_size_is_found(
+    size: int, change: Callable[[Table], Table]
+) -> None:
+    assert worst_loss(with_law(size, change)).found > 2.005
+
+
+def test_what_is_found_is_not_certified() -> None:
+    assert not certify_leaning(with_law(25, lower_right)).holds
+
+
+class ShortSteps(Ladder):
+    """A ladder whose steps add one worker less than they can."""
+
+    def most_joined(self, size: int) -> int:
+        return max(super().most_joined(size) - 1, 1)
+
+
+class LateSteps(Ladder):
+    """A ladder on which a workplace of twenty grows by one worker alone."""
+
+    def growth(self, size: int) -> int:
+        return 1 if size == 20 else super().growth(size)
+
+    def most_joined(self, size: int) -> int:
+        return 1 if size == 22 else super().most_joined(size)
+
+
+@pytest.mark.parametrize("kind", [ShortSteps, LateSteps])
+def test_steps_that_are_too_short_are_found(kind: type[Ladder]) -> None:
+    right = leaning().stairs
+    ladder = kind(right.ladder.alpha, right.ladder.parts, right.ladder.right, right.ladder.left)
+    stairs = LeaningStairs(ladder, right.drop, lowest_heights(ladder, right.drop))
+    assert worst_loss(broken(stairs)).found > 2.05
+
+
+def test_steps_that_cost_too_much_are_found() -> None:
+    right = leaning().stairs
+    drop = right.drop * Fraction(51, 50)
+    stairs = LeaningStairs(right.ladder, drop, lowest_heights(right.ladder, drop))
+    certificate = certify_leaning(broken(stairs))
+    assert not certificate.holds
+    assert certificate.found_epsilon == pytest.approx(2.04, rel=1e-4)
+
+
+def test_heights_that_rise_are_found() -> None:
+    """At 20 workers a height as at 5: too high for those who join from there."""
+    right = leaning().stairs
+    heights = right.heights.heights.copy()
+    heights[20] = heights[5]
+    stairs = LeaningStairs(right.ladder, right.drop, replace(right.heights, heights=heights))
+    sound = worst_loss(broken(right)).found
+    assert sound <= 2
+    heights[22:26] *= 0.5
+    assert worst_loss(broken(stairs)).found > 2.05
+
+
+def test_the_error_is_as_small_as_was_aimed_at() -> None:
+    chosen = leaning()
+
+    def error(size: int) -> float:
+        return chosen.mean_error(count=0, largest=size)[0]
+
+    assert max(error(size) for size in range(16)) <= 0.29
+    assert error(20) <= 0.85
+    assert error(30) <= 1.45
+    for size in (200, 250, 299, 300, 777, 10_000, 10**7):
+        assert error(size) <= 0.5 * size / 10
+    sizes = np.array([0, 3, 20, 21, 300, 500, 10**6])
+    np.testing.assert_allclose(chosen.mean_errors(sizes), [error(int(x)) for x in sizes])
+
+
+def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() -> None:
+    chosen, n = leaning(), 400_000
+    for size in (1, 20, 45, 400):
+        noise = chosen.draw(np.full(n, size), np.full(n, size), coins=SeededCoins(size)) - size
+        assert abs(noise.mean() - chosen.bias(largest=size)) < 5.5 * noise.std() / math.sqrt(n)
+    for epsilon in ("1", "2", "4"):
+        assert abs(leaning("0.1", epsilon).bias(largest=10**5)) < 0.02 * 10**4
+
+
+@pytest.mark.parametrize("size", [0, 18, 40, 299, 5_000])
+def test_both_ways_of_drawing_lead_to_the_same_number(size: int) -> None:
+    law = leaning().law(np.array([size]))
+    words = SeededCoins(size).words(60)
+    for word in words:
+        values, verdicts = law.fast(word[None, None], np.array([0]))
+        exact = settle(law, word[None], 0, SeededCoins(1))
+        assert verdicts[0] == Verdict.DOUBT or values[0] == exact
+
+
+@pytest.mark.parametrize("size", [5, 45, 1_000])
+def test_exact_chances_are_those_of_the_pieces(size: int) -> None:
+    chosen = leaning("0.1", "1")
+    law = chances(chosen, size, 30)
+    with exactly():
+        for k in (-30, -7, -1, 0, 1, 5, 30):
+            exact = float(chosen.pmf(output=size + k, count=size, largest=size))
+            assert law[k + 30] == pytest.approx(exact, rel=1e-9)
+            assert chosen.pmf(output=size + 1_000 * k, count=size, largest=size) > 0
+
+
+def test_rungs_hold_the_sizes_that_they_should() -> None:
+    ladder = Ladder(Fraction(1, 20), 12, 9, 9)
+    sizes = np.append(np.arange(2_000), [10**5, 10**9, 2**59])
+    rungs = ladder.rungs_of(sizes)
+    assert (np.diff(rungs) >= 0).all()
+    assert [ladder.rung_of(int(x)) for x in sizes] == list(rungs)
+    tops = ladder.numbers(int(rungs.max()) + 1).top
+    assert (tops[rungs] >= sizes * (1 - 1e-12)).all()
+    some = rungs > 0
+    assert (tops[rungs[some] - 1] < sizes[some] * (1 + 1e-12)).all()
+    every: Rungs = np.arange(600)
+    grown = [ladder.rung_of(int(t) + ladder.growth(int(t))) for t in tops[: ladder.first_large]]
+    assert (ladder.up(every)[: ladder.first_large] == grown).all()
+    assert (tops[ladder.up(every)] >= tops[every] * 1.05 * (1 - 1e-12))[ladder.first_large :].all()
+
+
+def test_the_same_laws_are_made_on_every_machine() -> None:
+    """Whoever verifies a release makes its laws anew."""
+    assert leaning().parameters == {
+        "right": "7",
+        "left": "8",
+        "drop": "1048575/524288",
+        "heights": "14875929462084211027",
+    }
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "why"),
+    [
+        ("0.6", "4", "takes an alpha from 0.001 to 0.5 and an epsilon from 0.75"),
+        ("0.0005", "4", "takes an alpha from 0.001"),
+        ("0.1", "0.7", "and an epsilon from 0.75 to 200"),
+        ("0.1", "201", "and an epsilon from 0.75 to 200"),
+        ("0.3", "1.2", r"needs epsilon of 5 ln\(1 \+ alpha\) = 1.312 or more"),
+        ("0.1", "0.75", "the centre of a law would be too low"),
+    ],
+)
+def test_where_it_does_not_exist_it_says_what_does(alpha: str, epsilon: str, why: str) -> None:
+    with pytest.raises(Refusal, match=why):
+        mechanism(NAME, alpha=alpha, epsilon=epsilon)
