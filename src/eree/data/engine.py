@@ -111,6 +111,7 @@ class DuckEngine:
             # a tabulation counts by workplace itself, before it joins; once more only costs time
             "disabled_optimizers": "partial_aggregate_pushdown",
             "memory_limit": memory_limit or f"{_machine_memory() // 2}B",
+            "enable_progress_bar": False,  # it would draw one on anybody's output
         }
         if threads is not None:
             settings["threads"] = threads
