@@ -111,12 +111,12 @@ class DuckEngine:
             # a tabulation counts by workplace itself, before it joins; once more only costs time
             "disabled_optimizers": "partial_aggregate_pushdown",
             "memory_limit": memory_limit or f"{_machine_memory() // 2}B",
-            "enable_progress_bar": False,  # it would draw one on anybody's output
         }
         if threads is not None:
             settings["threads"] = threads
         try:
             self._connection = duckdb.connect(":memory:", config=settings)
+            self._connection.execute("set enable_progress_bar = false")  # on anybody's output
         except BaseException as error:
             self.close()
             if isinstance(error, duckdb.Error):
