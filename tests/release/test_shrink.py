@@ -99,7 +99,7 @@ def test_it_says_how_alike_workers_of_a_workplace_seem(people: eree.Shrunk) -> N
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("places", "hidden cell by cell by smooth-pareto"),
+        ("places", "hidden cell by cell by leaning-staircase"),
         ("women", "leaves out workers"),
         ("states", "has 3 groups of worker cells; what is usual can be learnt from 30 or more"),
         ("nowhere", "the release has no table 'nowhere'"),
