@@ -15,10 +15,12 @@ from scipy.ndimage import maximum_filter1d
 
 from cases import cells, made
 from eree.errors import Refusal
+from eree.mechanisms import leaning as leaning_module
 from eree.mechanisms.leaning import LeaningStaircase
-from eree.mechanisms.leaning_loss import certify_leaning, worst_loss
+from eree.mechanisms.leaning_loss import certify_leaning, chances_agree, worst_loss
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import mechanism
+from eree.noise import heights
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Verdict, settle
 from eree.noise.heights import lowest_heights
@@ -254,6 +256,59 @@ def test_both_ways_of_drawing_lead_to_the_same_number(size: int) -> None:
         values, verdicts = law.fast(word[None, None], np.array([0]))
         exact = settle(law, word[None], 0, SeededCoins(1))
         assert verdicts[0] == Verdict.DOUBT or values[0] == exact
+
+
+@pytest.mark.parametrize(("alpha", "epsilon", "size"), [("0.1", "2", 5), ("0.001", "1", 5)])
+def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
+    alpha: str, epsilon: str, size: int
+) -> None:
+    """At the edges of outputs a chance that is a little off would tell the wrong one."""
+    law = leaning(alpha, epsilon).law(np.array([size]))
+    tried = 0
+    for value in range(1, 40):
+        with exactly():
+            chance = law.tail(value, 1, 0)
+            edge = int((chance * 2**64).floor().unique_fmpz())
+        if not 2**41 < edge < 2**63:
+            continue
+        for away in (-edge >> 26, -edge >> 36, 0, edge >> 36, edge >> 26):
+            word = np.array([2**64 - 1 - (edge + away)], dtype=np.uint64)
+            values, verdicts = law.fast(word[None], np.array([0]))
+            tried += verdicts[0] != Verdict.DOUBT
+            exact = settle(law, word, 0, SeededCoins(1))
+            assert verdicts[0] == Verdict.DOUBT or values[0] == exact
+    assert tried > 10
+
+
+def test_the_drift_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
+    chosen = leaning()
+    for size in (5, 300, 10**4, 10**6, 10**8, 10**10):
+        (drift,) = chosen.drift(1 - 2.0**-39, np.array([size]))
+        assert drift >= abs(chosen.bias(largest=size))
+
+
+def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"alpha": "0.1", "epsilon": 3}
+    before = mechanism(NAME, **own).parameters
+    for name in ("exp", "log1p"):
+        real = getattr(math, name)
+        monkeypatch.setattr(heights, name, lambda x, real=real: math.nextafter(real(x), math.inf))
+    leaning_module._stairs.cache_clear()
+    try:
+        assert mechanism(NAME, **own).parameters == before
+    finally:
+        leaning_module._stairs.cache_clear()
+
+
+def test_a_size_that_is_looked_up_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = leaning()
+    right = Ladder.rungs_of
+
+    def wrong(self: Ladder, sizes: np.ndarray) -> np.ndarray:
+        return np.where(sizes == 45, 2, right(self, sizes))
+
+    monkeypatch.setattr(Ladder, "rungs_of", wrong)
+    assert not chances_agree(chosen)
 
 
 @pytest.mark.parametrize("size", [5, 45, 1_000])

@@ -168,10 +168,9 @@ class LeaningStaircase(SizedMechanism):
     def drift(self, level: float, largests: Whole) -> Array:
         """A bound of the mean of the noise, cut off at its reach, for all sizes up to those."""
         rungs = self.stairs.ladder.rungs_of(largests)
-        drifts = _tails(self.stairs).drifts((1 - level) / 2)
-        # of those that are scaled, rounding may move the mean by a half
-        drift = self._of_all(drifts, int(rungs.max(initial=0)))
-        drift[len(drifts) :] += 0.5
+        drifts, scaled = _tails(self.stairs).drifts((1 - level) / 2)
+        more = self._of_all(np.array([scaled]), int(rungs.max(initial=0)) + 1 - len(drifts))
+        drift = np.append(drifts, more[1:] + 0.5)  # rounding moves a mean by a half at most
         most: Array = np.maximum.accumulate(drift)[rungs] * (1 + 1e-9)
         return most
 

@@ -1,8 +1,10 @@
 """The worst loss of laws with a density of their own for each size, over all neighbours.
 
-This file knows no construction.  It looks at the densities that are drawn from and rounded: pieces
-of equal height, for each size up to one from which on all laws are one and the same shape, scaled
-with the size.  Sizes that share a law are looked at together, as a rung.
+This file does not know why laws are as they are.  It looks at the densities that are drawn from and
+rounded: pieces of equal height, for each size up to one from which on all laws are one and the same
+shape, scaled with the size.  Sizes that share a law are looked at together, as a rung; which rung
+a size has is checked for all small sizes and some large ones, and exact chances are held against
+the pieces of some rungs.
 
 - All pairs of rungs are looked at that a workplace can join by growing: those of which a size x and
   a size x' have x <= x' <= x + max(floor(alpha x), 1).  From the size on where all laws are alike,
@@ -13,8 +15,8 @@ with the size.  Sizes that share a law are looked at together, as a rung.
 - For a piece of the one law and all d at once, the pieces of the other one that can stand at the
   same output are a run of neighbouring ones: the greatest and the least of them give both losses.
 
-Outputs beyond the pieces, which are rarer than e^-20, are not looked at piece by piece: there the
-stairs of a law repeat those of the law a step higher.
+Outputs beyond the pieces, which are rarer than e^-20, are not looked at: there the stairs of a law
+repeat those of the law a step higher, and the loss rests on the theorem.
 Edges that differ by less than 2^-42 of themselves are one and the same.
 """
 
@@ -168,12 +170,16 @@ def chances_agree(mechanism: LeaningChances) -> bool:
     stairs = mechanism.stairs
     ladder, last = stairs.ladder, stairs.heights.last
     first = ladder.first_large
-    rungs = {0, first // 15, first // 5, first, last, last + 7}
+    rungs = {0, first // 15, first // 5, first // 2, first, last, last + 7}
     tops = ladder.numbers(last + 8).top
+    sizes = np.unique(np.append(np.arange(floor(tops[first])), np.floor(tops).astype(np.int64)))
+    wanted = np.searchsorted(tops * (1 + _SAME), sizes)
+    if (ladder.rungs_of(sizes) != wanted).any():  # draws look sizes up by this
+        return False
     for rung in rungs:
         size = floor(tops[rung])
-        if ladder.rung_of(size) != rung:
-            continue
+        if ladder.rung_of(size) != rung:  # and chances by this
+            return False
         shape, _ = stairs.shape_of(rung)
         (table,) = stairs.tables(np.array([shape]))
         scale = stairs.scale(rung)

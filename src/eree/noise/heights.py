@@ -125,7 +125,7 @@ def lowest_heights(ladder: Ladder, drop: Fraction) -> Heights:
     stairs = _stairs(ladder, drop, some)
     known = ladder.numbers(1 + max(int(side.rung.max()) for side in stairs))
     shrink = known.top[first] / known.top[first:]
-    fall = exp(-epsilon)
+    fall = float(powers(drop, 2)[1])  # not of this machine's own making
     heights = 1 / (known.right + known.left + 2 * known.cap * fall / (1 - fall))
     heights = np.minimum.accumulate(heights)
     for turn in range(_MOST_ROUNDS):

@@ -48,9 +48,13 @@ class LeaningStairs:
 
     @cached_property
     def levels(self) -> int:
-        """The number of steps beyond which nothing is left of a mean square, in doubles."""
-        b = log1p(float(self.ladder.alpha))
-        return ceil(24 / (float(self.drop) - 2 * b)) + 2
+        """The number of steps beyond which nothing is left in doubles.
+
+        Of a mean square, and of chances that are told to 2^-40 of 2^-24: what lies beyond is about
+        e^-46, smaller than 2^-66.
+        """
+        drop, b = float(self.drop), log1p(float(self.ladder.alpha))
+        return max(ceil(24 / (drop - 2 * b)), ceil(46 / (drop - b))) + 2
 
     def shape_of(self, rung: int) -> tuple[int, int]:
         """The rung whose law it is, and by how many rungs it is scaled up."""
