@@ -180,9 +180,7 @@ def test_a_mechanism_of_another_version_is_refused(release: eree.Release) -> Non
         for i, about in enumerate(release.record["tables"])
     ]
     other = replace(release, record={**release.record, "tables": tables, "eree": "9.9"})
-    with pytest.raises(
-        eree.Refusal, match=r"made by eree 9\.9, whose leaning-staircase has other"
-    ):
+    with pytest.raises(eree.Refusal, match=r"made by eree 9\.9, whose leaning-staircase has other"):
         eree.area_totals(other, "places", ["place"])
 
 
