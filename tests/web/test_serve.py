@@ -295,7 +295,7 @@ def test_make_serve_is_the_demo_with_its_query_tool() -> None:
     recipes = {}
     for target in ("demo", "serve"):
         made = subprocess.run(
-            ["make", "--dry-run", "--always-make", target],
+            ["make", "--no-print-directory", "--dry-run", "--always-make", target],
             cwd=pages.ROOT,
             capture_output=True,
             text=True,

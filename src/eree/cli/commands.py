@@ -19,7 +19,7 @@ from eree.cli.terminal import one_line, progress
     short_help="Make a population of linked tables.",
     examples=[
         "eree synth data",
-        "eree synth data --areas               and maps of its counties, places and tracts",
+        "eree synth data --areas               and maps of counties, places, tracts",
         "eree synth papers --jobs 10900000     the size of the papers' three states",
         "eree synth nation --jobs 130000000    the size of the United States",
     ],
