@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from math import ceil, exp, floor, log, log1p
+from math import ceil, exp, log, log1p
 from typing import TypeVar
 
 import numpy as np
@@ -56,14 +56,15 @@ class Ladder:
 
     def growth(self, size: int) -> int:
         """The most by which a workplace of so many workers grows."""
-        return max(floor(self.alpha * size), 1)
+        return max(self.alpha.numerator * size // self.alpha.denominator, 1)
 
     def most_joined(self, size: int) -> int:
         """The most who can have joined at once where no workplace has more than `size` workers.
 
         At least 1, also where nobody works.
         """
-        d = max(floor(self.alpha * size / (1 + self.alpha)), 1)
+        up, down = self.alpha.numerator, self.alpha.denominator
+        d = max(up * size // (up + down), 1)
         while d < size and d + 1 <= self.growth(size - d - 1):
             d += 1
         return d
@@ -149,24 +150,24 @@ class Ladder:
 
     def _numbers_of(self, count: int) -> Numbers:
         small, ratio = min(count, self.first_large), exact_ball(self.ratio)
-        tops, caps, rights, lefts = (
-            [float(part) for part in column]
-            for column in zip(
-                *(
-                    (self.top(i), self.cap(i), self.width(i, 1), self.width(i, -1))
-                    for i in range(small)
-                ),
-                strict=True,
-            )
-        )
+        tops, caps, rights, lefts = (list(column) for column in self._small_numbers)
         top = arb(self.start)
-        parts = [exact_ball(self.share), *(self.width(small, s) / top for s in (1, -1))]
+        halves = (2 * self.right + 1, 2 * self.left + 1)
+        parts = [exact_ball(self.share), *(arb(half) / (2 * self.start) for half in halves)]
         for _ in range(small, count):
             tops.append(float(top))
             for column, part in zip((caps, rights, lefts), parts, strict=True):
                 column.append(float(part * top))
             top *= ratio
         return Numbers(*(np.array(numbers) for numbers in (tops, caps, rights, lefts)))
+
+    @cached_property
+    def _small_numbers(self) -> tuple[list[float], ...]:
+        """Tops, caps and half-widths of the small rungs."""
+        tops = [int(top) for top in self.tops]
+        caps = [float(self.most_joined(top)) for top in tops]
+        widths = [[self._small_width(top, side) + 0.5 for top in tops] for side in (1, -1)]
+        return [float(top) for top in tops], caps, *widths
 
     def top(self, rung: int) -> arb:
         """The top of a rung, at the precision set."""
@@ -184,12 +185,19 @@ class Ladder:
         """How far the centre of a law reaches on a side."""
         most = self.right if side > 0 else self.left
         if rung < self.first_large:
-            # above, noise grows with the steps that lead up from here; below, with those to here
-            top, unit = int(self.tops[rung]), Fraction(UNITS)
-            step = self.growth(top) if side > 0 else self.most_joined(top) * (1 + self.alpha)
-            whole = min(floor((2 * most + 1) * step / (2 * unit)), most)
-            return exact_ball(whole + Fraction(1, 2))
+            return arb(2 * self._small_width(int(self.tops[rung]), side) + 1) / 2
         return exact_ball(Fraction(2 * most + 1, 2 * self.start)) * self.top(rung)
+
+    def _small_width(self, top: int, side: int) -> int:
+        """How many whole numbers of a side belong to the centre of a small rung.
+
+        Above, noise grows with the steps that lead up from there; below, with those to there.
+        """
+        if side > 0:
+            return min((2 * self.right + 1) * self.growth(top) // (2 * UNITS), self.right)
+        up, down = self.alpha.numerator, self.alpha.denominator
+        reach = (2 * self.left + 1) * self.most_joined(top) * (up + down)
+        return min(reach // (2 * UNITS * down), self.left)
 
     def above(self, rung: int) -> int:
         """The highest rung to which one step leads from one."""

@@ -145,7 +145,7 @@ class LeaningStairs:
             law, levels = known[key]
             if law.covers(reach) or levels >= _MOST_LEVELS:
                 return law
-        if len(known) > 64:
+        if len(known) > 16:
             known.clear()
         levels = self._exact_levels(rung, reach)
         listed = levels + self.spare + 1
