@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.grids import Classed, Grid
+from eree.estimate.normal import NormalLaw, evenly
 from eree.noise.exact import Whole
 
 Array = NDArray[np.float64]
@@ -87,23 +88,11 @@ def usual_shares(noisy: Array, kinds: Whole) -> Array:
 
 
 @dataclass(frozen=True)
-class _Law:
+class _Law(NormalLaw):
     """The law of the noisy counts of a kind at the points of a grid, and the estimates there."""
 
-    mean: Array  # (points, d), of the noisy counts
-    precision: Array  # (points, d, d)
     gain: Array  # (points, d, d), what noisy counts are multiplied by
     offset: Array  # (points, d), and what is added
-    log_size: Array  # (points,), the logarithm of the density at its middle
-
-    def log_chances(self, noisy: Array) -> Array:
-        """The logarithm of the density of noisy counts, for every group and point."""
-        d = noisy.shape[1]
-        pairs = (noisy[:, :, None] * noisy[:, None, :]).reshape(-1, d * d)
-        pulled = (self.precision @ self.mean[:, :, None])[:, :, 0]
-        squares = pairs @ self.precision.reshape(-1, d * d).T + (pulled * self.mean).sum(1)
-        found: Array = noisy @ pulled.T - squares / 2 + self.log_size
-        return found
 
     def estimates(self, noisy: Array, chances: Array) -> Array:
         """Estimates of groups for which the points have these chances."""
@@ -126,10 +115,10 @@ class _Kind:
         for one, variance in zip(self.factors, habits @ grid.scales + grid.n, strict=True):
             spread = spread + variance[:, None, None] * (one @ one.T)
         whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
-        precision: Array = np.linalg.inv(whole).astype(np.float64)
-        gain, mean = spread @ precision, grid.n[:, None] * self.shares
-        offset = mean - (gain @ mean[:, :, None])[:, :, 0]
-        return _Law(mean, precision, gain, offset, -np.linalg.slogdet(whole)[1] / 2)
+        law = NormalLaw.of(grid.n[:, None] * self.shares, whole)
+        gain = spread @ law.precision
+        offset = law.mean - (gain @ law.mean[:, :, None])[:, :, 0]
+        return _Law(law.mean, law.precision, law.log_size, gain, offset)
 
     def evidence(
         self, grid: Grid, law: _Law, habits: Array, noisy: Array, chances: Array
@@ -141,11 +130,7 @@ class _Kind:
         are off and F the matrix of the set, of which a number adds a F F' to the covariance, the
         sums of a (|F'P r|^2 - tr F'P F) and, in the mean, of a a' |F'P F|^2.
         """
-        d, weight = noisy.shape[1], chances.sum(0)
-        pairs = (noisy[:, :, None] * noisy[:, None, :]).reshape(-1, d * d)
-        cross = (chances.T @ noisy)[:, :, None] * law.mean[:, None, :]
-        about = (chances.T @ pairs).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
-        about += weight[:, None, None] * law.mean[:, :, None] * law.mean[:, None, :]
+        weight, about = chances.sum(0), law.squares_about(noisy, chances)
         slopes, curves = np.zeros(habits.shape), np.zeros((len(habits), 2, 2))
         for i, one in enumerate(self.factors):
             pulled = law.precision @ one  # (points, d, rank)
@@ -187,7 +172,7 @@ class ShrunkGroups:
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
         habits = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
         model = cls(counts, kinds, classed, known, weights, habits)
-        some = np.arange(0, len(counts), max(1, -(-len(counts) // _LEARN_FROM)))
+        some = evenly(len(counts), _LEARN_FROM)
         for _ in range(_ROUNDS):
             model = model._better(some)
         return model
@@ -215,10 +200,7 @@ class ShrunkGroups:
             law, beforehand = kind.at(grid, self.habits), np.log(self.weights[c][use])
             for start in range(0, len(part), _AT_ONCE):
                 at = part[start : start + _AT_ONCE]
-                chances = law.log_chances(self.noisy[at]) + beforehand
-                chances = np.exp(chances - chances.max(1, keepdims=True))
-                chances /= chances.sum(1, keepdims=True)
-                yield at, kind, grid, law, chances, use
+                yield at, kind, grid, law, law.chances(self.noisy[at], beforehand), use
 
     def _better(self, some: Whole) -> ShrunkGroups:
         """One round of expectation and maximization."""

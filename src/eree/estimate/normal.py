@@ -1,0 +1,60 @@
+"""Normal laws at the points of a grid, and how likely each point is for what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.noise.exact import Whole
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """Normal laws of rows of d numbers, one for each point of a grid."""
+
+    mean: Array  # (points, d)
+    precision: Array  # (points, d, d)
+    log_size: Array  # (points,), the logarithm of the density at its middle
+
+    @classmethod
+    def of(cls, mean: Array, covariance: Array) -> Self:
+        """Laws with these means and covariances."""
+        precision: Array = np.linalg.inv(covariance).astype(np.float64)
+        return cls(mean, precision, -np.linalg.slogdet(covariance)[1] / 2)
+
+    def log_chances(self, seen: Array) -> Array:
+        """The logarithm of the density, for every row and point."""
+        d = seen.shape[1]
+        pulled = (self.precision @ self.mean[:, :, None])[:, :, 0]
+        squares = _pairs(seen) @ self.precision.reshape(-1, d * d).T + (pulled * self.mean).sum(1)
+        found: Array = seen @ pulled.T - squares / 2 + self.log_size
+        return found
+
+    def chances(self, seen: Array, beforehand: Array) -> Array:
+        """How likely each point is for every row; `beforehand` has logarithms of weights."""
+        logs = self.log_chances(seen) + beforehand
+        found: Array = np.exp(logs - logs.max(1, keepdims=True))
+        found /= found.sum(1, keepdims=True)
+        return found
+
+    def squares_about(self, seen: Array, chances: Array) -> Array:
+        """The sums of (row - mean)(row - mean)' at every point, each row weighted by its chance."""
+        d, weight = seen.shape[1], chances.sum(0)
+        cross = (chances.T @ seen)[:, :, None] * self.mean[:, None, :]
+        about = (chances.T @ _pairs(seen)).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
+        about += weight[:, None, None] * self.mean[:, :, None] * self.mean[:, None, :]
+        return about
+
+
+def evenly(number: int, most: int) -> Whole:
+    """At most so many places out of a number of them, evenly spread."""
+    return np.arange(0, number, max(1, -(-number // most)))
+
+
+def _pairs(rows: Array) -> Array:
+    return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
