@@ -187,13 +187,22 @@ def lodes(
 
 @cli.command(
     short_help="Estimate worker cells with smaller errors.",
-    examples=["eree shrink out people --out people.csv"],
+    examples=[
+        "eree shrink out people --out people.csv",
+        "eree shrink out sites --by place,sector,sex --out people.csv",
+    ],
 )
 @release_argument
 @table_argument
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="NAME,…",
+    help="Add the cells of single workplaces up, by these attributes.",
+)
 @path("--out", "FILE.csv", "A new file, outside the release.", required=True)
 @as_json
-def shrink(folder: Path, table: str, out: Path, as_json: bool) -> None:
+def shrink(folder: Path, table: str, by: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Estimate the worker cells of TABLE of the release in DIR with smaller errors.
 
     Cells are drawn to what is usual for their kind of workplaces, the more, the more noise they
@@ -202,7 +211,7 @@ def shrink(folder: Path, table: str, out: Path, as_json: bool) -> None:
     _check(None, out)
     with progress() as tell:
         tell("learning what is usual", 0.0)
-        made = eree.shrink(eree.Release.open(folder), table)
+        made = eree.shrink(eree.Release.open(folder), table, by)
         made.write(out)
     if as_json:
         said = {"file": str(out), "cells": len(made), "habits": made.habits}

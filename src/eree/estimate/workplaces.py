@@ -35,13 +35,13 @@ Array = NDArray[np.float64]
 #: Sizes of the grid below the first step, and from one size to the next above.
 _SMALL, _STEP = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0), 1.3
 #: Quantiles of a count that its height is looked at.
-_QUANTILES = 48
+_QUANTILES = 24
 #: From each kind so many workplaces are learnt from, in so many rounds.
 _LEARN_FROM, _ROUNDS = 1_500, 10
 #: A kind is given so many workplaces with the sizes of all.
 _OF_ALL = 20.0
-#: What habits begin with, the least they come to, and by what share they are moved to see a slope.
-_FIRST, _LEAST, _MOVED = 0.05, 1e-4, 1e-3
+#: What habits begin with, and the least they come to.
+_FIRST, _LEAST = 0.05, 1e-4
 #: Points of the grid that are less likely than this are left out of an estimate.
 _UNLIKELY = 1e-5
 #: So many workplaces are looked at together.
@@ -82,8 +82,13 @@ class _Sites:
     shares: Array
     factors: Sequence[Array]
 
-    def heights(self, sizes: Array, habits: Array, noise: HeightNoise) -> tuple[Array, Array]:
-        """Means and covariances of the heights of workplaces of some sizes."""
+    def heights(
+        self, sizes: Array, habits: Array, noise: HeightNoise
+    ) -> tuple[Array, Array, Array]:
+        """Means and covariances of the heights of workplaces of some sizes.
+
+        And what deviations of counts are multiplied by, for those of their heights.
+        """
         mean = sizes[:, None] * self.shares
         between = (sizes * (_STEP - 1) / 2) ** 2 + 0.1  # sizes between the points of the grid
         spread = between[:, None, None] * np.outer(self.shares, self.shares)
@@ -93,7 +98,7 @@ class _Sites:
         deviation = np.sqrt(np.einsum("lii->li", spread))
         middle, width = _height_moments(mean, deviation, noise)
         scale = width / deviation
-        return middle, spread * scale[:, :, None] * scale[:, None, :]
+        return middle, spread * scale[:, :, None] * scale[:, None, :], scale
 
 
 def _height_moments(mean: Array, deviation: Array, noise: HeightNoise) -> tuple[Array, Array]:
@@ -151,7 +156,7 @@ class ShrunkWorkplaces:
     def estimates(self) -> Array:
         """The mean of every count given the noisy counts of its workplace."""
         found = np.zeros_like(self.noisy)
-        for kind, law, spread, at in self._laws(
+        for kind, law, spread, _scale, at in self._laws(
             [np.flatnonzero(self.kinds == kind) for kind in range(len(self.known))]
         ):
             gain = spread @ law.precision
@@ -175,37 +180,40 @@ class ShrunkWorkplaces:
         found: Array = ends / 6 + self.noise.counts(heights) * 2 / 3
         return found
 
-    def _laws(self, places: Sequence[Whole]) -> Iterator[tuple[int, NormalLaw, Array, Whole]]:
-        """For every kind: the law of noisy heights, the covariance of heights, and workplaces."""
+    def _laws(
+        self, places: Sequence[Whole]
+    ) -> Iterator[tuple[int, NormalLaw, Array, Array, Whole]]:
+        """For every kind: the law of noisy heights, the law of heights, and workplaces."""
         for kind, (sites, at) in enumerate(zip(self.known, places, strict=True)):
             if at.size:
-                middle, spread = sites.heights(self.sizes, self.habits, self.noise)
-                yield kind, NormalLaw.of(middle, spread + self.noise.covariance), spread, at
+                middle, spread, scale = sites.heights(self.sizes, self.habits, self.noise)
+                law = NormalLaw.of(middle, spread + self.noise.covariance)
+                yield kind, law, spread, scale, at
 
     def _better(self, places: Sequence[Whole]) -> ShrunkWorkplaces:
         """One round: weights by expectation, habits by a step up the slope of the chance.
 
         With P the precision of noisy heights, A the sum of what they are off, squared, and M what a
-        habit adds to their covariance, the slope is tr(P M P A) - tr(P M) and the curvature
-        tr(P M P M), by the logarithm of the habit; means of heights are held.
+        habit adds to their covariance, twice the slope by the logarithm of the habit is
+        tr(P M P A) - n tr(P M) and twice the curvature n tr(P M P M), if the n heights keep their
+        means and the scale on which they differ.
         """
         weights = np.zeros_like(self.weights)
         slopes, curves = np.zeros(len(self.habits)), np.full(len(self.habits), 1e-9)
-        for kind, law, spread, at in self._laws(places):
+        pairs = np.maximum(self.sizes**2 - self.sizes, 0)
+        for kind, law, _spread, scale, at in self._laws(places):
             seen = self.noisy[at]
             chances = law.chances(seen, np.log(self.weights[kind]))
-            weights[kind] = chances.sum(0)
-            use = np.flatnonzero(weights[kind] > 1e-2)
-            about = law.squares_about(seen, chances)[use]
-            precision, weight = law.precision[use], weights[kind][use]
-            for i in range(len(self.habits)):
-                habits = self.habits.copy()
-                habits[i] *= 1 + _MOVED
-                moved = self.known[kind].heights(self.sizes[use], habits, self.noise)[1]
-                pulled = precision @ (moved - spread[use]) / _MOVED
-                gained = np.einsum("lij,lji->l", pulled @ precision, about)
-                slopes[i] += (gained - weight * np.trace(pulled, 0, 1, 2)).sum()
-                curves[i] += (weight * np.einsum("lij,lji->l", pulled, pulled)).sum()
+            weight = weights[kind] = chances.sum(0)
+            about = law.squares_about(seen, chances)
+            for i, one in enumerate(self.known[kind].factors):
+                lifted = scale[:, :, None] * one  # (sizes, d, rank)
+                pulled = law.precision @ lifted
+                inner = lifted.swapaxes(1, 2) @ pulled
+                gained = ((about @ pulled) * pulled).sum((1, 2))
+                parts = self.habits[i] * pairs
+                slopes[i] += parts @ (gained - weight * np.trace(inner, 0, 1, 2))
+                curves[i] += parts**2 @ (weight * (inner**2).sum((1, 2)))
         everyone = weights.sum(0) + _UNLIKELY
         weights += _OF_ALL * everyone / everyone.sum()
         habits = self.habits * np.exp(np.clip(slopes / curves, -1.0, 1.0))

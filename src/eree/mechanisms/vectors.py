@@ -25,11 +25,13 @@ VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
 _SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 
 
-def automatic_vector(guarantee: Guarantee, cells: int) -> tuple[VectorMechanism, str]:
+def automatic_vector(
+    guarantee: Guarantee, cells: int, *, alone: bool = False
+) -> tuple[VectorMechanism, str]:
     """The vector mechanism with the least error, by alpha, epsilon and the number of cells alone.
 
-    Errors are compared in a group whose largest workplace has ten times 1 / alpha workers.  The
-    text says what was chosen, and why.
+    Errors are compared in a group whose largest workplace has ten times 1 / alpha workers, and no
+    other workplace if every group is a workplace `alone`.  The text says what was chosen, and why.
     """
     kinds: list[type[VectorMechanism]] = [VectorRadial, VectorPareto, TwoStageClip]
     if isinstance(guarantee.neighbours, Weak):
@@ -38,7 +40,7 @@ def automatic_vector(guarantee: Guarantee, cells: int) -> tuple[VectorMechanism,
     refusals: dict[str, Refusal] = {}
     for kind in kinds:
         try:
-            found += [(_error(made), made) for made in _calibrated(kind, guarantee, cells)]
+            found += [(_error(made, alone), made) for made in _calibrated(kind, guarantee, cells)]
         except Refusal as refusal:
             refusals[kind.name] = refusal
     if not found:
@@ -63,16 +65,17 @@ def _calibrated(
             yield kind.calibrate(guarantee, cells=cells, share=share)
 
 
-def _error(made: VectorMechanism) -> float:
+def _error(made: VectorMechanism, alone: bool) -> float:
     """The mean error in a group whose largest workplace has ten times 1 / alpha workers.
 
     Such groups hold much of the error of a table: below 1 / alpha all noise is small, and larger
-    ones are few.  Where noise looks at the counts, a group has three times as many workers.
+    ones are few.  Where noise looks at the counts, a group of several workplaces has three times as
+    many workers.
     """
     largest = int(10 / alpha_of(made.guarantee, made.name))
     count = largest // made.cells
     if isinstance(made, TwoStageClip):
         error = made.whole_error(count=count, largest=largest)
     else:
-        error = made.mean_error(count=3 * count, largest=largest)[0]
+        error = made.mean_error(count=count if alone else 3 * count, largest=largest)[0]
     return error if isfinite(error) else inf

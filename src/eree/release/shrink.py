@@ -6,15 +6,22 @@ They are made of the release alone, so they cost no privacy, and anyone can make
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
+from eree.estimate.workplaces import ShrunkWorkplaces
+from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.mechanism import Mechanism
 from eree.noise.exact import Whole
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, write_csv
@@ -33,7 +40,8 @@ class Shrunk(Listing):
     Columns: the attributes, then `estimate`, and `noisy`, `low`, `high` and `workplaces` as the
     release has them.  The intervals are those of the release, at its level: they hold whatever the
     estimates assume.  `habits` says how alike workers of one workplace were found to be, as an
-    intra-class correlation, for each set of worker attributes.
+    intra-class correlation, for each set of worker attributes.  Where cells were added up, `noisy`
+    is the sum, and its interval that of the sum.
     """
 
     habits: dict[str, float]
@@ -48,25 +56,31 @@ class Shrunk(Listing):
         return write_csv(self.rows, path)
 
 
-def shrink(release: Release, table: str) -> Shrunk:
+def shrink(release: Release, table: str, by: Iterable[str] = ()) -> Shrunk:
     """Estimate the cells of a released table whose worker cells were hidden together.
 
     The shares of each group of worker cells are drawn to those of all groups of its kind (the
     workplace attributes whose values the schema declares), the more, the more noise they have; how
     much groups of a kind differ is learnt from the table itself.
+
+    `by` adds the cells of a table of single workplaces up, area by area.
     """
-    areas = Areas.read(release, table, ())
-    schema, counted, mechanism = areas.schema, areas.counted, areas.treatment.mechanism
+    areas = Areas.read(release, table, by)
+    schema, counted = areas.schema, areas.counted
     workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
     if any(schema.attributes[name].owner == "worker" for name in counted.where):
         raise Refusal(
             f"table {table} leaves out workers, so its counts do not bound its workplaces; shrink"
             " a table of all workers"
         )
-    if not can_be_shrunk(mechanism):
+    mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
+    alone = isinstance(mechanism, KNormLinLog) and bool((workplaces == 1).all())
+    if not alone and not can_be_shrunk(mechanism):
+        raise Refusal(_cannot(table, mechanism))
+    if areas.wanted.by and not alone:
         raise Refusal(
-            f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
-            " were hidden together, by vector-radial, vector-pareto or two-stage-clip, gain from it"
+            f"table {table} is not one of single workplaces, whose estimates may be added up; for"
+            " sums use its noisy counts, as area_totals does"
         )
     shape = [len(schema.attributes[name].values or ()) for name in workers]
     rows, cells = release.table(table), int(np.prod(shape))
@@ -78,25 +92,66 @@ def shrink(release: Release, table: str) -> Shrunk:
             f"table {table} has {len(noisy)} groups of worker cells; what is usual can be learnt"
             f" from {LEAST_GROUPS} or more"
         )
-    workplaces = areas.numbers["workplaces"][::cells]
-    bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
     declared = [
         name
         for name in counted.by
         if name not in workers and schema.attributes[name].values is not None
     ]
-    classed = classes_for(mechanism, noisy, workplaces, bounds)
-    learnt = ShrunkGroups.learn(noisy, _kinds(rows, declared, cells), classed, shape)
-    low = rows["low"].to_numpy()
-    high = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
-    found = np.rint(np.maximum(learnt.estimates(), 0)).astype(np.int64).ravel()
-    found = np.maximum(found, low)
-    found = np.where(high == UNBOUNDED, found, np.minimum(found, high))
-    columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
-    columns = columns.add_column(len(counted.by), "estimate", pa.array(found))
+    kinds = _kinds(rows, declared, cells)
+    learnt: ShrunkWorkplaces | ShrunkGroups
+    if isinstance(mechanism, KNormLinLog):
+        learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
+        habits = learnt.habits
+    else:
+        bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
+        classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
+        learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
+        habits = learnt.habits[:, 0]
     level = checked_level(release.record["level"])
-    habits = dict(zip(_sets(workers, shape), learnt.habits[:, 0].tolist(), strict=True))
-    return Shrunk(release, table, counted.by, counted.where, level, columns, habits)
+    found = _listed(areas, learnt.estimates().ravel(), level)
+    named = dict(zip(_sets(workers, shape), habits.tolist(), strict=True))
+    asked = areas.wanted.by or counted.by
+    return Shrunk(release, table, asked, counted.where, level, found, named)
+
+
+def _cannot(table: str, mechanism: Mechanism) -> str:
+    """Why a table cannot be shrunk."""
+    if isinstance(mechanism, KNormLinLog):
+        return (
+            f"{mechanism.name} was given the counts of several workplaces together in table"
+            f" {table}; its noise can be shrunk where every workplace is hidden by itself, in a"
+            " table that is counted by the key of workplaces"
+        )
+    return (
+        f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
+        " were hidden together, by vector-radial, vector-pareto or two-stage-clip, gain from it"
+    )
+
+
+def _listed(areas: Areas, estimates: NDArray[np.float64], level: float) -> pa.Table:
+    """Rows of a listing: all cells of the table, or the areas that they are added up to."""
+    rows = areas.release.table(areas.table)
+    if not areas.wanted.by:
+        low = rows["low"].to_numpy()
+        high = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+        columns = rows.select([*areas.counted.by, "noisy", "low", "high", "workplaces"])
+        within = _within(estimates, low, high)
+        return columns.add_column(len(areas.counted.by), "estimate", pa.array(within))
+    totals = areas.totals(level, simultaneous=False).rows
+    high = totals["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+    sums = np.add.reduceat(estimates[areas.place], areas.starts)
+    attributes = areas.schema.attributes
+    left = [name for name in areas.counted.by if name not in areas.wanted.by]
+    each = prod(len(attributes[n].values or ()) for n in left if attributes[n].owner == "worker")
+    columns = totals.append_column("workplaces", pc.divide(totals["cells"], each)).drop(["cells"])
+    within = _within(sums, totals["low"].to_numpy(), high)
+    return columns.add_column(len(areas.wanted.by), "estimate", pa.array(within))
+
+
+def _within(estimates: NDArray[np.float64], low: Whole, high: Whole) -> Whole:
+    """Whole estimates of at least 0, moved to the nearer end where they lie outside."""
+    found = np.maximum(np.rint(np.maximum(estimates, 0)).astype(np.int64), low)
+    return np.where(high == UNBOUNDED, found, np.minimum(found, high))
 
 
 def _kinds(rows: pa.Table, by: list[str], cells: int) -> Whole:

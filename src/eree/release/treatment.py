@@ -177,7 +177,8 @@ def treat(
     )
     growing = isinstance(relation, (Strong, Weak))
     if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
-        return _together(price, cells, touched, name, parameters)
+        alone = schema.workplace.key in marginal.by
+        return _together(price, cells, touched, alone, name, parameters)
     note = ""
     if name == AUTO and price.delta:
         raise Refusal("auto chooses among mechanisms without a delta; leave delta out, or name one")
@@ -196,9 +197,14 @@ def treat(
 
 
 def _together(
-    price: Guarantee, cells: int, touched: bool, name: str, parameters: Mapping[str, Any]
+    price: Guarantee,
+    cells: int,
+    touched: bool,
+    alone: bool,
+    name: str,
+    parameters: Mapping[str, Any],
 ) -> Treatment:
-    """All worker cells of a workplace cell at once, paid for once."""
+    """All worker cells of a workplace cell, or of a workplace alone, at once, paid for once."""
     if not touched:
         raise Refusal(
             f"{name} hides the worker cells of a workplace cell together, and this table has no"
@@ -209,7 +215,7 @@ def _together(
     if "cells" in parameters:
         raise Refusal("the number of cells follows from the table; leave it out of parameters")
     if name == AUTO:
-        chosen, note = automatic_vector(price, cells)
+        chosen, note = automatic_vector(price, cells, alone=alone)
         settings = {"share": str(chosen.share)} if isinstance(chosen, TwoStageClip) else {}
         return Treatment(price, chosen, cells, chosen.statistics(), settings, f"auto: {note}")
     made = calibrate(name, price, {**parameters, "cells": cells})

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
+from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.knorm_linlog import KNormLinLog
@@ -193,6 +194,28 @@ class Shrunk(Contender):
 
 
 @dataclass(frozen=True)
+class ByWorkplace(Contender):
+    """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
+
+    mechanism: KNormLinLog
+    shape: tuple[int, ...]
+    slow = True
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Draw, shrink, and add up: whole counts of at least 0."""
+        groups, counts = cells.by_workplace()
+        noisy = self.mechanism.draw(counts, coins=coins)
+        learnt = ShrunkWorkplaces.learn(noisy, cells.kinds[groups], self.mechanism, self.shape)
+        sums = np.zeros((len(cells.kinds), cells.workers))
+        np.add.at(sums, groups, learnt.estimates())
+        return np.rint(np.maximum(sums, 0)).ravel()
+
+    def expected(self, cells: Counted) -> None:
+        """Only draws tell it."""
+        del cells
+
+
+@dataclass(frozen=True)
 class Reported(Contender):
     """Algorithm 2 or 3 of the report, as printed: not private."""
 
@@ -301,6 +324,9 @@ def _vectors(
         if not can_be_shrunk(chosen):  # what is best before it need not be best after it
             chosen = automatic_vector(Guarantee(Strong(alpha), epsilon), cells)[0]
         yield Shrunk("auto-shrunk", 0.0, chosen, shape)
+        if not workload.strong:
+            alone = KNormLinLog.calibrate(guarantee, cells=cells)
+            yield ByWorkplace("by-workplace-shrunk", 0.0, alone, shape)
 
 
 def _node(epsilon: Fraction) -> Guarantee:

@@ -188,6 +188,17 @@ class Counted:
             self.kinds,
         )
 
+    def by_workplace(self) -> tuple[Whole, Whole]:
+        """The group of every workplace, and its counts: a row each, those without jobs last."""
+        rows = self.rows
+        _, first, place = np.unique(rows.workplace, return_index=True, return_inverse=True)
+        groups = rows.cell[first] // self.workers
+        empty = self.workplaces - np.bincount(groups, minlength=len(self.workplaces))
+        groups = np.concatenate([groups, np.repeat(np.arange(len(empty)), empty)])
+        counts = np.zeros((len(groups), self.workers), dtype=np.int64)
+        counts[place, rows.cell % self.workers] = rows.jobs
+        return groups, counts
+
     @cached_property
     def strata(self) -> dict[str, NDArray[np.intp]]:
         """The cells of every stratum that has some, and all of them."""
