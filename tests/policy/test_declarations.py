@@ -118,6 +118,8 @@ def test_a_sound_schema_keeps_what_it_declares(tmp_path: Path) -> None:
         ("workplace/attributes/", {}, "workplace.attributes.", "a name cannot be empty"),
         ("workplace/attributes/workplace_id", {}, "workplace", "the column workplace_id twice"),
         ("workplace/attributes/Workplace_ID", {}, "workplace", "the column workplace_id twice"),
+        ("worker/publish_key", True, "worker.publish_key", "who is in the data is confidential"),
+        ("workplace/publish_key", 1, "workplace.publish_key", "must be true or false"),
         ("workplace/ignore", ["county"], "workplace", "names the column county twice"),
         ("worker/ignore", ["worker_id"], "worker", "names the column worker_id twice"),
         ("worker/ignore", ["pay", "Pay"], "worker", "names the column Pay twice"),

@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 _SMALL, _STEP = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0), 1.3
 #: Quantiles of a count that its height is looked at.
 _QUANTILES = 24
-#: From each kind so many workplaces are learnt from, in so many rounds.
+#: From each kind so many workplaces are learnt from, in so many rounds; then from all once more.
 _LEARN_FROM, _ROUNDS = 1_500, 10
 #: A kind is given so many workplaces with the sizes of all.
 _OF_ALL = 20.0
@@ -151,7 +151,7 @@ class ShrunkWorkplaces:
         some = [place[evenly(len(place), _LEARN_FROM)] for place in places]
         for _ in range(_ROUNDS):
             model = model._better(some)
-        return model
+        return model._better(places)  # few workplaces are large: all of them are heard
 
     def estimates(self) -> Array:
         """The mean of every count given the noisy counts of its workplace."""
@@ -202,10 +202,12 @@ class ShrunkWorkplaces:
         slopes, curves = np.zeros(len(self.habits)), np.full(len(self.habits), 1e-9)
         pairs = np.maximum(self.sizes**2 - self.sizes, 0)
         for kind, law, _spread, scale, at in self._laws(places):
-            seen = self.noisy[at]
-            chances = law.chances(seen, np.log(self.weights[kind]))
-            weight = weights[kind] = chances.sum(0)
-            about = law.squares_about(seen, chances)
+            weight, about = np.zeros(len(self.sizes)), np.zeros_like(law.precision)
+            for start in range(0, len(at), _AT_ONCE):
+                seen = self.noisy[at[start : start + _AT_ONCE]]
+                chances = law.chances(seen, np.log(self.weights[kind]))
+                weight, about = weight + chances.sum(0), about + law.squares_about(seen, chances)
+            weights[kind] = weight
             for i, one in enumerate(self.known[kind].factors):
                 lifted = scale[:, :, None] * one  # (sizes, d, rank)
                 pulled = law.precision @ lifted

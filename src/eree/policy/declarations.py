@@ -107,10 +107,11 @@ class _Reading:
             return KeyedTable("", ""), []
         table = self.faults.read(KeyedSettings, self.raw[owner], owner)
         attributes = [self.attribute(owner, name, raw) for name, raw in table.attributes.items()]
-        # a workplace's key may be shown: that it exists is public
-        shown = table.key in table.attributes and owner == "workplace"
-        others = [name for name in table.attributes if not (shown and name == table.key)]
-        self.purposes(owner, [table.key, *table.ignore], others)
+        self.purposes(owner, [table.key, *table.ignore], table.attributes)
+        if table.publish_key and owner == "worker":
+            self.faults.add("worker.publish_key", "who is in the data is confidential")
+        elif table.publish_key:  # that a workplace exists is public
+            attributes.append(self.attribute(owner, table.key, {}))
         return KeyedTable(table.file, table.key, tuple(table.ignore)), attributes
 
     def job(self) -> JobTable:
@@ -123,7 +124,7 @@ class _Reading:
         return JobTable(table.file, table.worker, table.workplace, primary, tuple(table.ignore))
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
-        """One column is the key, or an attribute, or ignored; two of these only where shown."""
+        """One column is the key, or an attribute, or ignored; never two of these."""
         seen = {name.casefold() for name in attributes}
         for column in columns:
             if column and column.casefold() in seen:

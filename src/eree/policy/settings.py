@@ -74,6 +74,7 @@ class KeyedSettings(Settings):
     required = ("file", "key")
     file: FileName = ""
     key: ColumnName = ""
+    publish_key: Annotated[StrictBool, Field(description="must be true or false")] = False
     ignore: ColumnNames = []
     attributes: Annotated[
         dict[StrictStr, Any], Field(description="must be a table with one entry per attribute")

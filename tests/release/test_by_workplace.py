@@ -1,0 +1,165 @@
+"""A row for each workplace, hidden by itself: released, checked, and added up to areas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eree
+from eree.mechanisms.vectors import automatic_vector
+from uses import eree_command, true_sums
+
+SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
+PEOPLE = SITES[1:]
+
+
+def shown(folder: Path) -> None:
+    """Publish the key of workplaces."""
+    path = folder / "schema.toml"
+    text = path.read_text(encoding="utf-8")
+    key = 'key = "workplace_id"\n'
+    path.write_text(text.replace(key, f"{key}publish_key = true\n", 1), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
+    folder = eree.synthesize(tmp_path_factory.mktemp("sites") / "data", jobs=60_000)
+    shown(folder)
+    return eree.load(folder)
+
+
+@pytest.fixture(scope="module")
+def sites(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
+    plan = eree.Plan.of(
+        {
+            "data": str(county.folder),
+            "privacy": {
+                "neighbours": "weak",
+                "alpha": "0.1",
+                "epsilon": "2",
+                "types": ["sex", "education"],
+            },
+            "table": [
+                {"name": "sites", "by": SITES, "epsilon": "1"},
+                {"name": "groups", "by": PEOPLE, "epsilon": "1", "mechanism": "knorm-linlog"},
+            ],
+        }
+    )
+    out = tmp_path_factory.mktemp("released") / "out"
+    return eree.publish(plan, county, ledger=None, out=out, coins=eree.SeededCoins(7))
+
+
+@pytest.fixture(scope="module")
+def people(sites: eree.Release) -> eree.Shrunk:
+    return eree.shrink(sites, "sites", PEOPLE)
+
+
+def test_every_workplace_is_a_row_of_its_own(sites: eree.Release, county: eree.Tables) -> None:
+    about, rows = sites.about("sites"), sites.table("sites")
+    assert about["mechanism"] == "knorm-linlog"
+    assert (rows["workplaces"].to_numpy() == 1).all()
+    true = true_sums(county, SITES, SITES)
+    assert [tuple(row.values()) for row in rows.select(SITES).to_pylist()] == sorted(
+        true, key=lambda row: [*row[:4], county_order(county, row[4:])]
+    )
+    inside = [
+        row["low"] <= true[tuple(row[name] for name in SITES)] <= row["high"]
+        for row in rows.to_pylist()
+    ]
+    assert np.mean(inside) > 0.88  # at the level 0.9; each workplace has eight cells
+
+
+def county_order(county: eree.Tables, values: tuple[Any, ...]) -> list[int]:
+    """Worker cells come in the order of their declaration."""
+    attributes = (county.schema.attributes[name] for name in ("sex", "education"))
+    return [(a.values or ()).index(v) for a, v in zip(attributes, values, strict=True)]
+
+
+def test_alone_a_workplace_is_hidden_by_its_own_counts() -> None:
+    """Among others the largest workplace is a part of the count, alone it is all of it."""
+    weak = eree.Guarantee(eree.Weak("0.1", ["type"]), 2)
+    assert automatic_vector(weak, 8, alone=True)[0].name == "knorm-linlog"
+    assert automatic_vector(weak, 8)[0].name == "vector-radial"
+
+
+def test_estimates_of_areas_are_nearer_to_the_truth(
+    people: eree.Shrunk, county: eree.Tables
+) -> None:
+    true = true_sums(county, PEOPLE, PEOPLE)
+    rows = people.rows.to_pylist()
+    counts = np.array([true[tuple(row[name] for name in PEOPLE)] for row in rows])
+    noisy = np.array([max(row["noisy"], 0) for row in rows])
+    estimates = np.array([row["estimate"] for row in rows])
+    assert np.abs(estimates - counts).mean() < 0.85 * np.abs(noisy - counts).mean()
+    assert abs(estimates.sum() / counts.sum() - 1) < 0.15  # giants are uncertain at epsilon 1
+
+
+def test_areas_have_their_sums_intervals_and_workplaces(
+    people: eree.Shrunk, sites: eree.Release, county: eree.Tables
+) -> None:
+    assert people.rows.column_names == [*PEOPLE, "estimate", "noisy", "low", "high", "workplaces"]
+    totals = eree.area_totals(sites, "sites", PEOPLE)
+    for name in ("noisy", "low", "high"):
+        assert people.rows[name].equals(totals.rows[name])
+    exact = eree.tabulate(county, by=PEOPLE).confidential.to_pylist()
+    known = {tuple(row[name] for name in PEOPLE): row["workplaces"] for row in exact}
+    rows = people.rows.to_pylist()
+    assert all(row["workplaces"] == known[tuple(row[n] for n in PEOPLE)] for row in rows)
+    assert all(row["low"] <= row["estimate"] <= row["high"] for row in rows)
+    true = true_sums(county, PEOPLE, PEOPLE)
+    inside = [row["low"] <= true[tuple(row[n] for n in PEOPLE)] <= row["high"] for row in rows]
+    assert np.mean(inside) > 0.9
+
+
+def test_areas_without_worker_attributes_count_each_workplace_once(
+    sites: eree.Release, county: eree.Tables
+) -> None:
+    found = eree.shrink(sites, "sites", ["sector"]).rows.to_pylist()
+    exact = eree.tabulate(county, by=["sector"]).confidential.to_pylist()
+    assert {row["sector"]: row["workplaces"] for row in found} == {
+        row["sector"]: row["workplaces"] for row in exact
+    }
+    jobs = {row["sector"]: row["count"] for row in exact}
+    off = [abs(row["estimate"] - jobs[row["sector"]]) for row in found]
+    assert sum(off) < 0.25 * sum(jobs.values())
+
+
+def test_several_workplaces_together_cannot_be_told_apart(sites: eree.Release) -> None:
+    with pytest.raises(eree.Refusal, match="several workplaces together in table groups"):
+        eree.shrink(sites, "groups")
+
+
+def test_only_single_workplaces_are_added_up(county: eree.Tables, tmp_path: Path) -> None:
+    plan = eree.Plan.of(
+        {
+            "data": str(county.folder),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"},
+            "table": [{"name": "people", "by": PEOPLE, "epsilon": "4"}],
+        }
+    )
+    made = eree.publish(plan, county, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
+    with pytest.raises(eree.Refusal, match="is not one of single workplaces"):
+        eree.shrink(made, "people", ["place"])
+
+
+def test_the_command_adds_up_as_the_function_does(
+    sites: eree.Release, people: eree.Shrunk, tmp_path: Path
+) -> None:
+    out = tmp_path / "people.csv"
+    by = ",".join(PEOPLE)
+    status, printed, _ = eree_command(
+        "shrink", sites.folder, "sites", "--by", by, "--out", out, "--json"
+    )
+    assert status == 0
+    assert json.loads(printed)["cells"] == len(people)
+    people.write(tmp_path / "same.csv")
+    assert out.read_bytes() == (tmp_path / "same.csv").read_bytes()
+    status, _, told = eree_command(
+        "shrink", sites.folder, "sites", "--by", "race", "--out", tmp_path / "no.csv"
+    )
+    assert status == 2
+    assert "is not counted by 'race'" in told
