@@ -142,6 +142,39 @@ def test_no_strong_neighbours_lose_more_than_was_found(
 
 
 @every_scaled
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "cells"), [("0.1", 2, 1), ("0.1", 1, 3), ("0.4", 3, 2)]
+)
+def test_no_random_neighbours_lose_more_than_was_found(
+    name: str, alpha: str, epsilon: int, cells: int
+) -> None:
+    """Of any size, from exact chances: the largest grows, another one, or another takes over."""
+    chosen, strong = vector(name, alpha, epsilon, cells), Strong(alpha)
+    found, rng = chosen.certify().found_epsilon, np.random.default_rng(13)
+    share, worst = float(Fraction(alpha)), dict.fromkeys(("same", "largest", "over"), 0.0)
+    for _ in range(600):
+        x = int(10 ** rng.uniform(0, 3))
+        y = x if rng.random() < 0.3 else int(x * rng.uniform(1 / (1 + share), 1))
+        joined = (
+            strong.growth(y) if rng.random() < 0.7 else int(rng.integers(1, strong.growth(y) + 1))
+        )
+        after = max(x, y + joined)
+        old = rng.multinomial(x if y == x else x + y, np.full(cells, 1 / cells))
+        parts = rng.choice([np.eye(cells)[0], np.full(cells, 1 / cells)])
+        new = old + rng.multinomial(joined, parts)
+        away = rng.choice([0.0, 1.0, -1.0, 3.0, 40.0], cells) * rng.uniform(0, 1) * (1 + share * x)
+        outputs = tuple(map(int, rng.choice([old, new]) + away.round()))
+        loss = chosen.joint_log_pmf(
+            outputs=outputs, counts=old.tolist(), largest=x
+        ) - chosen.joint_log_pmf(outputs=outputs, counts=new.tolist(), largest=after)
+        kind = "same" if after == x else "largest" if y == x else "over"
+        worst[kind] = max(worst[kind], abs(loss))
+    assert max(worst.values()) <= found + 1e-12
+    assert min(worst.values()) > 0.6 * found
+    assert worst["largest"] > 0.9 * found
+
+
+@every_scaled
 def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str) -> None:
     chosen = vector(name, "1/3", 4, 3)
     found = chosen.certify().found_epsilon
