@@ -24,8 +24,10 @@ from eree.mechanisms.scaled_vector import chances_agree
 from eree.mechanisms.two_stage import TwoStageClip, greatest_move
 from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_loss import worst_vector_loss
+from eree.mechanisms.vector_radial import VectorRadial
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.noise.coins import SeededCoins
+from eree.noise.laws import Scales
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
 from eree.workload import ScaleTo
@@ -140,6 +142,39 @@ def test_no_strong_neighbours_lose_more_than_was_found(
 
 
 @every_scaled
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "cells"), [("0.1", 2, 1), ("0.1", 1, 3), ("0.4", 3, 2)]
+)
+def test_no_random_neighbours_lose_more_than_was_found(
+    name: str, alpha: str, epsilon: int, cells: int
+) -> None:
+    """Of any size, from exact chances: the largest grows, another one, or another takes over."""
+    chosen, strong = vector(name, alpha, epsilon, cells), Strong(alpha)
+    found, rng = chosen.certify().found_epsilon, np.random.default_rng(13)
+    share, worst = float(Fraction(alpha)), dict.fromkeys(("same", "largest", "over"), 0.0)
+    for _ in range(600):
+        x = int(10 ** rng.uniform(0, 3))
+        y = x if rng.random() < 0.3 else int(x * rng.uniform(1 / (1 + share), 1))
+        joined = (
+            strong.growth(y) if rng.random() < 0.7 else int(rng.integers(1, strong.growth(y) + 1))
+        )
+        after = max(x, y + joined)
+        old = rng.multinomial(x if y == x else x + y, np.full(cells, 1 / cells))
+        parts = rng.choice([np.eye(cells)[0], np.full(cells, 1 / cells)])
+        new = old + rng.multinomial(joined, parts)
+        away = rng.choice([0.0, 1.0, -1.0, 3.0, 40.0], cells) * rng.uniform(0, 1) * (1 + share * x)
+        outputs = tuple(map(int, rng.choice([old, new]) + away.round()))
+        loss = chosen.joint_log_pmf(
+            outputs=outputs, counts=old.tolist(), largest=x
+        ) - chosen.joint_log_pmf(outputs=outputs, counts=new.tolist(), largest=after)
+        kind = "same" if after == x else "largest" if y == x else "over"
+        worst[kind] = max(worst[kind], abs(loss))
+    assert max(worst.values()) <= found + 1e-12
+    assert min(worst.values()) > 0.6 * found
+    assert worst["largest"] > 0.9 * found
+
+
+@every_scaled
 def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str) -> None:
     chosen = vector(name, "1/3", 4, 3)
     found = chosen.certify().found_epsilon
@@ -243,14 +278,15 @@ def test_independent_noise_in_every_cell_is_not_private() -> None:
 
 @every_scaled
 def test_random_moves_and_ratios_lose_no_more_than_was_found(name: str) -> None:
-    """Any real scale ratio and any two distances that a move by one scale allows."""
+    """Any real scale ratio and any two distances that the move of a step allows."""
     chosen = vector(name, "0.1", 4, 5)
-    found = worst_vector_loss(chosen, 0.1).found
+    found = worst_vector_loss(chosen, chosen.one_step).found
     low, high = chosen.normaliser_elasticity()
     rng = np.random.default_rng(9)
     u = np.concatenate([rng.uniform(0, 4, 200_000), 10 ** rng.uniform(-3, 6, 200_000)])
     r = 1 + 0.1 * rng.choice([0.0, 1.0, 0.5], len(u)) * rng.choice([1.0, rng.random()], len(u))
-    v = np.maximum(u + rng.choice([-1.0, 1.0, 0.3, 0.0], len(u)), 0.0) / r
+    move = chosen.one_step.most_shift(r) * rng.choice([-1.0, 1.0, 0.3, 0.0], len(u))
+    v = np.maximum(u + move, 0.0) / r
     drop = chosen.log_weight(u) - chosen.log_weight(v)
     worst = max(float((drop + high * np.log(r)).max()), float((-drop - low * np.log(r)).max()))
     assert 0.99 * found < worst <= found
@@ -261,7 +297,7 @@ def test_the_bound_sees_the_law_that_is_drawn(name: str) -> None:
     """Weights, slopes and powers of the certificate are those of the chances."""
     chosen = vector(name, "0.1", 4, 3)
     size = 50_000  # where rounding no longer changes a density
-    scale = size / 10
+    scale = size * float(chosen.pace)
     at_zero = chosen.joint_log_pmf(outputs=(0, 0, 0), counts=(0, 0, 0), largest=size)
     for row in ((900, 0, 0), (3_000, -2_500, 11), (0, 10**5, 10**5), (4_000, 4_000, -4_000)):
         t = sum(map(abs, row)) / scale
@@ -285,7 +321,8 @@ def test_a_loss_is_monotone_where_the_weight_is_a_power_at_both_points(name: str
     turn = chosen.steepest
     for ratio in (1.0, 1.04, 1.1):
         for u in (np.linspace(0, turn, 2_000), turn * 1.2 + np.geomspace(1e-3, 1e3, 2_000)):
-            for v in ((u + 1) / ratio, ratio * u + 1):
+            shift = float(chosen.one_step.most_shift(ratio))
+            for v in ((u + shift) / ratio, ratio * u + shift):
                 same = (v <= turn) if u[-1] <= turn else (v >= turn)
                 steps = np.diff((chosen.log_weight(u) - chosen.log_weight(v))[same])
                 assert (steps >= -1e-12).all() or (steps <= 1e-12).all()
@@ -339,19 +376,19 @@ def test_a_law_that_forgets_the_dilation_of_all_cells_is_caught(name: str) -> No
         far_power = weight.far_power
         normaliser_elasticity = vector(name, "0.1", 2, 8).normaliser_elasticity
 
-    assert worst_vector_loss(Forgetful(), 0.1).found > 2.3
-    assert worst_vector_loss(weight, 0.1).found <= 2
+    assert worst_vector_loss(Forgetful(), weight.one_step).found > 2.3
+    assert worst_vector_loss(weight, weight.one_step).found <= 2
 
 
 def test_a_power_that_is_not_a_law_is_caught() -> None:
     """With p <= d the weights have no sum."""
     chosen = vector("vector-pareto", "0.1", 4, 8)
-    assert worst_vector_loss(replace(chosen, power=Fraction(8)), 0.1).found == math.inf
+    assert worst_vector_loss(replace(chosen, power=Fraction(8)), chosen.one_step).found == math.inf
 
 
 @every_scaled
 def test_a_missing_floor_is_caught(name: str) -> None:
-    """With S = alpha x one worker who joins one other is no longer hidden."""
+    """With S = pace x one worker who joins one other is no longer hidden."""
     kind: Any = VECTOR_MECHANISMS[name]
 
     class Sunk(kind):
@@ -361,7 +398,7 @@ def test_a_missing_floor_is_caught(name: str) -> None:
 
             class Unfloored:
                 def of(self, cell: int) -> Fraction:
-                    return max(scales.alpha * int(scales.sizes[cell]), floor) * factor
+                    return max(scales.pace * int(scales.sizes[cell]), floor) * factor
 
             return Unfloored()
 
@@ -369,6 +406,38 @@ def test_a_missing_floor_is_caught(name: str) -> None:
     assert not certificate.holds
     assert certificate.worst_pair.loss > 2
     assert not chances_agree(Sunk.calibrate(Guarantee(Strong("0.1"), 2), cells=3))
+
+
+@pytest.mark.parametrize(
+    ("share", "least"), [(Fraction(9, 10), 2.1), (Fraction(10, 11) / Fraction(953102, 10**6), 2.05)]
+)
+@pytest.mark.parametrize("cells", [1, 3])
+def test_a_radial_scale_that_grows_too_slowly_is_caught(
+    cells: int, share: Fraction, least: float
+) -> None:
+    """A tenth less than ln(1 + alpha) x, and alpha / (1 + alpha) x: what can have joined it."""
+
+    class Slow(VectorRadial):
+        @property
+        def pace(self) -> Fraction:
+            return self.bend * share
+
+    wrong = Slow.calibrate(Guarantee(Strong("0.1"), 2), cells=cells)
+    assert chances_agree(wrong)
+    certificate = wrong.certify()
+    assert not certificate.holds
+    assert certificate.worst_pair.loss > least
+    assert certificate.found_epsilon >= certificate.worst_pair.loss
+
+
+def test_a_radial_law_drawn_at_another_scale_than_it_says_is_caught() -> None:
+    class Other(VectorRadial):
+        def scales(self, largests: Any, factor: Fraction) -> Scales:
+            return Scales(largests, self.bend * Fraction(19, 20), factor)
+
+    wrong = Other.calibrate(Guarantee(Strong("0.1"), 2), cells=2)
+    assert not chances_agree(wrong)
+    assert not wrong.certify().holds
 
 
 @pytest.mark.parametrize("missing", ["floor", "rounding", "half"])
@@ -471,9 +540,10 @@ def test_where_sums_grow_long_integrals_take_their_place() -> None:
     """In large groups rounding no longer matters, and both agree."""
     radial, norm = vector("vector-radial", "0.1", 4, 3), vector("knorm-linlog", "0.1", 4, 3)
     summed, real = radial.mean_error(count=0, largest=400_000), radial.real_error()
-    assert np.array(summed) / 40_000 == pytest.approx(np.array(real), rel=1e-8)
+    scale = 400_000 * math.log1p(0.1)
+    assert np.array(summed) / scale == pytest.approx(np.array(real), rel=1e-8)
     larger = radial.mean_error(count=0, largest=4_000_000)
-    assert np.array(larger) / 400_000 == pytest.approx(np.array(real), rel=1e-12)
+    assert np.array(larger) / (10 * scale) == pytest.approx(np.array(real), rel=1e-10)
     summed, real = norm.mean_error(count=30_000, largest=0), norm.real_error(count=30_000)
     assert summed == pytest.approx(real, rel=1e-6)
     assert norm.mean_error(count=10**7, largest=0) == norm.real_error(count=10**7)
@@ -487,7 +557,10 @@ def test_noise_whose_square_has_no_mean_says_so() -> None:
 
 
 def test_the_figures_of_the_methods_are_met() -> None:
-    """alpha = 0.1, eight cells: in workers where S is 1, and in units of S for large groups."""
+    """alpha = 0.1, eight cells: in workers where S is 1, and in units of S for large groups.
+
+    The figures of the radial law are in units of its own scale, ln(1 + alpha) times the largest.
+    """
     chosen = vector("vector-pareto", "0.1", 4, 8)
     assert chosen.mean_error(count=0, largest=10)[0] == pytest.approx(0.0681, abs=5e-5)
     assert chosen.mean_error(count=0, largest=200)[0] / 20 == pytest.approx(0.3423, abs=5e-5)
@@ -495,7 +568,9 @@ def test_the_figures_of_the_methods_are_met() -> None:
     for epsilon, small, large in ((1, 1.254, 1.286), (2, 0.494, 0.562), (4, 0.155, 0.265)):
         radial = vector("vector-radial", "0.1", epsilon, 8)
         assert radial.mean_error(count=0, largest=1)[0] == pytest.approx(small, abs=6e-4)
-        assert radial.mean_error(count=0, largest=10**7)[0] / 1e6 == pytest.approx(large, abs=6e-4)
+        scale = 1e7 * math.log1p(0.1)
+        error = radial.mean_error(count=0, largest=10**7)[0]
+        assert error / scale == pytest.approx(large, abs=6e-4)
     norm = vector("knorm-linlog", "0.1", 2, 8)
     assert norm.height_error()[0] == pytest.approx(10 / 6)
     assert norm.mean_error(count=0, largest=0)[0] == pytest.approx(10 / 6, rel=0.02)

@@ -51,6 +51,10 @@ def treatment(population: eree.Tables, **changes: Any) -> Treatment:
         ({}, "auto: vector-radial hides all 8 worker cells at once with the least error"),
         (
             {"epsilon": "4", "by": ["place", "sex"]},
+            "auto: vector-radial hides all 2 worker cells at once with the least error",
+        ),
+        (
+            {"epsilon": "6", "by": ["place", "sex"]},
             "auto: vector-pareto hides all 2 worker cells at once with the least error",
         ),
         (
@@ -59,7 +63,7 @@ def treatment(population: eree.Tables, **changes: Any) -> Treatment:
             " 2.287 to hide 24 cells",
         ),
         (
-            {"weak": True, "epsilon": "1"},
+            {"weak": True, "epsilon": "0.9"},
             "auto: knorm-linlog hides all 8 worker cells at once with the least error",
         ),
         ({"mechanism": "vector-pareto"}, "8 worker cells together, paid for once"),

@@ -21,7 +21,7 @@ def variance_by_size(mechanism: ScaledVector) -> Callable[[float], float]:
 
     Where tails are so heavy that there is none: that of normal noise with the same mean size.
     """
-    large = int(_LARGE / mechanism.alpha) + 1
+    large = int(_LARGE / mechanism.pace) + 1
 
     def variance(size: float) -> float:
         whole = min(int(size + 0.5), large)

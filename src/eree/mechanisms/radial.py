@@ -19,16 +19,22 @@ from eree.policy.guarantee import Guarantee
 
 @dataclass(frozen=True)
 class Radial(RoundedDensity):
-    """count + S Z, rounded; Z of the density g with -g'/g = (rate - b) / (1 - b t) up to 1 / rate.
+    """count + s Z, rounded; Z of the density g with -g'/g = (rate - b) / (1 - b t) up to 1 / rate.
 
-    Beyond t = 1 / rate it is (rate + b) / (1 + b t); b = ln(1 + alpha), rate a hair below epsilon.
+    Beyond t = 1 / rate it is (rate + b) / (1 + b t).  b >= ln(1 + alpha), s = max(b * largest, 1),
+    rate is a hair below epsilon.
 
     Theorem.  For epsilon > b the output is (alpha, epsilon)-private with delta = 0 in the cells
-    where any scaled law is.  Proof.  Lead the old cell to the new one in unit time, its scale along
-    S r^tau: the count then moves by at most one scale and the logarithm of the scale by at most b.
-    At a distance of t scales the loss grows at the rate (1 + b t) |g'/g| - b at most if the count
-    moves towards the output, and (1 - b t) |g'/g| + b if it moves away and the scale grows, both
-    at most epsilon where 1 / rate parts them; rounding costs nothing.
+    where any scaled law is.  Proof.  Let the workers who join a workplace do so one after another,
+    without leaps, and let time pass as they join over s(x), x the largest workplace so far.  The
+    count then moves by at most one scale in unit time.  s grows only while the one that grows is
+    the largest and b x > 1; then s = b x, and its logarithm grows at the rate b.  From y to y + D
+    workers it all takes at most the integral of 1 / max(b u, 1) du, because s(x) >= s(u) where the
+    workplace has u workers.  That is at most D, and at most ln((y + D) / y) / b: at most 1 for
+    D <= 1 and for D <= alpha y.  At a distance of t scales the loss grows at the rate
+    (1 + b t) |g'/g| - b at most if the count moves towards the output, and (1 - b t) |g'/g| + b if
+    it moves away, while the scale grows, and |g'/g| while it stays: all at most epsilon where
+    1 / rate parts them.  The way back is the same; rounding costs nothing.
     """
 
     rate: Fraction
@@ -52,6 +58,11 @@ class Radial(RoundedDensity):
         return cls(guarantee, rate, rounded_up(step))
 
     @property
+    def pace(self) -> Fraction:
+        """b: the scale grows as fast as the proof leads it."""
+        return self.bend
+
+    @property
     def shape(self) -> RadialShape:
         """The density."""
         return RadialShape(self.rate, self.bend)
@@ -61,7 +72,7 @@ class Radial(RoundedDensity):
         return RoundedRadial(self.scales(largests, Fraction(1)), self.shape)
 
     def scale(self) -> Fraction:
-        """One: the density is in units of S."""
+        """One: the density is in units of s."""
         return Fraction(1)
 
     def tail(self, z: Array) -> Array:
@@ -108,9 +119,14 @@ class Radial(RoundedDensity):
         """Where the two powers meet."""
         return float(1 / self.rate)
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
+    @property
+    def power_until(self) -> float:
+        """The same."""
+        return self.power_from
+
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
         """(1 + bend y) / (1 + bend x) goes from its value at `near` to `stretch`, and w with it."""
         bend = float(self.bend)
-        most = np.maximum(stretch, (1 + bend * (stretch * near + 1)) / (1 + bend * near))
+        most = np.maximum(stretch, (1 + bend * (stretch * near + shift)) / (1 + bend * near))
         drop: Array = (float(self.rate / self.bend) + 1) * np.log(np.maximum(most, 1.0))
         return drop

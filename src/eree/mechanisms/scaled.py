@@ -1,4 +1,4 @@
-"""Mechanisms that add noise of a scale S = max(alpha * largest, 1): what they have in common."""
+"""Mechanisms that add noise of a scale S = max(pace * largest, 1): what they have in common."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
+from eree.mechanisms.one_step import OneStep, scale_at
 from eree.mechanisms.scaled_loss import certify_scaled
 from eree.noise.coins import Coins
 from eree.noise.exact import Law, Whole, draw
@@ -67,7 +68,12 @@ class SizedMechanism(Mechanism):
 
 @dataclass(frozen=True)
 class ScaledMechanism(SizedMechanism):
-    """count + K, the law of K depending on the cell through S = max(alpha * largest, 1) alone."""
+    """count + K, the law of K depending on the cell through S = max(pace * largest, 1) alone."""
+
+    @property
+    def pace(self) -> Fraction:
+        """What S grows by with each worker of the largest workplace: alpha, or what a law needs."""
+        return self.alpha
 
     @abstractmethod
     def law(self, largests: Whole) -> Noise:
@@ -88,7 +94,7 @@ class ScaledMechanism(SizedMechanism):
 
     def scales(self, largests: Whole, factor: Fraction) -> Scales:
         """S times a factor for some cells."""
-        return Scales(largests, self.alpha, factor)
+        return Scales(largests, self.pace, factor)
 
     # ------------------------------------------------------- for the certificate
 
@@ -96,9 +102,14 @@ class ScaledMechanism(SizedMechanism):
     def log_weight(self, t: Array) -> Array:
         """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
 
+    @property
+    def one_step(self) -> OneStep:
+        """What one step can do to the count and to S."""
+        return OneStep(float(self.alpha), float(self.pace))
+
     @abstractmethod
-    def most_drop(self, stretch: Array, near: float) -> Array:
-        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + 1."""
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
+        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + shift."""
 
     @property
     def far(self) -> float:
@@ -109,6 +120,11 @@ class ScaledMechanism(SizedMechanism):
     def power_from(self) -> float:
         """The t from which on w is a power of 1 + bend t; infinity where it never is."""
         return inf
+
+    @property
+    def power_until(self) -> float:
+        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
+        return 0.0
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S: both 1 for a density."""
@@ -161,7 +177,7 @@ class RoundedDensity(ScaledMechanism):
         The noise is at least k where scale * Z is at least k - 1/2.
         """
         del count
-        scale = float(max(self.alpha * largest, Fraction(1)) * self.scale())
+        scale = float(scale_at(self.pace, largest) * self.scale())
         last = int(3_000 + 30 * scale) if scale < _LARGE else 0
         y: Array = np.arange(last, dtype=np.float64) + 0.5
         tail = self.tail(y / scale)
@@ -173,11 +189,11 @@ class RoundedDensity(ScaledMechanism):
     def reach(self, level: float, largests: Whole) -> Whole:
         """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
         away = least(lambda z: 2 * self.tail(z) <= 1 - level)
-        scale = np.maximum(largests * float(self.alpha), 1.0) * float(self.scale())
+        scale = np.maximum(largests * float(self.pace), 1.0) * float(self.scale())
         return whole_reach(scale * away, 0.5)
 
     def real_error(self, *, largest: int) -> tuple[float, float]:
         """The same before rounding: what the papers report."""
-        scale = float(max(self.alpha * largest, Fraction(1)) * self.scale())
+        scale = float(scale_at(self.pace, largest) * self.scale())
         mean, square = self.tail_moments(0.0)
         return 2 * scale * mean, scale * sqrt(2 * square)

@@ -1,27 +1,31 @@
 """The worst loss of laws whose noise scales with the largest workplace, over all neighbours.
 
-This file knows no calibration.  It looks at laws that add noise of a scale S = max(alpha x, 1), x
+This file knows no calibration.  It looks at laws that add noise of a scale S = max(pace x, 1), x
 the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
-w(0) = 1.  All neighbours of a cell are a shift by rho S, 0 < rho <= 1, and a scale r S,
-1 <= r <= 1 + alpha rho: the largest workplace may grow, another may grow, or another may take
-over.  With t = k / S the two losses at an output are
+w(0) = 1.  All neighbours of a cell are a shift by rho S and a scale r S, with
+1 <= r <= 1 + max(alpha, pace) and 0 <= rho <= m(r): the largest workplace may grow, another may
+grow, or another may take over.  `one_step` has m and the reason; with pace = alpha, m = 1.  With
+t = k / S the two losses at an output are
 
     F = ln w(|t|) - ln w(|t - rho| / r) + ln N(rS)/N(S)
     G = ln w(|t - rho| / r) - ln w(|t|) - ln N(rS)/N(S).
 
 - The size drops out: for all S >= 1, low ln r <= ln N(rS)/N(S) <= high ln r, where low and high
   bound the elasticity of N (they are both 1 for a density that is rounded afterwards).
-- The shift drops out, because w falls.  F left of the new centre, and G right of the old one, grow
-  with rho and are greatest at rho = 1 (with r up to 1 + alpha, which is more than neighbours
-  have).  G left of the old centre falls with rho: it is greatest at the least that r allows,
-  (r - 1) / alpha.  F right of the new centre is at most ln N(rS)/N(S), less than F at the old one.
-- What is left are five functions of a position and of r, each a difference of ln w at two points.
-  As w falls, a box of positions and ratios bounds them from above; boxes are split until the
-  greatest bound is within TOLERANCE, a share of what was claimed, of a value that the functions
-  reach.  Where that takes many boxes the tolerance grows, up to the claim: a bound is never too
-  low, but it may be less close.
-- Where w is a power of 1 + bend t at both points, the functions are monotone in the position, so a
-  box is bounded at its two ends.
+- One side drops out, because w falls.  From the old centre, t = 0, to the new one, t = rho, F falls
+  and G rises; F right of the new centre is at most ln N(rS)/N(S), less than F at the old one; and G
+  at a distance a left of the old centre is at most G at that distance right of the new one, as
+  w((a + rho) / r) <= w(a / r) and w(a) >= w(a + rho).  So F counts left of the old centre, and G
+  right of the new one.
+- The shift drops out, because both grow with rho there: rho = m(r).
+- What is left are two functions of a distance a and of r, each a difference of ln w at two points,
+  ln w(a) - ln w((a + m) / r) and ln w(a / r) - ln w(a + m).  As w falls, m grows and m / r falls, a
+  box of distances and ratios bounds them from above; boxes are split until the greatest bound is
+  within TOLERANCE, a share of what was claimed, of a value that the functions reach.  Where that
+  takes many boxes the tolerance grows, up to the claim: a bound is never too low, but it may be
+  less close.
+- Where w is a power of 1 + bend t at both points, or of 1 - bend t at both, the functions are
+  monotone in the distance, so a box is bounded at its two ends.
 - Beyond the last position the law itself bounds how far w can fall between the two points.
 - That the law is the one that is drawn is checked besides: for many sizes and outputs the chances
   must be those of w at the scale S.
@@ -33,7 +37,7 @@ first point is moved in and the second one out by that share, which can only rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isfinite
@@ -43,9 +47,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, log_chance, worst_of
+from eree.mechanisms.one_step import OneStep, growths, scale_at
 
 Array = NDArray[np.float64]
-Bound = Callable[[Array, Array, Array, Array], Array]
+Bound = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 TOLERANCE = 2e-7
 ROUNDING = 2.0**-46
@@ -60,8 +65,8 @@ class ScaledLaw(Protocol):
     def log_weight(self, t: Array) -> Array:
         """The logarithm of w(t) for t >= 0; it falls from 0."""
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
-        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + 1."""
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
+        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + shift."""
 
     @property
     def far(self) -> float:
@@ -70,6 +75,10 @@ class ScaledLaw(Protocol):
     @property
     def power_from(self) -> float:
         """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+
+    @property
+    def power_until(self) -> float:
+        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
@@ -81,6 +90,14 @@ class ScaledChances(ScaledLaw, Chances, Protocol):
     @property
     def alpha(self) -> Fraction:
         """The share by which a workplace may grow in one step."""
+
+    @property
+    def pace(self) -> Fraction:
+        """What the scale grows by with each worker of the largest workplace."""
+
+    @property
+    def one_step(self) -> OneStep:
+        """Both in doubles."""
 
 
 @dataclass(frozen=True)
@@ -102,23 +119,22 @@ class Loss:
 
 def certify_scaled(mechanism: ScaledChances) -> Certificate:
     """The certificate of a mechanism whose noise scales with the largest workplace."""
-    alpha, claim = float(mechanism.alpha), float(mechanism.guarantee.epsilon)
-    loss = worst_loss(mechanism, alpha, claim)
+    loss = worst_loss(mechanism, mechanism.one_step, float(mechanism.guarantee.epsilon))
     sound = isfinite(loss.found) and chances_agree(mechanism)
-    pair = worst_of(mechanism, _cells_like(loss, mechanism.alpha))
+    pair = worst_of(mechanism, _cells_like(loss, mechanism))
     return Certificate.pure(mechanism, Fraction(loss.found) if sound else NEVER, pair)
 
 
 def chances_agree(mechanism: ScaledChances) -> bool:
-    """Whether the chances of outputs are those of the weight at the scale S = max(alpha x, 1).
+    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
 
     A chance lies between those that w has at the ends of the whole number's own interval, over
     that of the whole number 0: for a density that was rounded, and the more so on the lattice.
     """
-    alpha = mechanism.alpha
-    near = [ceil(m / alpha) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]
-    for size in (0, 1, 2, *near, ceil(300 / alpha)):
-        scale = float(max(alpha * size, Fraction(1)))
+    pace = mechanism.pace
+    near = [ceil(m / pace) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]
+    for size in (0, 1, 2, *near, ceil(300 / pace)):
+        scale = float(scale_at(pace, size))
         centre = log_chance(mechanism, size, size)
         for away in (1.0, 4.0, 16.0, 64.0):
             k = ceil(away * scale)
@@ -133,50 +149,41 @@ def chances_agree(mechanism: ScaledChances) -> bool:
     return True
 
 
-def worst_loss(law: ScaledLaw, alpha: float, claim: float = 0.0) -> Loss:
+def worst_loss(law: ScaledLaw, step: OneStep, claim: float = 0.0) -> Loss:
     """The worst loss of a scaled law over all neighbours of all cells.
 
     `claim` is where a bound may rest if a close one takes too long.
     """
     low, high = law.normaliser_elasticity()
-    last = law.far
+    last, most = law.far, step.most_ratio
 
     def drop(first: Array, second: Array) -> Array:
         """ln w(first) - ln w(second), rounded up."""
         top, bottom = law.log_weight(first * (1 - WIDER)), law.log_weight(second * (1 + WIDER))
         return top - bottom + ROUNDING * (1 - top - bottom)
 
-    def more(r: Array) -> Array:
-        return high * np.log(r)
+    def old_over_new(a: Array, b: Array, r: Array, s: Array) -> tuple[Array, Array]:
+        second = (b + step.most_shift(r)) / r
+        return drop(a, second) + high * np.log(s), np.maximum(b, second)
 
-    def less(r: Array) -> Array:
-        return low * np.log(r)
+    def new_over_old(a: Array, b: Array, r: Array, s: Array) -> tuple[Array, Array]:
+        second = b + step.most_shift(s)
+        return drop(a / s, second) - low * np.log(r), second
 
-    def rho(r: Array) -> Array:
-        return (r - 1) / alpha
-
-    # For each function: how far positions go, a bound over boxes, and the output as a position t.
-    parts: list[tuple[float, Bound, Callable[[float], float], bool]] = [
-        (last, lambda a, b, r, s: drop(a, (b + 1) / r) + more(s), lambda a: -a, False),
-        (1.0, lambda a, _, r, s: drop(a, (1 - a) / r) + more(s), lambda t: t, False),
-        (last, lambda a, b, r, s: drop(a / s, b + 1) - less(r), lambda a: a + 1, False),
-        (1.0, lambda a, _, r, s: drop(a / s, 1 - a) - less(r), lambda t: 1 - t, False),
-        (last, lambda a, b, r, s: drop((a + rho(r)) / s, b) - less(r), lambda a: -a, True),
-    ]
     losses = []
-    outside = law.power_from * (1 + alpha)
-    between = 0.0 if law.power_from == 0 else np.inf
-    for reach, bound, output, least in parts:
-        power = between if reach == 1.0 else outside
-        attained, found, x, r = _greatest(bound, reach, 1 + alpha, claim, power)
-        shift = (r - 1) / alpha if least else 1.0
-        losses.append(Loss(found, attained, output(x), shift, r))
+    for bound, sign in ((old_over_new, -1), (new_over_old, 1)):
+        powers = law.power_until, law.power_from * most
+        attained, found, a, r = _greatest(bound, last, most, claim, powers)
+        shift = float(step.most_shift(np.array(r)))
+        losses.append(Loss(found, attained, a + shift if sign > 0 else -a, shift, r))
     # where the loss is greatest at infinity it is so for the greatest ratio: finer there
-    grid = 1 + alpha * np.unique([*np.linspace(0, 1, 4_001), *(1 - 2.0 ** -np.arange(12, 45))])
-    left, right = grid[:-1], grid[1:] * (1 + WIDER)
+    grid = np.unique([*np.linspace(0, 1, 4_001), *(1 - 2.0 ** -np.arange(4, 45, 1 / 8))])
+    grid = 1 + (most - 1) * grid
+    left, right = grid[:-1], np.minimum(grid[1:] * (1 + WIDER), most)
+    nearer, wider = step.most_shift(left) / left, step.most_shift(right)
     tails = np.maximum(
-        law.most_drop(1 / left * (1 + WIDER), last) + more(right),
-        law.most_drop(np.minimum(right, 1 + alpha), last / (1 + alpha)) - less(left),
+        law.most_drop(1 / left * (1 + WIDER), last, nearer * (1 + WIDER)) + high * np.log(right),
+        law.most_drop(right, last / most, wider * (1 + WIDER)) - low * np.log(left),
     )
     worst = max(losses, key=lambda loss: loss.attained)
     found = max(*(loss.found for loss in losses), float(tails.max()) + ROUNDING)
@@ -184,13 +191,15 @@ def worst_loss(law: ScaledLaw, alpha: float, claim: float = 0.0) -> Loss:
 
 
 def _greatest(
-    bound: Bound, reach: float, most: float, claim: float, power: float
+    bound: Bound, reach: float, most: float, claim: float, powers: tuple[float, float]
 ) -> tuple[float, float, float, float]:
     """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
 
-    `bound(x0, x1, r0, r1)` bounds the function over a box; over a point it is its value.  From the
-    position `power` on the function is monotone in the position.
+    `bound(a0, a1, r0, r1)` bounds the function over a box, and the positions that it looks at; over
+    a point it is its value.  Where all positions are within the first of `powers`, and where the
+    distance is beyond the second, the function is monotone in the distance.
     """
+    until, power = powers
     near = np.linspace(0.0, min(reach, 2.0), 33)
     far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
     x, r = np.concatenate([near, far, [power] if power < reach else []]), np.linspace(1.0, most, 9)
@@ -199,13 +208,14 @@ def _greatest(
     x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
     attained, found, place, seen = -np.inf, -np.inf, (0.0, 1.0), 0
     while x0.size:
-        top, monotone = bound(x0, x1, r0, r1), x0 >= power
+        top, furthest = bound(x0, x1, r0, r1)
+        monotone = (x0 >= power) | (furthest <= until)
         if monotone.any():
-            ends = np.maximum(bound(x0, x0, r0, r1), bound(x1, x1, r0, r1))
+            ends = np.maximum(bound(x0, x0, r0, r1)[0], bound(x1, x1, r0, r1)[0])
             top = np.where(monotone, ends, top)
         for at_x in (x0, x1):
             for at_r in (r0, r1):
-                value = bound(at_x, at_x, at_r, at_r)
+                value, _ = bound(at_x, at_x, at_r, at_r)
                 i = int(np.argmax(value))
                 if value[i] > attained:
                     attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
@@ -231,15 +241,15 @@ def _greatest(
     return attained, max(found, attained), *place
 
 
-def _cells_like(loss: Loss, alpha: Fraction) -> Iterator[tuple[Cell, Cell, list[int]]]:
-    """Cells of one workplace that grows, and outputs, near the place where the loss is worst."""
+def _cells_like(loss: Loss, mechanism: ScaledChances) -> Iterator[tuple[Cell, Cell, Iterable[int]]]:
+    """Cells of one workplace or two, one of which grows, and outputs, near where loss is worst."""
+    alpha = mechanism.alpha
     for large in (0, 1, 2, 5, 20, 100, 1_000):
         size = ceil(large / alpha)
-        scale = max(alpha * size, Fraction(1))
-        joined = max(int(alpha * size * Fraction(loss.shift)), 1)
-        middle = size + round(float(scale) * loss.position)
-        outputs = [middle - 1, middle, middle + 1, size, size + joined, -(10**9), 10**9]
-        # the largest workplace grows, or another one does while the largest stays
-        for after in {size + joined, size}:
-            if after > size or size >= 1:
-                yield Cell(size, size), Cell(size + joined, after), outputs
+        scale = float(scale_at(mechanism.pace, size))
+        for grows, joined in growths(alpha, size, loss.ratio):
+            count = size if grows == size else size + grows
+            middle = count + round(scale * loss.position)
+            outputs = [middle - 1, middle, middle + 1, count, count + joined, -(10**9), 10**9]
+            after = Cell(count + joined, max(size, grows + joined))
+            yield Cell(count, size), after, outputs

@@ -1,4 +1,4 @@
-"""Vector mechanisms that add noise of a scale S = max(alpha * largest, 1): what they share."""
+"""Vector mechanisms that add noise of a scale S = max(pace * largest, 1): what they share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from flint import arb
 
 from eree.mechanisms.certificate import NEVER, Certificate
 from eree.mechanisms.mechanism import Array, one_cell
+from eree.mechanisms.one_step import OneStep, growths, scale_at
 from eree.mechanisms.vector import Group, VectorCertificate, VectorMechanism, worst_groups
 from eree.mechanisms.vector_loss import VectorLoss, worst_vector_loss
 from eree.noise.coins import Coins
@@ -37,11 +38,21 @@ class VectorNoise(RowLaw, Protocol):
 
 @dataclass(frozen=True)
 class ScaledVector(VectorMechanism):
-    """Counts and noise of a weight w(|k| / S), |k| the L1 norm, S = max(alpha * largest, 1).
+    """Counts and noise of a weight w(|k| / S), |k| the L1 norm, S = max(pace * largest, 1).
 
     `largest` is the largest total of a workplace of the group: all its workers counted, whether the
     group shows them or not.
     """
+
+    @property
+    def pace(self) -> Fraction:
+        """What S grows by with each worker of the largest total: alpha, or what a law needs."""
+        return self.alpha
+
+    @property
+    def one_step(self) -> OneStep:
+        """What one step can do to the counts and to S."""
+        return OneStep(float(self.alpha), float(self.pace))
 
     @abstractmethod
     def law(self, largests: Whole) -> VectorNoise:
@@ -54,11 +65,11 @@ class ScaledVector(VectorMechanism):
 
     def scales(self, largests: Whole, factor: Fraction) -> Scales:
         """S times a factor for some groups."""
-        return Scales(largests, self.alpha, factor)
+        return Scales(largests, self.pace, factor)
 
     def near_scales(self, largests: Whole) -> Array:
         """S for some groups, in doubles."""
-        scales: Array = np.maximum(largests * float(self.alpha), 1.0)
+        scales: Array = np.maximum(largests * float(self.pace), 1.0)
         return scales
 
     @abstractmethod
@@ -85,10 +96,10 @@ class ScaledVector(VectorMechanism):
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
-        loss = worst_vector_loss(self, float(self.alpha))
+        loss = worst_vector_loss(self, self.one_step)
         known = isfinite(loss.found) and chances_agree(self)
         found = Fraction(loss.found) if known else NEVER
-        pair = worst_groups(self, _groups_like(loss, self.alpha, self.cells))
+        pair = worst_groups(self, _groups_like(loss, self))
         return VectorCertificate.pure(self, found, pair)
 
     # ------------------------------------------------------- for the certificate
@@ -117,19 +128,19 @@ class ScaledVector(VectorMechanism):
 
 
 def chances_agree(mechanism: ScaledVector) -> bool:
-    """Whether the chances of outputs are those of the weight at the scale S = max(alpha x, 1).
+    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
 
     If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
     norms reach from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
     """
-    alpha, d = mechanism.alpha, mechanism.cells
+    pace, d = mechanism.pace, mechanism.cells
     rest, zero = (0,) * (d - 1), (0,) * d
 
     def log_chance(first: int, size: int) -> float:
         return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
 
-    for size in (0, ceil(1 / alpha) - 1, ceil(1 / alpha) + 1, ceil(20 / alpha)):
-        scale = float(max(alpha * size, Fraction(1)))
+    for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace)):
+        scale = float(scale_at(pace, size))
         centre = log_chance(0, size)
         for away in (2.0, 64.0):
             k = ceil(away * scale)
@@ -143,18 +154,21 @@ def chances_agree(mechanism: ScaledVector) -> bool:
 
 
 def _groups_like(
-    loss: VectorLoss, alpha: Fraction, cells: int
+    loss: VectorLoss, mechanism: ScaledVector
 ) -> Iterator[tuple[Group, Group, list[tuple[int, ...]]]]:
-    """Groups of one workplace whose first cell grows, and outputs, near where the loss is worst."""
-    rest = (0,) * (cells - 1)
+    """Groups of one workplace or two, one of which grows in its first cell, and some outputs.
+
+    They are near where the loss is worst.
+    """
+    alpha, rest = mechanism.alpha, (0,) * (mechanism.cells - 1)
     for large in (0, 1, 20, 1_000):
         size = ceil(large / alpha)
-        joined = max(int(alpha * size), 1)
-        away = float(max(alpha * size, Fraction(1))) * min(loss.distance, 1e6)
-        middle = size - round(away)
-        if loss.new_over_old:
-            middle = size + joined + round(away * loss.ratio)
-        outputs = [(first, *rest) for first in (middle, size, size + joined)]
-        # the largest workplace grows, or another one does while the largest stays
-        for after in {size + joined, max(size, 1)}:
-            yield Group.of((size, *rest), size), Group.of((size + joined, *rest), after), outputs
+        away = float(scale_at(mechanism.pace, size)) * min(loss.distance, 1e6)
+        for grows, joined in growths(alpha, size, loss.ratio):
+            count = size if grows == size else size + grows
+            middle = count - round(away)
+            if loss.new_over_old:
+                middle = count + joined + round(away * loss.ratio)
+            outputs = [(first, *rest) for first in (middle, count, count + joined)]
+            after = Group.of((count + joined, *rest), max(size, grows + joined))
+            yield Group.of((count, *rest), size), after, outputs

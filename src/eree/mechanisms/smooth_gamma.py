@@ -83,9 +83,9 @@ class SmoothGamma(RoundedDensity):
         """Where the elasticity of w has come near 4."""
         return super().far + 60 * float(self.width)
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
         """The elasticity of w is at most 4."""
-        drop: Array = 4 * np.log(np.maximum(stretch + 1 / near, 1.0))
+        drop: Array = 4 * np.log(np.maximum(stretch + shift / near, 1.0))
         return drop
 
 

@@ -83,9 +83,9 @@ class SmoothLaplace(RoundedDensity):
         """The logarithm of the density up to a constant."""
         return -t / float(self.width)
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
         """Without bound: far out, a change of scale changes the chances without limit."""
-        del near
+        del near, shift
         return np.full_like(stretch, inf)
 
     def certify(self) -> Certificate:

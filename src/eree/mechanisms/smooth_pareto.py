@@ -116,10 +116,10 @@ class SmoothPareto(ScaledMechanism):
         """Throughout."""
         return 0.0
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
         """(1 + c y) / (1 + c x) goes from its value at `near` to `stretch`, and w with it."""
         c = float(self.slope)
-        most = np.maximum(stretch, (1 + c * (stretch * near + 1)) / (1 + c * near))
+        most = np.maximum(stretch, (1 + c * (stretch * near + shift)) / (1 + c * near))
         drop: Array = float(self.power) * np.log(np.maximum(most, 1.0))
         return drop
 

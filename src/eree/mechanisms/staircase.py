@@ -112,10 +112,10 @@ class SmoothStaircase(RoundedDensity):
         """Soon: how many ends lie between two points is known from their distance alone."""
         return 4.0
 
-    def most_drop(self, stretch: Array, near: float) -> Array:
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
         """In ln(t + h) the ends are ln(growth) apart: at most 1 + the distance lie between."""
         h = float(self.stairs.offset)
-        most = np.maximum(stretch, (stretch * near + 1 + h) / (near + h))
+        most = np.maximum(stretch, (stretch * near + shift + h) / (near + h))
         apart = np.log(np.maximum(most, 1.0)) / np.log(float(self.growth))
         drop: Array = float(self.drop) * (1 + np.floor(apart))
         return drop

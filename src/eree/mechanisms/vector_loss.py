@@ -1,22 +1,24 @@
 """The worst loss of vectors of noise that scales with the largest workplace, over all neighbours.
 
 This file knows no calibration.  It looks at laws that add to the d counts of a group a noise of the
-chances, or the density, w(|k| / S) / N(S): |k| the L1 norm, S = max(alpha x, 1), x the largest
+chances, or the density, w(|k| / S) / N(S): |k| the L1 norm, S = max(pace x, 1), x the largest
 total of a workplace of the group.  Let one workplace of y <= x workers grow by
-D <= max(floor(alpha y), 1).  Then S becomes r S with 1 <= r <= 1 + alpha, because x grows by D <= S
-at most, and the counts move by a vector of norm at most D <= S (less than D, if the group does not
-show all workers).  So if an output is u S away from the old counts and v r S from the new ones,
+D <= max(floor(alpha y), 1).  Then S becomes r S with 1 <= r <= 1 + max(alpha, pace), and the counts
+move by a vector of norm at most D <= m(r) S (less than D, if the group does not show all workers);
+`one_step` has m and the reason; with pace = alpha, m = 1.  So if an output is u S away from the old
+counts and v r S from the new ones,
 
-    |u - r v| <= 1, hence v <= (u + 1) / r and u <= r v + 1,
+    |u - r v| <= m, hence v <= (u + m) / r and u <= r v + m,
 
 and as w falls, with low ln r <= ln N(rS)/N(S) <= high ln r, the losses are at most
 
-    F(u, r) = ln w(u) - ln w((u + 1) / r) + high ln r      old over new,
-    G(v, r) = ln w(v) - ln w(r v + 1) - low ln r           new over old.
+    F(u, r) = ln w(u) - ln w((u + m) / r) + high ln r      old over new,
+    G(v, r) = ln w(v) - ln w(r v + m) - low ln r           new over old.
 
 - The size, the direction and the number of cells have dropped out.
 - Boxes of positions and ratios are bounded by the value in their middle and the greatest slopes in
   them; where a loss only rises or only falls with one of the two, the box shrinks to that side.
+  No box reaches over the ratio from which on m grows.
   Where w is a power of a straight line at both points, the loss is monotone in the position, and
   only its two ends count.  Boxes are split until the greatest bound is within TOLERANCE of a value
   that is reached.
@@ -36,6 +38,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eree.mechanisms.one_step import OneStep
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -72,9 +76,9 @@ class VectorLoss:
     """A bound of the worst loss, and the place where it is nearly reached.
 
     `found` is a bound that no neighbours exceed.  `attained` is the loss where the scale grows by
-    `ratio` and the counts move by one S, at an output `distance` S from the old counts, away from
-    the new ones; if `new_over_old`, from the new counts, in units of their own scale, away from the
-    old ones.
+    `ratio` and the counts move as far as they then can, at an output `distance` S from the old
+    counts, away from the new ones; if `new_over_old`, from the new counts, in units of their own
+    scale, away from the old ones.
     """
 
     found: float
@@ -84,16 +88,16 @@ class VectorLoss:
     new_over_old: bool
 
 
-def worst_vector_loss(law: RadialWeight, alpha: float) -> VectorLoss:
+def worst_vector_loss(law: RadialWeight, step: OneStep) -> VectorLoss:
     """The worst loss over all neighbours of all groups."""
     (low, high), power = law.normaliser_elasticity(), law.far_power
     if high == inf:
         return VectorLoss(inf, inf, 0.0, 1.0, False)
-    most = 1 + alpha * (1 + 2.0**-40)
+    most = 1 + (step.most_ratio - 1) * (1 + 2.0**-40)
     reach = 2 * most * law.steepest + 10  # from here on both points lie after the steepest one
     losses = [
-        _Loss(law, high, False).greatest(reach, most),
-        _Loss(law, low, True).greatest(reach, most),
+        _Loss(law, step, high, False).greatest(reach, most),
+        _Loss(law, step, low, True).greatest(reach, most),
     ]
     for limit, new_over_old in ((high - power, False), (power - low, True)):
         top = max(limit, 0.0) * log(most) * (1 + ROUNDING)
@@ -107,12 +111,14 @@ class _Loss:
     """F or G as a function of the first position u and the ratio r."""
 
     law: RadialWeight
+    step: OneStep
     elasticity: float
     new_over_old: bool
 
     def second(self, u: Array, r: Array) -> Array:
         """The second position."""
-        return r * u + 1 if self.new_over_old else (u + 1) / r
+        shift = self.step.most_shift(r)
+        return r * u + shift if self.new_over_old else (u + shift) / r
 
     def value(self, u: Array, r: Array) -> Array:
         """The loss, rounded up."""
@@ -124,17 +130,23 @@ class _Loss:
 
     def slopes(self, u0: Array, u1: Array, r0: Array, r1: Array) -> tuple[Array, ...]:
         """The least and the greatest slope over boxes, by the position and then by the ratio."""
-        if self.new_over_old:  # v = r u + 1
+        if self.new_over_old:  # v = r u + m
             v0, v1, rate0, rate1 = self.second(u0, r0), self.second(u1, r1), r0, r1
-        else:  # v = (u + 1) / r
+        else:  # v = (u + m) / r, which falls with r
             v0, v1, rate0, rate1 = self.second(u0, r1), self.second(u1, r0), 1 / r1, 1 / r0
         first0, first1 = self._slope_range(u0, u1)
         second0, second1 = self._slope_range(v0, v1)
         by_u = second0 * rate0 - first1, second1 * rate1 - first0
+        # how fast m grows with r; by r, (u + m) / r falls as (v - that) / r
+        shift = np.where(r0 >= self.step.kink, self.step.slope, 0.0)
         if self.new_over_old:
-            by_r = second0 * u0 - self.elasticity / r0, second1 * u1 - self.elasticity / r1
+            by_r = (
+                second0 * (u0 + shift) - self.elasticity / r0,
+                second1 * (u1 + shift) - self.elasticity / r1,
+            )
         else:
-            down, up = self.elasticity - second1 * v1, self.elasticity - second0 * v0
+            down = self.elasticity - second1 * (v1 - shift)
+            up = self.elasticity - second0 * np.maximum(v0 - shift, 0.0)
             by_r = np.minimum(down / r0, down / r1), np.maximum(up / r0, up / r1)
         return *by_u, *by_r
 
@@ -169,7 +181,7 @@ class _Loss:
     def greatest(self, reach: float, most: float) -> VectorLoss:
         """A bound over all positions up to `reach` and ratios up to `most`, and a place."""
         u = np.concatenate([np.linspace(0.0, 2.0, 33), np.geomspace(2.0, reach, 65)[1:]])
-        r = np.linspace(1.0, most, 9)
+        r = np.unique([*np.linspace(1.0, most, 9), np.clip(self.step.kink, 1.0, most)])
         u0, r0 = (side.ravel() for side in np.meshgrid(u[:-1], r[:-1], indexing="ij"))
         u1, r1 = (side.ravel() for side in np.meshgrid(u[1:], r[1:], indexing="ij"))
         attained, found, place, seen = -inf, -inf, (0.0, 1.0), 0

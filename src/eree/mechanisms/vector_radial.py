@@ -13,6 +13,7 @@ from scipy.special import betainc
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
+from eree.mechanisms.one_step import scale_at
 from eree.mechanisms.scaled import least, whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
@@ -28,19 +29,20 @@ _SHARES = 512
 
 @dataclass(frozen=True)
 class VectorRadial(ScaledVector):
-    """counts + S Z, each rounded; Z of a density g of the L1 norm t.
+    """counts + s Z, each rounded; Z of a density g of the L1 norm t.
 
     -g'/g = (rate - d b) / (1 - b t) up to t = d / rate, (rate + d b) / (1 + b t) beyond; d cells,
-    b = ln(1 + alpha), rate a hair below epsilon, S = max(alpha * largest, 1), `largest` the largest
+    b >= ln(1 + alpha), rate a hair below epsilon, s = max(b * largest, 1), `largest` the largest
     total of a workplace of the group.
 
     Theorem.  For epsilon > d b all outputs of a group together are (alpha, epsilon)-private with
     delta = 0 under strong neighbours, and so under weak ones; noise has a finite mean.
 
-    Proof.  Lead the old counts to the new ones in unit time, the scale along S r^tau: the counts
-    then move, in the L1 norm, by at most one scale, and the logarithm of the scale by
-    beta = ln r <= b.  At a distance of t scales the loss grows at the rate
-    (1 + beta t) |g'/g| - d beta at most if the counts move towards the output, and
+    Proof.  Let the workers who join do so one after another, without leaps, and let time pass as
+    they join over s(x), x the largest total so far: as for `Radial` the counts then move, in the
+    L1 norm, by at most one scale in unit time, the logarithm of the scale grows at a rate
+    beta <= b, and it all takes at most unit time.  At a distance of t scales the loss grows at the
+    rate (1 + beta t) |g'/g| - d beta at most if the counts move towards the output, and
     (1 - beta t) |g'/g| + d beta if they move away.  Up to t = d / rate, |g'/g| t <= d: the first is
     at most |g'/g| <= rate, the second at most (1 - b t) |g'/g| + d b = rate.  Beyond,
     |g'/g| t >= d, and the other way round.  Rounding costs nothing.
@@ -63,6 +65,11 @@ class VectorRadial(ScaledVector):
                 " (any number of cells)"
             )
         return cls(guarantee, d, rate, rounded_up(step))
+
+    @property
+    def pace(self) -> Fraction:
+        """b: the scale grows as fast as the proof leads it."""
+        return self.bend
 
     @property
     def shape(self) -> VectorRadialShape:
@@ -102,7 +109,7 @@ class VectorRadial(ScaledVector):
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""
         del count
-        scale = float(max(self.alpha * largest, Fraction(1)))
+        scale = float(scale_at(self.pace, largest))
         mean, square = self.real_error()
         if scale * mean > _LARGE:
             return scale * mean, scale * square
@@ -121,7 +128,7 @@ class VectorRadial(ScaledVector):
         return mean, sqrt(2 * (float((2 * y * tail).sum()) + scale**2 * rest))
 
     def real_error(self) -> tuple[float, float]:
-        """The mean and root mean square of one number before rounding, in units of S.
+        """The mean and root mean square of one number before rounding, in units of s.
 
         Given the norm t, a size is t times a number of the law Beta(1, d - 1).
         """

@@ -1,6 +1,6 @@
 """Laws of noise on the whole numbers: their exact chances and their exact draws.
 
-A scale is kept as a whole size over a common exact factor, scale = max(alpha * size, 1) * factor,
+A scale is kept as a whole size over a common exact factor, scale = max(pace * size, 1) * factor,
 so that the slow path knows it without rounding.
 """
 
@@ -31,19 +31,19 @@ from eree.noise.exact import (
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """The scale of each cell: max(alpha * size, 1) * factor."""
+    """The scale of each cell: max(pace * size, 1) * factor."""
 
     sizes: Whole
-    alpha: Fraction
+    pace: Fraction
     factor: Fraction
 
     def of(self, cell: int) -> Fraction:
         """The exact scale of one cell."""
-        return max(self.alpha * int(self.sizes[cell]), Fraction(1)) * self.factor
+        return max(self.pace * int(self.sizes[cell]), Fraction(1)) * self.factor
 
     def near(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
         """The scales of some cells, each to within 2^-50 of itself."""
-        near: NDArray[np.float64] = np.maximum(self.sizes[cells] * float(self.alpha), 1.0)
+        near: NDArray[np.float64] = np.maximum(self.sizes[cells] * float(self.pace), 1.0)
         return near * float(self.factor)
 
 
@@ -127,7 +127,7 @@ class RoundedQuartic:
 
 @dataclass(frozen=True, eq=False)
 class LatticePareto:
-    """P(k) proportional to (1 + c |k| / S)^-p on the whole numbers, S = max(alpha * size, 1).
+    """P(k) proportional to (1 + c |k| / S)^-p on the whole numbers, S = max(pace * size, 1).
 
     With q = c / S: a try is 0 with chance 1 / (1 + 2 J), J = 1 / (q (p - 1)); else it has a sign
     and a point y of the law proportional to (1 + q y)^-p, that is 1 + q y = V^(-1 / (p - 1)), and

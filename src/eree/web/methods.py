@@ -13,6 +13,10 @@ from eree.web.dataset import DataSet
 _SCALED = (
     "Its size grows with the largest workplace of a cell, in proportion to alpha times its workers."
 )
+_SLOWER = (
+    "Its size grows with the largest workplace of a cell, in proportion to ln(1 + alpha) times its"
+    " workers."
+)
 _BENT = "Its size grows with the count of the cell: about a share of it, and at least a few jobs."
 _FIXED = "Its size is the same in every cell."
 _TOGETHER = "All worker cells of a workplace cell get noise together, and are paid for once."
@@ -20,7 +24,7 @@ _TOGETHER = "All worker cells of a workplace cell get noise together, and are pa
 LAWS: Mapping[str, str] = MappingProxyType(
     {
         "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
-        "radial": f"Numbers whose chances fall like two powers, then rounded. {_SCALED}",
+        "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
         "smooth-staircase": f"Numbers whose chances fall in steps, then rounded. {_SCALED}",
         "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
         "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
