@@ -63,6 +63,11 @@ class Radial(RoundedDensity):
         return self.bend
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """With the pace, which tells this law from one of the same shape and another scale."""
+        return super().parameters | {"pace": str(self.pace)}
+
+    @property
     def shape(self) -> RadialShape:
         """The density."""
         return RadialShape(self.rate, self.bend)

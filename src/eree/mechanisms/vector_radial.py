@@ -72,6 +72,11 @@ class VectorRadial(ScaledVector):
         return self.bend
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """With the pace, which tells this law from one of the same shape and another scale."""
+        return super().parameters | {"pace": str(self.pace)}
+
+    @property
     def shape(self) -> VectorRadialShape:
         """The density."""
         return VectorRadialShape(self.rate, self.bend, self.cells)
