@@ -36,7 +36,7 @@ from eree.noise.exact import Whole
 Array = NDArray[np.float64]
 
 #: Weights and covariances are learnt from so many groups, taken evenly from all, in so many rounds.
-_LEARN_FROM, _ROUNDS = 6_000, 12
+_LEARN_FROM, _ROUNDS = 40_000, 20
 #: What every point of the grid counts beforehand, in groups.  While learning, points that no group
 #: adds as much to are left out; groups that were not learnt from may need them.
 _BEFOREHAND = 0.02
