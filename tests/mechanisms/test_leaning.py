@@ -26,6 +26,7 @@ from eree.noise.exact import Verdict, settle
 from eree.noise.heights import lowest_heights
 from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningStairs
+from eree.noise.leaning_moments import point_moments, scaled_norms, whole_moments
 from eree.noise.leaning_table import Table
 
 NAME = "leaning-staircase"
@@ -280,11 +281,48 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
     assert tried > 10
 
 
-def test_the_drift_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
+@pytest.mark.parametrize("epsilon", ["1", "4"])
+def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) -> None:
+    """From the chances of whole numbers, cut off where half of the chance is left on each side."""
+    chosen, chance, orders = leaning("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
+    for size in (0, 20, 33, 88, 640):
+        spread = chosen.spread(chance, np.array([size]), orders)
+        most = int(chosen.reach(1 - 1e-12, np.array([size]))[0])
+        law = chances(chosen, size, most + 1)
+        k = np.arange(-most - 1, most + 2)
+        below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]
+        start, end = (below <= chance / 2).sum(), (above > chance / 2).sum()
+        cut = np.zeros_like(law)
+        cut[start:end] = law[start:end]
+        cut[start] = below[start] - chance / 2  # the points beyond the cut count as 0
+        cut[end - 1] -= chance / 2 - (above[end] if end < len(law) else 0.0)
+        cut[k == 0] += 1 - cut.sum()
+        mean = (k * cut).sum()
+        assert -spread.down[0] <= mean + 1e-6 and mean - 1e-6 <= spread.up[0]
+        for order, norm in zip(orders, spread.norms[:, 0], strict=True):
+            moment = abs(((k - mean) ** order * cut).sum())
+            assert norm**order >= moment * (1 - 1e-4) - 1e-9, (size, order)
+        if size == 0:  # there it is not a bound for all that are smaller, but the moment itself
+            assert spread.norms[0, 0] ** 2 == pytest.approx(((k - mean) ** 2 * cut).sum(), rel=1e-4)
+
+
+def test_moments_of_laws_that_are_scaled_up_are_those_of_whole_numbers_and_a_little_more() -> None:
+    stairs, orders = leaning().stairs, np.arange(2.0, 25)
+    (table,) = stairs.tables(np.array([stairs.heights.last]))
+    cut = 150.0, 190.0
+    _, signed, sizes = point_moments(table, cut, orders)
+    for scale in (3.0, 10.5, 40.2):
+        _, norms = whole_moments(table, scale, cut, orders)
+        bound = scaled_norms(signed, sizes, np.array([scale]), orders)[:, 0]
+        assert (bound >= norms * (1 - 1e-9)).all()
+        assert (bound <= norms * (1 + 1 / scale)).all()
+
+
+def test_the_greatest_mean_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
     chosen = leaning()
-    for size in (5, 300, 10**4, 10**6, 10**8, 10**10):
-        (drift,) = chosen.drift(1 - 2.0**-39, np.array([size]))
-        assert drift >= abs(chosen.bias(largest=size))
+    for size in (5, 43, 79, 300, 10**4, 10**6, 10**8, 10**10):
+        spread = chosen.spread(2.0**-39, np.array([size]), np.arange(2.0, 25))
+        assert -spread.down[0] <= chosen.bias(largest=size) <= spread.up[0]
 
 
 def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.MonkeyPatch) -> None:

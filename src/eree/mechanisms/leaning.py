@@ -22,6 +22,7 @@ from eree.noise.exact import Whole, draw
 from eree.noise.heights import best_widths, lowest_heights
 from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningNoise, LeaningStairs
+from eree.noise.leaning_moments import Spread, point_moments, scaled_norms, whole_moments
 from eree.noise.leaning_table import Tails
 from eree.policy.guarantee import Guarantee
 
@@ -165,14 +166,20 @@ class LeaningStaircase(SizedMechanism):
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
         return found[0], found[1]
 
-    def drift(self, level: float, largests: Whole) -> Array:
-        """A bound of the mean of the noise, cut off at its reach, for all sizes up to those."""
-        rungs = self.stairs.ladder.rungs_of(largests)
-        drifts, scaled = _tails(self.stairs).drifts((1 - level) / 2)
-        more = self._of_all(np.array([scaled]), int(rungs.max(initial=0)) + 1 - len(drifts))
-        drift = np.append(drifts, more[1:] + 0.5)  # rounding moves a mean by a half at most
-        most: Array = np.maximum.accumulate(drift)[rungs] * (1 + 1e-9)
-        return most
+    def spread(self, chance: float, largests: Whole, orders: Array) -> Spread:
+        """Means and moments of the noise of all sizes up to those, cut off at a chance.
+
+        It is cut where the law of its own size leaves half of the chance outside on each side: no
+        further out than its reaches.
+        """
+        rungs, stairs = self.stairs.ladder.rungs_of(largests), self.stairs
+        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders))
+        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
+        scales: Array = np.power(float(stairs.ladder.ratio), more)
+        # rounding moves a mean by a half at most, whichever way the law leans
+        up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
+        scaled = scaled_norms(signed, sizes, scales, orders)
+        return Spread.of(up, down, np.append(norms, scaled, axis=1)).at(rungs)
 
     def _of_all(self, shapes: Array, highest: int) -> Array:
         """Numbers of all rungs up to one, from those that are not scaled."""
@@ -211,3 +218,23 @@ def _centres_high_enough(stairs: LeaningStairs) -> bool:
 def _tails(stairs: LeaningStairs) -> Tails:
     """The tails of all laws that are not scaled."""
     return Tails.of(stairs.tables(np.arange(stairs.heights.last + 1)))
+
+
+@lru_cache(maxsize=64)
+def _cut_off(
+    stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
+) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
+    """Means and norms of the laws of the first rungs, in whole numbers, and of what is scaled."""
+    last, powers = stairs.heights.last, np.array(orders)
+    below, above = np.maximum(_tails(stairs).points(chance / 2), 0.0)
+    means, norms = [], []
+    for rung in range(last + 8 * stairs.ladder.per_step):
+        shape, _ = stairs.shape_of(rung)
+        (table,) = stairs.tables(np.array([shape]))
+        cut = float(below[shape]), float(above[shape])
+        mean, norm = whole_moments(table, stairs.scale(rung), cut, powers)
+        means.append(mean)
+        norms.append(norm)
+    (table,) = stairs.tables(np.array([last]))
+    points = point_moments(table, (float(below[last]), float(above[last])), powers)
+    return (np.array(means), np.array(norms).T), points
