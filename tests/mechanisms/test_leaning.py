@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import maximum_filter1d
 
-from cases import cells, made
+from cases import cells
 from eree.errors import Refusal
 from eree.mechanisms import leaning as leaning_module
 from eree.mechanisms.leaning import LeaningStaircase
@@ -26,28 +26,8 @@ from eree.noise.exact import Verdict, settle
 from eree.noise.heights import lowest_heights
 from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningStairs
-from eree.noise.leaning_moments import point_moments, scaled_norms, whole_moments
 from eree.noise.leaning_table import Table
-
-NAME = "leaning-staircase"
-
-
-def leaning(alpha: str | Fraction = "0.1", epsilon: str | Fraction = "2") -> LeaningStaircase:
-    chosen = made(NAME, alpha, epsilon)
-    assert isinstance(chosen, LeaningStaircase)
-    return chosen
-
-
-def chances(chosen: LeaningStaircase, size: int, most: int) -> np.ndarray:
-    """P(K = k) for |k| <= most, from the pieces that are drawn from."""
-    stairs = chosen.stairs
-    rung = stairs.ladder.rung_of(size)
-    (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
-    edges, masses = table.edges * stairs.scale(rung), table.density * np.diff(table.edges)
-    ends = np.arange(-most, most + 2) - 0.5
-    below = np.interp(ends, edges, np.append(0.0, np.cumsum(masses)))
-    above = np.interp(ends, edges, np.append(np.cumsum(masses[::-1])[::-1], 0.0))
-    return np.where(ends[1:] < 0, np.diff(below), -np.diff(above))  # small ones keep their digits
+from leaning_laws import NAME, broken, chances, leaning, with_law
 
 
 def worst_of_all(chosen: LeaningStaircase, sizes: int, most: int) -> float:
@@ -123,31 +103,6 @@ def test_the_stairs_are_those_of_the_best_of_all_ways() -> None:
         outside = ~centre[x][most - 40 : most + 41]
         found = best[x][most - 40 : most + 41]
         np.testing.assert_allclose(law[outside], found[outside], rtol=1e-6)
-
-
-class Broken(LeaningStaircase):
-    """The mechanism with other laws."""
-
-    @property
-    def stairs(self) -> LeaningStairs:
-        made: LeaningStairs = self.__dict__["broken"]
-        return made
-
-
-def broken(stairs: LeaningStairs) -> Broken:
-    sound = leaning()
-    found = Broken(sound.guarantee, sound.right, sound.left, sound.drop, sound.heights)
-    found.__dict__["broken"] = stairs
-    return found
-
-
-def with_law(size: int, change: Callable[[Table], Table]) -> Broken:
-    """The mechanism, but the law of one size is another one."""
-    sound = leaning().stairs
-    tables = sound.tables(np.arange(sound.heights.last + 1))
-    stairs = LeaningStairs(sound.ladder, sound.drop, sound.heights)
-    stairs.__dict__["_tables"] = dict(enumerate(tables)) | {size: change(tables[size])}
-    return broken(stairs)
 
 
 def lower_right(table: Table) -> Table:
@@ -279,50 +234,6 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
             exact = settle(law, word, 0, SeededCoins(1))
             assert verdicts[0] == Verdict.DOUBT or values[0] == exact
     assert tried > 10
-
-
-@pytest.mark.parametrize("epsilon", ["1", "4"])
-def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) -> None:
-    """From the chances of whole numbers, cut off where half of the chance is left on each side."""
-    chosen, chance, orders = leaning("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
-    for size in (0, 20, 33, 88, 640):
-        spread = chosen.spread(chance, np.array([size]), orders)
-        most = int(chosen.reach(1 - 1e-12, np.array([size]))[0])
-        law = chances(chosen, size, most + 1)
-        k = np.arange(-most - 1, most + 2)
-        below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]
-        start, end = (below <= chance / 2).sum(), (above > chance / 2).sum()
-        cut = np.zeros_like(law)
-        cut[start:end] = law[start:end]
-        cut[start] = below[start] - chance / 2  # the points beyond the cut count as 0
-        cut[end - 1] -= chance / 2 - (above[end] if end < len(law) else 0.0)
-        cut[k == 0] += 1 - cut.sum()
-        mean = (k * cut).sum()
-        assert -spread.down[0] <= mean + 1e-6 and mean - 1e-6 <= spread.up[0]
-        for order, norm in zip(orders, spread.norms[:, 0], strict=True):
-            moment = abs(((k - mean) ** order * cut).sum())
-            assert norm**order >= moment * (1 - 1e-4) - 1e-9, (size, order)
-        if size == 0:  # there it is not a bound for all that are smaller, but the moment itself
-            assert spread.norms[0, 0] ** 2 == pytest.approx(((k - mean) ** 2 * cut).sum(), rel=1e-4)
-
-
-def test_moments_of_laws_that_are_scaled_up_are_those_of_whole_numbers_and_a_little_more() -> None:
-    stairs, orders = leaning().stairs, np.arange(2.0, 25)
-    (table,) = stairs.tables(np.array([stairs.heights.last]))
-    cut = 150.0, 190.0
-    _, signed, sizes = point_moments(table, cut, orders)
-    for scale in (3.0, 10.5, 40.2):
-        _, norms = whole_moments(table, scale, cut, orders)
-        bound = scaled_norms(signed, sizes, np.array([scale]), orders)[:, 0]
-        assert (bound >= norms * (1 - 1e-9)).all()
-        assert (bound <= norms * (1 + 1 / scale)).all()
-
-
-def test_the_greatest_mean_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
-    chosen = leaning()
-    for size in (5, 43, 79, 300, 10**4, 10**6, 10**8, 10**10):
-        spread = chosen.spread(2.0**-39, np.array([size]), np.arange(2.0, 25))
-        assert -spread.down[0] <= chosen.bias(largest=size) <= spread.up[0]
 
 
 def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from math import ceil, log1p, sqrt
+from operator import index
 from typing import Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from flint import arb
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.leaning_loss import certify_leaning
-from eree.mechanisms.mechanism import Array, alpha_of, one_cell
+from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
 from eree.mechanisms.scaled import SizedMechanism
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -103,6 +104,14 @@ class LeaningStaircase(SizedMechanism):
         """The tail of the noise; it is the same for every count."""
         del count
         return self.law(one_cell(largest)).tail(distance, side, 0)
+
+    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
+        """From the densities: far out a chance is less than what is known of the tails."""
+        output, (count, size) = index(output), self._cell(count, largest)
+        if output == count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
+            return super().pmf(output=output, count=count, largest=size)
+        side = 1 if output > count else -1
+        return self.stairs.chance(abs(output - count), side, self.stairs.ladder.rung_of(size))
 
     def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
         """Counts and their noise."""
