@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import maximum_filter1d
 
-from cases import cells, made
+from cases import cells
 from eree.errors import Refusal
 from eree.mechanisms import leaning as leaning_module
 from eree.mechanisms.leaning import LeaningStaircase
@@ -27,26 +27,7 @@ from eree.noise.heights import lowest_heights
 from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningStairs
 from eree.noise.leaning_table import Table
-
-NAME = "leaning-staircase"
-
-
-def leaning(alpha: str | Fraction = "0.1", epsilon: str | Fraction = "2") -> LeaningStaircase:
-    chosen = made(NAME, alpha, epsilon)
-    assert isinstance(chosen, LeaningStaircase)
-    return chosen
-
-
-def chances(chosen: LeaningStaircase, size: int, most: int) -> np.ndarray:
-    """P(K = k) for |k| <= most, from the pieces that are drawn from."""
-    stairs = chosen.stairs
-    rung = stairs.ladder.rung_of(size)
-    (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
-    edges, masses = table.edges * stairs.scale(rung), table.density * np.diff(table.edges)
-    ends = np.arange(-most, most + 2) - 0.5
-    below = np.interp(ends, edges, np.append(0.0, np.cumsum(masses)))
-    above = np.interp(ends, edges, np.append(np.cumsum(masses[::-1])[::-1], 0.0))
-    return np.where(ends[1:] < 0, np.diff(below), -np.diff(above))  # small ones keep their digits
+from leaning_laws import NAME, broken, chances, leaning, with_law
 
 
 def worst_of_all(chosen: LeaningStaircase, sizes: int, most: int) -> float:
@@ -122,31 +103,6 @@ def test_the_stairs_are_those_of_the_best_of_all_ways() -> None:
         outside = ~centre[x][most - 40 : most + 41]
         found = best[x][most - 40 : most + 41]
         np.testing.assert_allclose(law[outside], found[outside], rtol=1e-6)
-
-
-class Broken(LeaningStaircase):
-    """The mechanism with other laws."""
-
-    @property
-    def stairs(self) -> LeaningStairs:
-        made: LeaningStairs = self.__dict__["broken"]
-        return made
-
-
-def broken(stairs: LeaningStairs) -> Broken:
-    sound = leaning()
-    found = Broken(sound.guarantee, sound.right, sound.left, sound.drop, sound.heights)
-    found.__dict__["broken"] = stairs
-    return found
-
-
-def with_law(size: int, change: Callable[[Table], Table]) -> Broken:
-    """The mechanism, but the law of one size is another one."""
-    sound = leaning().stairs
-    tables = sound.tables(np.arange(sound.heights.last + 1))
-    stairs = LeaningStairs(sound.ladder, sound.drop, sound.heights)
-    stairs.__dict__["_tables"] = dict(enumerate(tables)) | {size: change(tables[size])}
-    return broken(stairs)
 
 
 def lower_right(table: Table) -> Table:
@@ -278,13 +234,6 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
             exact = settle(law, word, 0, SeededCoins(1))
             assert verdicts[0] == Verdict.DOUBT or values[0] == exact
     assert tried > 10
-
-
-def test_the_drift_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
-    chosen = leaning()
-    for size in (5, 300, 10**4, 10**6, 10**8, 10**10):
-        (drift,) = chosen.drift(1 - 2.0**-39, np.array([size]))
-        assert drift >= abs(chosen.bias(largest=size))
 
 
 def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.MonkeyPatch) -> None:

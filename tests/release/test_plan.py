@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import eree
+from eree.errors import Refusal
+from eree.mechanisms.registry import mechanism
 from eree.release.target import Target
 from offices import privacy, settings, table, text
 
@@ -200,6 +203,49 @@ def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     assert target.met(found.treatment)
     less = plan(data, table=[table(epsilon=str(found.price.epsilon - Fraction(1, 1_000)))])
     assert not target.met(less.table("t").treatment)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "within"),
+    [
+        ("leaning-staircase", 20, "0.05"),
+        ("leaning-staircase", 1_000, "0.1"),
+        ("auto", 100, "0.2"),
+        ("auto", 1, "0"),
+        ("smooth-pareto", 100, "0.2"),
+        ("edge-geometric", 10, "0.3"),
+    ],
+)
+def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, within: str) -> None:
+    tried = []
+    edge = name == "edge-geometric"
+
+    def treated(epsilon: Fraction) -> Any:
+        tried.append(epsilon)
+        chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
+        return SimpleNamespace(
+            mechanism=chosen,
+            quantile=lambda level, jobs: chosen.quantile(level, count=jobs, largest=jobs),
+        )
+
+    target = Target(Fraction(9, 10), jobs, Fraction(within))
+    found = target.least_epsilon(treated, Fraction(8))
+    assert len(set(tried)) <= 8
+    assert target.met(treated(found))
+    assert not target.met(treated(found - Fraction(1, 1_000)))
+
+
+def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
+    """Below a certain epsilon there is no law; it is looked for by halves."""
+
+    def treated(epsilon: Fraction) -> Any:
+        chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
+        return SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)
+
+    found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(treated, Fraction(1))
+    treated(found)
+    with pytest.raises(Refusal):
+        treated(found - Fraction(1, 1_000))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import permutations
 from math import comb
 
@@ -12,11 +13,14 @@ from scipy import stats
 
 from cases import FALSE_ALARM, SCALED, made
 from eree.errors import Refusal
+from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Whole
+from eree.noise.leaning_moments import Spread
 from eree.release.intervals import UNBOUNDED, intervals
-from eree.release.sum_bounds import Envelope, Reach, _levels, _roots, sum_intervals
+from eree.release.sum_bounds import _levels, roots, sum_intervals
+from eree.release.sum_envelope import Envelope, Reaches, Spreads
 
 KINDS = ["equal", "one large", "small", "mixed"]
 FIXED = ["edge-geometric", "capped-laplace"]
@@ -35,10 +39,12 @@ def counts_like(kind: str, sums: int, cells: int) -> Whole:
     return found
 
 
-def reach_of(chosen: Mechanism) -> tuple[Reach, float]:
+def reaches_of(chosen: Mechanism) -> tuple[Reaches, float]:
+    if hasattr(chosen, "spread"):
+        return chosen.reaches, 1 / 4
     if hasattr(chosen, "reach"):
-        return chosen.reach, 1 / 2
-    return lambda level, sizes: np.full(len(sizes), chosen.quantile(level)), 1 / 16
+        return chosen.reaches, 1 / 2
+    return lambda level, sizes: (np.full(len(sizes), chosen.quantile(level)),) * 2, 1 / 16
 
 
 @pytest.mark.parametrize("name", [*SCALED, *FIXED])
@@ -46,13 +52,13 @@ def reach_of(chosen: Mechanism) -> tuple[Reach, float]:
 def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, miss: float) -> None:
     """A right interval fails less often than once in a million runs."""
     chosen = made(name)
-    reach, share = reach_of(chosen)
+    reaches, share = reaches_of(chosen)
     for kind in KINDS:
         counts = counts_like(kind, sums, cells)
         drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(cells))
         truth, starts = counts.sum(1), np.arange(0, counts.size, cells)
-        drift = getattr(chosen, "drift", None)
-        low, high = sum_intervals(reach, drawn, starts, miss, share, drift)
+        spreads = getattr(chosen, "spread", None)
+        low, high = sum_intervals(reaches, drawn, starts, miss, share, spreads)
         assert (low >= 0).all()
         assert ((high == UNBOUNDED) | (high >= low)).all()
         covered = (low <= truth) & ((high == UNBOUNDED) | (truth <= high))
@@ -65,8 +71,9 @@ def test_a_reach_that_is_too_short_would_be_noticed() -> None:
     counts = counts_like("mixed", 1_000, 20)
     drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
 
-    def short(level: float, sizes: Whole) -> Whole:
-        return chosen.reach(level, sizes) // 3
+    def short(level: float, sizes: Whole) -> tuple[Whole, Whole]:
+        below, above = chosen.reaches(level, sizes)
+        return below // 3, above // 3
 
     low, high = sum_intervals(short, drawn, np.arange(0, counts.size, 20), 0.1, 1 / 2)
     covered = (low <= counts.sum(1)) & (counts.sum(1) <= high)
@@ -79,7 +86,7 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
     chosen, cells, sums = made(name), 40, 200
     counts = counts_like("equal", sums, cells)
     drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
-    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen.reaches, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
     width = (high - low).mean() / 2
     each = intervals(chosen, 1 - 0.1 / cells)(drawn)
     assert width < (each[1] - each[0]).sum() / sums / 2 / 5
@@ -89,14 +96,14 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
 
 def test_where_one_large_workplace_may_hide_there_is_no_high_end() -> None:
     chosen = made("smooth-pareto", epsilon="0.5")
-    low, high = sum_intervals(chosen.reach, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen.reaches, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)
     assert high[0] == UNBOUNDED
     assert 0 < low[0] < 900
 
 
 def test_a_sum_of_noisy_counts_below_zero_has_an_interval() -> None:
     chosen = made("smooth-pareto", epsilon="4")
-    low, high = sum_intervals(chosen.reach, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen.reaches, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)
     assert (low[0], high[0]) == (0, 0)
 
 
@@ -105,24 +112,127 @@ def test_ten_thousand_areas_of_forty_cells_take_seconds() -> None:
     counts = counts_like("mixed", sums, cells).ravel()
     drawn = chosen.draw(counts, counts, coins=SeededCoins(1))
     before = time.process_time()
-    low, high = sum_intervals(chosen.reach, drawn, np.arange(0, len(counts), cells), 1e-3, 1 / 2)
+    low, high = sum_intervals(chosen.reaches, drawn, np.arange(0, len(counts), cells), 1e-3, 1 / 2)
     assert time.process_time() - before < 20
     truth = counts.reshape(sums, cells).sum(1)
     assert ((low <= truth) & (truth <= high)).mean() > 0.999
 
 
+def worst_sizes(chosen: LeaningStaircase, counts: Whole, side: int) -> Whole:
+    """For each count the size up to it, and up to 150, whose noise leans most to a side."""
+    means = np.array([side * chosen.bias(largest=size) for size in range(151)])
+    best = np.maximum.accumulate(means)
+    found: Whole = np.searchsorted(best, best[np.minimum(counts, 150)])
+    return found
+
+
+@pytest.mark.parametrize("epsilon", ["1", "2", "4"])
+def test_sums_of_noise_that_leans_as_much_as_it_can_are_covered(epsilon: str) -> None:
+    """Every cell has the size that leans most, to the same side.
+
+    A right interval fails less often than once in a million runs.
+    """
+    chosen, miss, rng = made("leaning-staircase", epsilon=epsilon), 0.1, np.random.default_rng(3)
+    assert isinstance(chosen, LeaningStaircase)
+    for cells, sums in ((2, 1_000), (400, 60)):
+        some = rng.choice([20, 33, 43, 77, 88, 150], (sums, cells))
+        mixed = np.where(rng.random((sums, cells)) < 0.02, 2_000, some)
+        for counts in (some, mixed):
+            for side in (1, -1):
+                sizes = worst_sizes(chosen, counts.ravel(), side)
+                coins = SeededCoins(cells + side)
+                drawn = chosen.draw(counts.ravel(), sizes, coins=coins)
+                starts = np.arange(0, counts.size, cells)
+                low, high = sum_intervals(chosen.reaches, drawn, starts, miss, 1 / 4, chosen.spread)
+                truth = counts.sum(1)
+                covered = (low <= truth) & ((high == UNBOUNDED) | (truth <= high))
+                shown = stats.binomtest(int(covered.sum()), sums, 1 - miss, alternative="less")
+                assert shown.pvalue > FALSE_ALARM, (cells, side, covered.mean())
+
+
+def leaning_sums(spreads: Spreads | None = None) -> tuple[Whole, Whole, Whole, Whole]:
+    """Low and high ends, truth and noisy sums of 400 cells of 20 workers."""
+    chosen, cells, sums = made("leaning-staircase"), 400, 50
+    assert isinstance(chosen, LeaningStaircase)
+    counts = np.full(sums * cells, 20)
+    drawn = chosen.draw(counts, counts, coins=SeededCoins(2))
+    starts = np.arange(0, len(counts), cells)
+    ends = sum_intervals(chosen.reaches, drawn, starts, 0.1, 1 / 4, spreads or chosen.spread)
+    return *ends, np.full(sums, 20 * cells), np.add.reduceat(drawn, starts)
+
+
+def test_means_that_are_left_out_would_be_noticed() -> None:
+    def right(chance: float, sizes: Whole, orders: np.ndarray) -> Spread:
+        spread = made("leaning-staircase").spread(chance, sizes, orders)
+        return replace(spread, up=0 * spread.up, down=0 * spread.down)
+
+    low, high, truth, _ = leaning_sums(right)
+    covered = (low <= truth) & (truth <= high)
+    shown = stats.binomtest(int(covered.sum()), len(truth), 0.9, alternative="less").pvalue
+    assert shown < FALSE_ALARM, covered.mean()
+
+
+def test_intervals_of_sums_of_noise_that_leans_are_not_idle() -> None:
+    """All that a sum of 400 cells could lean, and three standard deviations, are enough."""
+    low, high, truth, drawn = leaning_sums()
+    chosen = made("leaning-staircase")
+    assert isinstance(chosen, LeaningStaircase)
+    lean = max(abs(chosen.bias(largest=size)) for size in range(23))
+    most = 400 * lean + 3 * np.std(drawn - truth)
+    assert (high - low).mean() / 2 < 1.35 * most
+
+
 # --------------------------------------------------------------------- the steps of the proof
+
+
+@pytest.mark.parametrize(("cells", "largest"), [(3, 60), (40, 300), (7, 5_000)])
+def test_sums_of_means_are_bounded_however_counts_are_shared_out(cells: int, largest: int) -> None:
+    chosen, level, rng = made("leaning-staircase"), 96, np.random.default_rng(cells)
+    assert isinstance(chosen, LeaningStaircase)
+    envelope = Envelope(chosen.reaches, level, chosen.spread)
+    spread = chosen.spread(2.0**-12, np.arange(largest + 1), envelope.orders)
+    tight = 0.0
+    for _ in range(300):
+        counts = rng.integers(0, 2 + int(largest * rng.random()), cells)
+        total = np.array([float(counts.sum())])
+        bounds = envelope.means(level, np.array([float(cells)]), total, np.array([float(largest)]))
+        for side, bound in zip((spread.up, spread.down), bounds, strict=True):
+            assert side[counts].sum() <= bound[0]
+            tight = max(tight, float(side[counts].sum() / max(bound[0], 1e-9)))
+    assert tight > 0.8
+
+
+@pytest.mark.parametrize("cells", [1, 3, 30, 300])
+def test_moments_bound_the_tail_of_a_sum_that_leans(cells: int) -> None:
+    """The exact law of a sum, by convolution."""
+    k = np.arange(-6.0, 13.0)
+    one = np.where(k > 0, np.exp(-0.5 * k), np.exp(1.2 * k))
+    one /= one.sum()
+    mean, law = one @ k, np.ones(1)
+    for _ in range(cells):
+        law = np.convolve(law, one)
+    values = np.abs(np.arange(len(law)) - 6 * cells - cells * mean)
+    orders = np.arange(2.0, 25)
+    moments = np.array([cells * abs(one @ (k - mean) ** i) for i in orders])[:, None]
+    for miss in (0.5, 0.1, 0.01, 1e-4):
+        bounds = roots(moments, orders, miss, falling=False)[:, 0]
+        for bound in bounds:
+            assert law[values >= bound].sum() <= miss
+        least = min(w for w in range(1_000) if law[values > w].sum() <= miss)
+        assert bounds.min() <= 2.2 * least + 1
 
 
 @pytest.fixture(scope="module")
 def envelope() -> Envelope:
-    return Envelope(made("smooth-pareto").reach, 120)
+    return Envelope(made("smooth-pareto").reaches, 120)
 
 
 def test_levels_that_are_not_needed_change_no_other(envelope: Envelope) -> None:
-    fewer = Envelope(made("smooth-pareto").reach, 75)
-    for name in ("chances", "reaches", "height", "slope"):
+    fewer = Envelope(made("smooth-pareto").reaches, 75)
+    for name in ("chances", "reaches"):
         assert np.array_equal(getattr(fewer, name), getattr(envelope, name)[:75])
+    for name in ("height", "slope"):
+        assert np.array_equal(getattr(fewer.below, name), getattr(envelope.below, name)[:75])
     for level in (1, 40, 75):
         for mine, theirs in zip(fewer.moments(level), envelope.moments(level), strict=True):
             assert np.array_equal(mine, theirs)
@@ -144,8 +254,8 @@ def test_lines_lie_above_the_reaches(envelope: Envelope) -> None:
     counts = np.unique(np.concatenate([np.arange(300), rng.integers(0, 10**9, 500)]))
     for level in (1, 9, 40, 97, 120):
         reach = made("smooth-pareto").reach(1 - 2 ** (-level / 8), counts)
-        line = envelope.height[level - 1] + envelope.slope[level - 1] * counts
-        assert (reach <= line).all()
+        for side in (envelope.below, envelope.above):
+            assert (reach <= side.height[level - 1] + side.slope[level - 1] * counts).all()
 
 
 @pytest.mark.parametrize("count", [0, 3, 25, 64, 200])
@@ -192,7 +302,8 @@ def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
     even = [1 / ((2 * j + 1) * 4.0**j) for j in range(1, 13)]
     moments = [cells * (one * k ** (2 * j)).sum() + even[j - 1] for j in range(1, 13)]
     for miss in (0.5, 0.1, 0.01, 1e-4):
-        bounds = np.ceil(_roots(np.array(moments)[:, None], miss)[:, 0] - 0.5)
+        found = roots(np.array(moments)[:, None], np.arange(2.0, 25, 2), miss, falling=True)
+        bounds = np.ceil(found[:, 0] - 0.5)
         for bound in bounds:
             assert law[values > bound].sum() <= miss
         least = min(w for w in range(1_000) if law[values > w].sum() <= miss)
@@ -201,4 +312,4 @@ def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
 
 def test_a_chance_that_is_not_told_from_none_is_refused() -> None:
     with pytest.raises(Refusal, match="too small for so many areas and cells at once"):
-        sum_intervals(made("smooth-pareto").reach, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)
+        sum_intervals(made("smooth-pareto").reaches, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)

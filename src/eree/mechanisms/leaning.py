@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from math import ceil, log1p, sqrt
+from operator import index
 from typing import Self
 
 import numpy as np
@@ -15,13 +16,14 @@ from flint import arb
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.leaning_loss import certify_leaning
-from eree.mechanisms.mechanism import Array, alpha_of, one_cell
+from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
 from eree.mechanisms.scaled import SizedMechanism
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
 from eree.noise.heights import best_widths, lowest_heights
 from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningNoise, LeaningStairs
+from eree.noise.leaning_moments import Spread, point_moments, scaled_norms, whole_moments
 from eree.noise.leaning_table import Tails
 from eree.policy.guarantee import Guarantee
 
@@ -103,6 +105,14 @@ class LeaningStaircase(SizedMechanism):
         del count
         return self.law(one_cell(largest)).tail(distance, side, 0)
 
+    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
+        """From the densities: far out a chance is less than what is known of the tails."""
+        output, (count, size) = index(output), self._cell(count, largest)
+        if output == count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
+            return super().pmf(output=output, count=count, largest=size)
+        side = 1 if output > count else -1
+        return self.stairs.chance(abs(output - count), side, self.stairs.ladder.rung_of(size))
+
     def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
         """Counts and their noise."""
         return counts + draw(self.law(largests), len(counts), coins)
@@ -165,14 +175,20 @@ class LeaningStaircase(SizedMechanism):
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
         return found[0], found[1]
 
-    def drift(self, level: float, largests: Whole) -> Array:
-        """A bound of the mean of the noise, cut off at its reach, for all sizes up to those."""
-        rungs = self.stairs.ladder.rungs_of(largests)
-        drifts, scaled = _tails(self.stairs).drifts((1 - level) / 2)
-        more = self._of_all(np.array([scaled]), int(rungs.max(initial=0)) + 1 - len(drifts))
-        drift = np.append(drifts, more[1:] + 0.5)  # rounding moves a mean by a half at most
-        most: Array = np.maximum.accumulate(drift)[rungs] * (1 + 1e-9)
-        return most
+    def spread(self, chance: float, largests: Whole, orders: Array) -> Spread:
+        """Means and moments of the noise of all sizes up to those, cut off at a chance.
+
+        It is cut where the law of its own size leaves half of the chance outside on each side: no
+        further out than its reaches.
+        """
+        rungs, stairs = self.stairs.ladder.rungs_of(largests), self.stairs
+        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders))
+        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
+        scales: Array = np.power(float(stairs.ladder.ratio), more)
+        # rounding moves a mean by a half at most, whichever way the law leans
+        up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
+        scaled = scaled_norms(signed, sizes, scales, orders)
+        return Spread.of(up, down, np.append(norms, scaled, axis=1)).at(rungs)
 
     def _of_all(self, shapes: Array, highest: int) -> Array:
         """Numbers of all rungs up to one, from those that are not scaled."""
@@ -211,3 +227,23 @@ def _centres_high_enough(stairs: LeaningStairs) -> bool:
 def _tails(stairs: LeaningStairs) -> Tails:
     """The tails of all laws that are not scaled."""
     return Tails.of(stairs.tables(np.arange(stairs.heights.last + 1)))
+
+
+@lru_cache(maxsize=64)
+def _cut_off(
+    stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
+) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
+    """Means and norms of the laws of the first rungs, in whole numbers, and of what is scaled."""
+    last, powers = stairs.heights.last, np.array(orders)
+    below, above = np.maximum(_tails(stairs).points(chance / 2), 0.0)
+    means, norms = [], []
+    for rung in range(last + 8 * stairs.ladder.per_step):
+        shape, _ = stairs.shape_of(rung)
+        (table,) = stairs.tables(np.array([shape]))
+        cut = float(below[shape]), float(above[shape])
+        mean, norm = whole_moments(table, stairs.scale(rung), cut, powers)
+        means.append(mean)
+        norms.append(norm)
+    (table,) = stairs.tables(np.array([last]))
+    points = point_moments(table, (float(below[last]), float(above[last])), powers)
+    return (np.array(means), np.array(norms).T), points

@@ -3,8 +3,8 @@
 This file does not know why laws are as they are.  It looks at the densities that are drawn from and
 rounded: pieces of equal height, for each size up to one from which on all laws are one and the same
 shape, scaled with the size.  Sizes that share a law are looked at together, as a rung; which rung
-a size has is checked for all small sizes and some large ones, and exact chances are held against
-the pieces of some rungs.
+a size has is checked for all small sizes and some large ones.  The pieces of every rung are held
+against exact ones as far out as a chance of about e^-10, those of some rungs all the way.
 
 - All pairs of rungs are looked at that a workplace can join by growing: those of which a size x and
   a size x' have x <= x' <= x + max(floor(alpha x), 1).  From the size on where all laws are alike,
@@ -15,28 +15,36 @@ the pieces of some rungs.
 - For a piece of the one law and all d at once, the pieces of the other one that can stand at the
   same output are a run of neighbouring ones: the greatest and the least of them give both losses.
 
-Outputs beyond the pieces, which are rarer than e^-20, are not looked at: there the stairs of a law
-repeat those of the law a step higher, and the loss rests on the theorem.
+The pieces reach so far out that a chance of about e^-46 is left beyond.  Of three rungs, and all
+that a step joins to them, more pieces are made, until no output lies beyond; `far_loss` does the
+same for any.  What is left to the theorem are outputs of the other rungs that are rarer than that.
 Edges that differ by less than 2^-42 of themselves are one and the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, inf, log
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, floor, inf, log, log1p
 from typing import Protocol
 
 import numpy as np
 from flint import arb
 
 from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, worst_of
+from eree.mechanisms.mechanism import LIMIT
 from eree.noise.ladder import Array, Ladder
 from eree.noise.leaning import LeaningStairs
+from eree.noise.leaning_exact import Side
 from eree.noise.leaning_table import Table
 
 _SAME = 2.0**-42
+#: Of all laws the pieces are held against exact ones, up to the steps beyond which less than about
+#: e to minus this is left.
+_DEPTH = 10.0
 #: Doubles are off by less than this share of a logarithm.
 _ROUNDING = 2.0**-40
 
@@ -69,33 +77,64 @@ class Loss:
 def certify_leaning(mechanism: LeaningChances) -> Certificate:
     """The certificate of a mechanism with a law for each size."""
     loss = worst_loss(mechanism)
+    far = far_loss(mechanism, some_rungs(mechanism.stairs))
     sound = chances_agree(mechanism)
     pair = worst_of(mechanism, _cells_like(mechanism, loss))
-    return Certificate.pure(mechanism, Fraction(loss.found) if sound else NEVER, pair)
+    return Certificate.pure(
+        mechanism, Fraction(max(loss.found, far.found)) if sound else NEVER, pair
+    )
 
 
 def worst_loss(mechanism: LeaningChances) -> Loss:
     """The greatest loss over all neighbouring sizes and all growths of the count."""
-    stairs, worst = mechanism.stairs, Loss(0.0, 0, 0, 0.0)
+    stairs = mechanism.stairs
     laws = [_Law.of(table) for table in stairs.tables(np.arange(stairs.heights.last + 1))]
-    for before, after, joined in _neighbours(mechanism.alpha, stairs):
+    return _worst(mechanism, range(len(laws)), laws.__getitem__)
+
+
+def far_loss(mechanism: LeaningChances, rungs: Iterable[int]) -> Loss:
+    """The greatest loss of the laws of some rungs before a step, over all outputs there are.
+
+    For all rungs up to `heights.last` nothing is left to a theorem; that takes minutes.
+    """
+    stairs = mechanism.stairs
+
+    @lru_cache(maxsize=128)  # enough for all rungs that a step leads to
+    def law(rung: int) -> _Law:
+        (table,) = stairs.tables(np.array([rung]))
+        return _Law.whole(table, *stairs.whole_sides(rung, 4.0 * LIMIT))
+
+    return _worst(mechanism, rungs, law)
+
+
+def some_rungs(stairs: LeaningStairs) -> list[int]:
+    """Rungs for which a certificate looks at all outputs."""
+    return [0, stairs.ladder.rung_of(ceil(2 / stairs.ladder.alpha)), stairs.heights.last]
+
+
+def _worst(mechanism: LeaningChances, rungs: Iterable[int], law: Callable[[int], _Law]) -> Loss:
+    """The greatest loss over all neighbours of some rungs."""
+    stairs, worst = mechanism.stairs, Loss(0.0, 0, 0, 0.0)
+    for before, after, joined in _neighbours(mechanism.alpha, stairs, rungs):
         shape, more = stairs.shape_of(after)
-        law = laws[shape] if not more else laws[shape].scaled(float(stairs.ladder.ratio) ** more)
-        loss, position = _loss(laws[before], law, joined)
+        new = law(shape) if not more else law(shape).scaled(float(stairs.ladder.ratio) ** more)
+        loss, position = _loss(law(before), new, joined)
         if loss > worst.found:
             worst = Loss(loss, before, after, position)
     found = worst.found * (1 + _ROUNDING) + _ROUNDING
     return Loss(found, worst.before, worst.after, worst.position)
 
 
-def _neighbours(alpha: Fraction, stairs: LeaningStairs) -> Iterator[tuple[int, int, float]]:
-    """Rungs that a step joins, and the most by which the count then grows."""
+def _neighbours(
+    alpha: Fraction, stairs: LeaningStairs, rungs: Iterable[int]
+) -> Iterator[tuple[int, int, float]]:
+    """Some rungs, those that a step joins to each, and the most by which the count then grows."""
     ladder, last = stairs.ladder, stairs.heights.last
     first = ladder.first_large
     most = last + 2 * ladder.per_step + 2
     tops = ladder.numbers(most).top
     joined = [_most_joined(alpha, ladder, i, float(tops[i])) for i in range(most)]
-    for before in range(last + 1):
+    for before in rungs:
         top = float(tops[before])
         grown = (
             top + max(floor(alpha * int(top)), 1) if before < first else top * (1 + float(alpha))
@@ -132,12 +171,24 @@ class _Law:
 
     @classmethod
     def of(cls, table: Table) -> _Law:
-        height = np.log(table.density)
-        centre = int(np.searchsorted(table.edges, 0.0)) - 1
+        return cls._made(table.edges, np.log(table.density))
+
+    @classmethod
+    def whole(cls, table: Table, right: Side, left: Side) -> _Law:
+        """The centre of a table, with stairs that lead further out."""
+        middle = int(np.searchsorted(table.edges, 0.0))
+        centre = table.edges[middle - 1 : middle + 1]
+        edges = np.concatenate([-left.edge[::-1], centre, right.edge])
+        inside = np.log(table.density[middle - 1 : middle])
+        return cls._made(edges, np.concatenate([left.log_density[::-1], inside, right.log_density]))
+
+    @classmethod
+    def _made(cls, edges: Array, height: Array) -> _Law:
+        centre = int(np.searchsorted(edges, 0.0)) - 1
         falling = (np.diff(height[:centre]) >= 0).all() and (
             np.diff(height[centre + 1 :]) <= 0
         ).all()
-        return cls(table.edges, height, centre, float(height.max()) if falling else inf)
+        return cls(edges, height, centre, float(height.max()) if falling else inf)
 
     def scaled(self, scale: float) -> _Law:
         return _Law(
@@ -176,6 +227,8 @@ def chances_agree(mechanism: LeaningChances) -> bool:
     wanted = np.searchsorted(tops * (1 + _SAME), sizes)
     if (ladder.rungs_of(sizes) != wanted).any():  # draws look sizes up by this
         return False
+    if not _pieces_agree(stairs):
+        return False
     for rung in rungs:
         size = floor(tops[rung])
         if ladder.rung_of(size) != rung:  # and chances by this
@@ -193,6 +246,32 @@ def chances_agree(mechanism: LeaningChances) -> bool:
                 exact = float(mechanism.beyond(k, side, count=size, largest=size))
                 if abs(seen - exact) > 1e-7 * exact + 1e-13:
                     return False
+    return True
+
+
+def _pieces_agree(stairs: LeaningStairs) -> bool:
+    """Whether the pieces of every law are the exact ones up to some steps, and add up to one.
+
+    Chances from the centre up to each exact edge are compared.
+    """
+    rungs = np.arange(stairs.heights.last + 1)
+    tables = stairs.tables(rungs)
+    steps = ceil(_DEPTH / (float(stairs.drop) - log1p(float(stairs.ladder.alpha))))
+    for rung, sides in stairs.first_pieces(rungs, steps):
+        table = tables[rung]
+        masses = table.density * np.diff(table.edges)
+        total = np.append(0.0, np.cumsum(masses))
+        if abs(total[-1] - 1) > 1e-11:
+            return False
+        for pieces, side in zip(sides, (1, -1), strict=True):
+            exact, chances = arb(0), []
+            for density, (low, high) in zip(pieces.density, pairwise(pieces.edges), strict=True):
+                exact += density * (high - low)
+                chances.append(float(exact))
+            edges = np.array([float(edge) for edge in pieces.edges])
+            seen = np.abs(np.diff(np.interp(side * edges, table.edges, total)).cumsum())
+            if (np.abs(seen - chances) > 1e-9 * np.array(chances) + 1e-13).any():
+                return False
     return True
 
 

@@ -8,7 +8,7 @@ those below it: more workers may still join a workplace that has grown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -22,7 +22,7 @@ from eree.noise.climbs import Ends, left_ends, right_ends
 from eree.noise.exact import Verdict, Whole, Words, exact_ball, sure_less
 from eree.noise.heights import Heights, spare_levels
 from eree.noise.ladder import Array, Ladder, Rungs
-from eree.noise.leaning_exact import ExactLaw, Given, Side
+from eree.noise.leaning_exact import ExactLaw, Given, Pieces, Side, exact_pieces
 from eree.noise.leaning_table import Table
 
 #: Chances below this are left to interval arithmetic: 64 bits tell too little of their place.
@@ -100,6 +100,16 @@ class LeaningStairs:
                 known[int(rung)] = self._table(int(rung), right, left)
         return [known[int(r)] for r in rungs]
 
+    def whole_sides(self, rung: int, reach: float) -> tuple[Side, Side]:
+        """The stairs of a rung that is not scaled, above and below, at least as far as `reach`."""
+        ladder, climb, at = self.ladder, 0, rung
+        while at < ladder.first_large:
+            at, climb = ladder.above(at), climb + 1
+        b = log1p(float(ladder.alpha))
+        levels = climb + ceil(log(reach / ladder.start) / b + 1 / float(ladder.alpha)) + 4
+        ((right, left),) = self.sides(np.array([rung]), levels + self.spare + 1)
+        return right.of_at_most(levels), left.of_at_most(levels)
+
     def _table(self, rung: int, right: Side, left: Side) -> Table:
         known = self.ladder.numbers(rung + 1)
         ends = [known.right[rung], known.left[rung]]
@@ -132,10 +142,32 @@ class LeaningStairs:
             y /= exact_ball(self.ladder.ratio) ** more
         return self._exact(shape, float(y.mid())).beyond(y, side)
 
+    def chance(self, value: int, side: int, rung: int) -> arb:
+        """The chance that the noise is `value` >= 1 above (1) or below (-1) the count."""
+        shape, more = self.shape_of(rung)
+        scale = exact_ball(self.ladder.ratio) ** more
+        low, high = ((arb(value) + half) / scale for half in (arb("-0.5"), arb("0.5")))
+        found = self._exact(shape, float(high.mid())).between(low, high, side)
+        return (
+            self.tail(value, side, rung) - self.tail(value + 1, side, rung)
+            if found is None
+            else found
+        )
+
     def centre(self, rung: int) -> arb:
         """The density of the centre of a rung."""
         shape, more = self.shape_of(rung)
         return self._exact(shape, 0.0).centre / exact_ball(self.ladder.ratio) ** more
+
+    def first_pieces(self, rungs: Rungs, levels: int) -> Iterator[tuple[int, list[Pieces]]]:
+        """The pieces of some rungs that are not scaled, of so many steps, above and below."""
+        listed = levels + self.spare + 1
+        for start in range(0, len(rungs), 64):
+            some = rungs[start : start + 64]
+            for rung, sides in zip(some.tolist(), self.sides(some, listed), strict=True):
+                given = Given(self.ladder, self.drop, self.heights.heights, rung, self._clear)
+                right, left = (side.of_at_most(levels) for side in sides)
+                yield rung, exact_pieces(given, (right, left), listed)
 
     def _exact(self, rung: int, reach: float) -> ExactLaw:
         """The law of a rung at the precision set, at least as far out as asked for."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+from math import inf
 
 import numpy as np
 from flint import arb
@@ -170,30 +172,57 @@ class ExactLaw:
         """The chance beyond a point y > 0 of a side."""
         return self._sides[side].beyond(y, self.centre)
 
+    def between(self, y: arb, z: arb, side: int) -> arb | None:
+        """The chance from y > 0 to z > y, from the densities; None where they are not all known.
+
+        Far out it is much less than what is known of the chances beyond.
+        """
+        return self._sides[side].between(y, z, self.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Edges of a side from that of the centre outwards, and the densities between them."""
+
+    edges: list[arb]
+    density: list[arb]
+
+
+def exact_pieces(given: Given, sides: tuple[Side, Side], levels: int) -> list[Pieces]:
+    """The pieces of the stairs above and below the count of a rung, at the precision set."""
+    numbers = _Numbers(given, levels)
+    return [_pieces(side, sign, numbers) for side, sign in zip(sides, (1, -1), strict=True)]
+
+
+def _pieces(side: Side, sign: int, numbers: _Numbers, last: arb | None = None) -> Pieces:
+    """The pieces of a side, up to a last edge if there is one."""
+    edges: list[arb] = [numbers.width(numbers.chain[0], sign)]
+    density: list[arb] = []
+    near = inf if last is None else float(last.mid()) * (1 - 1e-9)
+    ends: dict[tuple[int, int, int], tuple[arb, arb]] = {}
+    names = (side.level, side.rung, side.turn, side.ups, side.edge)
+    for level, rung, turn, ups, about in zip(*(part.tolist() for part in names), strict=True):
+        key = rung, turn, ups
+        if key not in ends:
+            ends[key] = numbers.end(sign, *key)
+        begin, step = ends[key]
+        edge = begin + level * step
+        if not edge > edges[-1]:
+            continue  # two ways lead equally far, and this is the lower one
+        density.append(numbers.falls[level] * numbers.height(rung))
+        edges.append(edge)
+        if last is not None and about > near and (edge >= last or edge.overlaps(last)):
+            edges[-1] = last
+            break
+    return Pieces(edges, density)
+
 
 class _ExactSide:
     """One side: edges from that of the centre outwards, densities, and chances beyond the edges."""
 
     def __init__(self, side: Side, sign: int, numbers: _Numbers, levels: int) -> None:
-        self.edges: list[arb] = [numbers.width(numbers.chain[0], sign)]
-        self.density: list[arb] = []
-        last, falls = numbers.last(sign, levels), numbers.falls
-        near = float(last.mid()) * (1 - 1e-9)
-        ends: dict[tuple[int, int, int], tuple[arb, arb]] = {}
-        names = (side.level, side.rung, side.turn, side.ups, side.edge)
-        for level, rung, turn, ups, about in zip(*(part.tolist() for part in names), strict=True):
-            key = rung, turn, ups
-            if key not in ends:
-                ends[key] = numbers.end(sign, *key)
-            begin, step = ends[key]
-            edge = begin + level * step
-            if not edge > self.edges[-1]:
-                continue  # two ways lead equally far, and this is the lower one
-            self.density.append(falls[level] * numbers.height(rung))
-            self.edges.append(edge)
-            if about > near and (edge >= last or edge.overlaps(last)):
-                self.edges[-1] = last
-                break
+        pieces = _pieces(side, sign, numbers, numbers.last(sign, levels))
+        self.edges, self.density = pieces.edges, pieces.density
         least, most = numbers.least_rest(sign, levels), numbers.rest(sign, levels)
         self.outside: list[arb] = [(least + most) / 2 + arb(0, 1) * (most - least) / 2]
         for i in range(len(self.density) - 1, -1, -1):
@@ -204,9 +233,28 @@ class _ExactSide:
 
     def beyond(self, y: arb, centre: arb) -> arb:
         """The chance beyond y."""
-        i = int(np.searchsorted(self.near, float(y.mid())))
+        i = self._place(y)
         if i == 0:
             return (self.edges[0] - y) * centre + self.outside[0]
         if i == len(self.edges):
             return self.outside[-1]
         return (self.edges[i] - y) * self.density[i - 1] + self.outside[i]
+
+    def between(self, y: arb, z: arb, centre: arb) -> arb | None:
+        """The chance from y to z; None beyond the last edge."""
+        first, last = self._place(y), self._place(z)
+        if last == len(self.edges):
+            return None
+        found, ends = arb(0), [y, *self.edges[first:last], z]
+        for i, (low, high) in enumerate(pairwise(ends), start=first):
+            found += (high - low) * (self.density[i - 1] if i else centre)
+        return found
+
+    def _place(self, y: arb) -> int:
+        """The number of edges below y; far out doubles only tell about where that is."""
+        i = int(np.searchsorted(self.near, float(y.mid())))
+        while i > 0 and self.edges[i - 1] > y:
+            i -= 1
+        while i < len(self.edges) and self.edges[i] < y:
+            i += 1
+        return i

@@ -57,15 +57,6 @@ class Table:
             low, high = (low, middle) if spare > 0 else (middle, high)
         return high
 
-    def drift(self, reach: float, *, rounded: bool = True) -> float:
-        """A bound of the mean of the number, or of the point, if it counts as 0 beyond a reach."""
-        cut = np.clip(self.edges, -reach, reach)
-        far = np.diff(self.edges * np.abs(self.edges) - cut * np.abs(cut)) / 2
-        rest = np.diff(self.edges - cut)
-        point = float((np.diff(self.edges**2) / 2 * self.density).sum())
-        mean = self.moments(1.0)[1] if rounded else point
-        return abs(mean) + float(((far + rest) * self.density).sum())
-
 
 def _rounded_integrals(edges: Array) -> tuple[Array, Array]:
     """The integrals from 0 of the nearest whole number and of its square."""
@@ -109,16 +100,6 @@ class Tails:
             i = np.searchsorted(key, wanted, side="right") - 1
             found.append(edge[i] - np.maximum(chance - outside[i], 0.0) / density[i])
         return found[0], found[1]
-
-    def drifts(self, chance: float) -> tuple[Array, float]:
-        """Bounds of the means of the laws if nothing beyond the further of the two counts.
-
-        And that of the last one before it is rounded, which may be scaled.
-        """
-        further = np.maximum(np.maximum(*self.points(chance)), 0.0)
-        pairs = zip(self.tables, further, strict=True)
-        found = np.array([table.drift(float(reach)) for table, reach in pairs])
-        return found, self.tables[-1].drift(float(further[-1]), rounded=False)
 
 
 def _outwards(tables: Sequence[Table], above: bool) -> tuple[Array, Array, Array, Array]:

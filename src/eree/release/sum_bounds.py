@@ -37,64 +37,62 @@ miss with a chance of b, spent in two parts, b' and b''.  Noise that leans comes
     from the sum of y than that.  For the low end X = sum of y will do: if N is greater, the low end
     is right anyway.
 
-4.  Noise that leans.  Where K_c is not symmetric, its mean, cut off, is at most its drift, which is
-    at most a_0 + b_0 n_c.  Odd powers then count too: with Q_1 the sum of the drifts, Q_2j = P_j
-    and Q_(2j+1) = sqrt(P_j P_(j+1)) (Cauchy and Schwarz), E|sum of K_c + U|^2k is at most (2k)!
-    times the coefficient of x^2k in exp(sum of Q_i x^i / i!).  The sum need not fall away from
-    zero, so that Markov takes the place of Gauss.
+4.  Noise that leans.  Where K_c is not symmetric, step 1 has a reach of its own on each side, and
+    says besides that no K_c is beyond the points where the law of its own x_c leaves t_1 / 2 on
+    each side.  Cut off there (and 0 beyond) it has a mean mu_c.  Of K_c - mu_c the i-th moment has
+    a size of at most a_i + b_i n_c^i, i = 2, 3, ... 24: bounds for all x_c <= n_c at once, from the
+    chances of the laws.  With Q_i the sum of these, E(sum of K_c - mu_c)^2k is at most (2k)! times
+    the coefficient of x^2k in exp(sum of Q_i x^i / i!); the first moment is 0, and odd ones, which
+    lean, hardly count in large sums.  The sum need not fall away from zero, so that Markov takes
+    the place of Gauss.  The means add up to at most the sum of D(n_c), D(n) the greatest mu of all
+    x <= n; for the high end, below zero.  For every lambda >= 0 that is at most lambda X + m times
+    the greatest D(n) - lambda n, n <= M.  In step 3 its share of X falls too as X grows: the least
+    of all lambdas, with any M, is concave in X and not below 0 at X = 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from math import ceil, factorial
+from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from eree.errors import Refusal
 from eree.noise.exact import Whole
 from eree.release.intervals import UNBOUNDED
+from eree.release.sum_envelope import (
+    HIGHEST,
+    MOST,
+    STEPS,
+    Array,
+    Envelope,
+    Reaches,
+    Spreads,
+    envelope_of,
+)
 
-Array = NDArray[np.float64]
-Reach = Callable[[float, Whole], Whole]
-Drift = Callable[[float, Whole], Array]
-
-#: Levels are 1 - 2^(-i / 8): of a chance, the next smaller one is taken.
-_STEPS = 8
 #: So many levels are made at once: those that are not needed change none of the others.
 _AT_ONCE = 32
 #: A chance that is smaller is no longer told from 0 when it is taken from 1.
 _LEAST = 2.0**-40
-#: Moments up to the 24th: the best ones for chances down to a hundred-thousandth.
-_ORDERS = 12
-#: Counts on the grid of sizes are at most so far apart.
-_APART = 1.01
-#: No sum of workers comes near this.
-_MOST = 2.0**50
 #: How often a bound is made better, or looked for at twice the size.
 _ROUNDS = 30
 #: The f of step 3.
 _PARTS = 2.0 ** (-np.arange(16) / 2)
-#: The even moments of a number spread evenly from -1/2 to 1/2.
-_EVEN = np.array([1 / ((2 * j + 1) * 4.0**j) for j in range(1, _ORDERS + 1)])[:, None]
-_POWERS = 2.0 * np.arange(1, _ORDERS + 1)[:, None]
 
 
 def sum_intervals(
-    reach: Reach,
+    reaches: Reaches,
     noisy: Whole,
     starts: Whole,
     miss: float,
     share: float,
-    drift: Drift | None = None,
+    spreads: Spreads | None = None,
 ) -> tuple[Whole, Whole]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
     A sum goes from each start to before the next one.  Each interval misses with a chance of at
-    most `miss`, of which `share` is b'.  `drift` is that of noise that leans.
+    most `miss`, of which `share` is b'.  `spreads` are those of noise that leans.
     """
     cells = np.diff(starts, append=len(noisy))
     group = np.repeat(np.arange(len(starts)), cells)
@@ -102,8 +100,8 @@ def sum_intervals(
     place = np.arange(1, len(y) + 1) - starts[group]
     levels = _levels(cells[group], place, miss * share)
     parts = _level(miss * share / 4 * (_PARTS + 1 / cells[:, None]))
-    strictest = int(levels.max(initial=1)) + _STEPS
-    envelope = _envelope(reach, -(-strictest // _AT_ONCE) * _AT_ONCE, drift)
+    strictest = int(levels.max(initial=1)) + STEPS
+    envelope = envelope_of(reaches, -(-strictest // _AT_ONCE) * _AT_ONCE, spreads)
     return _Sums(envelope, y, starts, cells, levels, parts).ends(miss * (1 - share))
 
 
@@ -118,7 +116,7 @@ def _levels(cells: Whole, place: Whole, miss: float) -> Whole:
 def _level(chance: Array) -> Whole:
     """The number of the level whose chance to miss is the next smaller one."""
     check_chance(float(chance.min(initial=1)))
-    found: Whole = np.ceil(-np.log2(chance) * _STEPS + 1e-9).astype(np.int64)
+    found: Whole = np.ceil(-np.log2(chance) * STEPS + 1e-9).astype(np.int64)
     return found
 
 
@@ -131,68 +129,11 @@ def check_chance(chance: float) -> None:
         )
 
 
-class Envelope:
-    """Lines above the reaches of a noise, and powers above its moments, for all counts."""
-
-    def __init__(self, reach: Reach, strictest: int, drift: Drift | None = None) -> None:
-        far = np.geomspace(64, _MOST, ceil(np.log(_MOST / 64) / np.log(_APART)))
-        sizes: Whole = np.unique(np.concatenate([np.arange(64), far.astype(np.int64)]))
-        self.chances: Array = 2.0 ** (-np.arange(1, strictest + 1) / _STEPS)
-        rows = [reach(float(np.nextafter(1 - t, 1)), sizes) for t in self.chances]
-        table = np.maximum.accumulate(np.array(rows, dtype=np.float64), axis=0)
-        self.reaches: Array = np.maximum.accumulate(table, axis=1)
-        self.first: Array = sizes[:-1].astype(np.float64) + 1  # the least count up to each size
-        self.height: Array = self.reaches[:, 0]
-        rise = (self.reaches[:, 1:] - self.height[:, None]) / self.first
-        self.slope: Array = np.maximum.accumulate(rise.max(1))
-        self._moments: dict[int, tuple[Array, Array]] = {}
-        self._sizes, self._drift = sizes, drift
-
-    @property
-    def leans(self) -> bool:
-        """Whether the noise has a drift."""
-        return self._drift is not None
-
-    def drift(self, level: int) -> tuple[float, float]:
-        """a_0 and b_0 of the noise that is cut off at a level."""
-        if self._drift is None:
-            return 0.0, 0.0
-        chance = float(self.chances[level - 1])
-        drift = np.maximum.accumulate(self._drift(float(np.nextafter(1 - chance, 0)), self._sizes))
-        return float(drift[0]), float(max(((drift[1:] - drift[0]) / self.first).max(), 0.0))
-
-    def bounds(self, y: Array, level: Whole) -> tuple[Array, Array]:
-        """Lower and upper bounds of counts within their reach at some levels."""
-        height, slope = self.height[level - 1], self.slope[level - 1]
-        room = np.maximum(1 - slope, 1e-12)
-        lower, upper = (y - height) / (1 + slope), np.where(slope < 1, (y + height) / room, _MOST)
-        return np.maximum(lower, 0), np.clip(upper, 0, _MOST)
-
-    def moments(self, level: int) -> tuple[Array, Array]:
-        """a_j and b_j of the noise that is cut off at a level.
-
-        Between two levels the noise is taken to be at its reach at the stricter one.
-        """
-        if level not in self._moments:
-            chances = self.chances[:level]
-            weights: Array = -np.diff(chances, prepend=1.0)
-            weights[-1] += chances[-1]
-            still, grown = self.height[:level] ** 2, (self.reaches[:level, 1:] / self.first) ** 2
-            fixed, power, raised = np.empty(_ORDERS), np.empty(_ORDERS), np.ones_like(grown)
-            for j in range(_ORDERS):
-                raised *= grown
-                fixed[j] = weights @ still ** (j + 1)
-                above = weights @ raised - fixed[j] * self.first ** (-2.0 * j - 2)
-                power[j] = max(above.max(), 0.0)
-            self._moments[level] = fixed, power
-        return self._moments[level]
-
-
-_envelope = lru_cache(maxsize=16)(Envelope)  # a mechanism is asked for many lists
-
-
 class _Sums:
-    """What is known of some sums: arrays have a column for each, those of moments 12 rows."""
+    """What is known of some sums: arrays have a column for each, those of moments a row for each.
+
+    Moments of symmetric noise are those with a number spread evenly from -1/2 to 1/2.
+    """
 
     def __init__(
         self,
@@ -204,6 +145,8 @@ class _Sums:
         parts: Whole,
     ) -> None:
         lower, upper = envelope.bounds(y, levels)
+        self.envelope, self.cells = envelope, cells
+        self.powers = envelope.orders[:, None]
         self.total = np.add.reduceat(y, starts)
         self.least = np.add.reduceat(lower, starts)
         self.most = np.add.reduceat(upper, starts)
@@ -215,37 +158,35 @@ class _Sums:
         _, loose = envelope.bounds(y, np.append(levels[1:], 1))
         loose[last] = 0
         self.loose = np.maximum(loose[starts], 1)
-        self.strict_sums = _power_sums(upper, self.largest, starts, cells)
-        self.loose_sums = _power_sums(loose, self.loose, starts, cells)
-        cut = -(-levels[starts] // _STEPS) * _STEPS  # a little stricter, so that few are needed
-        moments = [envelope.moments(int(level)) for level in cut]
-        self.fixed = np.array([fixed for fixed, _ in moments]).T * cells + _EVEN
+        self.strict_sums = self._power_sums(upper, self.largest, starts)
+        self.loose_sums = self._power_sums(loose, self.loose, starts)
+        self.cut = -(-levels[starts] // STEPS) * STEPS  # a little stricter, so that few are needed
+        moments = [envelope.moments(int(level)) for level in self.cut]
+        even = 0.0 if envelope.leans else 1 / ((self.powers + 1) * 2.0**self.powers)
+        self.fixed = np.array([fixed for fixed, _ in moments]).T * cells + even
         self.power = np.array([power for _, power in moments]).T
-        self.leans = envelope.leans
-        drifts = {int(level): envelope.drift(int(level)) for level in np.unique(cut)}
-        still, grown = np.array([drifts[int(level)] for level in cut]).T
-        self.still, self.grown = still * cells, grown
 
     def ends(self, miss: float) -> tuple[Whole, Whole]:
         """Low and high ends, which the moments miss with a chance of at most `miss`."""
-        low = np.maximum(self.least, self.total - self._reach(np.maximum(self.total, 0), miss))
+        low = np.maximum(self.least, self.total - self._reach(np.maximum(self.total, 0), miss, 0))
         high = np.minimum(self.most, self._begin(miss))
         for _ in range(_ROUNDS):
-            before, high = high, np.clip(self.total + self._reach(high, miss), 0, high)
+            before, high = high, np.clip(self.total + self._reach(high, miss, 1), 0, high)
             if (high >= 0.999 * before).all():
                 break
-        bounded = high < _MOST / 2
-        last = np.where(bounded, np.floor(high + 1e-6), _MOST)
+        bounded = high < MOST / 2
+        last = np.where(bounded, np.floor(high + 1e-6), MOST)
         first = np.minimum(np.ceil(low - 1e-6), last)
         return first.astype(np.int64), np.where(bounded, last, UNBOUNDED).astype(np.int64)
 
     def _begin(self, miss: float) -> Array:
-        """Bounds of the sums that need no other bound."""
-        found = np.full_like(self.total, _MOST)
+        """Upper bounds of the sums that need no other bound."""
+        found = np.full_like(self.total, MOST)
         tried = np.maximum(self.total, 1)
+        any_size = np.full_like(self.total, MOST)
         for _ in range(_ROUNDS):
-            drift = self.still / tried + self.grown if self.leans else None
-            reach = _roots(self.fixed * tried**-_POWERS + self.power, miss, drift).min(0) * tried
+            moments = self.fixed * tried**-self.powers + self.power
+            reach = self._roots(moments, miss) * tried + self._means(tried, any_size, 1)
             sure = (reach < tried) & (self.total + reach + 1 < tried)
             found = np.where(sure, np.minimum(found, tried), found)
             if sure.all():
@@ -253,51 +194,53 @@ class _Sums:
             tried = 2 * tried
         return found
 
-    def _reach(self, known: Array, miss: float) -> Array:
-        """How far the noisy sums are from the true ones, if those are at most what is known."""
+    def _reach(self, known: Array, miss: float, side: int) -> Array:
+        """How far the noisy sums are above (0) or below (1) true ones that are at most `known`."""
         in_part = np.maximum(_PARTS * known[:, None], self.in_part).min(1)
         bounds = (self.largest, in_part, known, known - self.least + self.top)
         largest = np.maximum(np.minimum.reduce(bounds), 1)
         with np.errstate(over="ignore"):  # what is too large for a number is not the least
-            strict = self.strict_sums * (self.largest / largest) ** _POWERS
-            loose = self.loose_sums * (self.loose / largest) ** _POWERS + 1
+            strict = self.strict_sums * (self.largest / largest) ** self.powers
+            loose = self.loose_sums * (self.loose / largest) ** self.powers + 1
         sums = np.minimum(np.minimum(strict, loose), known / largest)
-        drift = (self.still + self.grown * known) / largest if self.leans else None
-        roots = _roots(self.fixed * largest**-_POWERS + self.power * sums, miss, drift)
-        reach: Array = np.ceil(roots.min(0) * largest * (1 + 1e-9) - 0.5)
-        return reach
+        moments = self.fixed * largest**-self.powers + self.power * sums
+        reach = self._roots(moments, miss) * largest * (1 + 1e-9)
+        whole = reach if self.envelope.leans else np.ceil(reach - 0.5)
+        found: Array = whole + self._means(known, largest, side)
+        return found
+
+    def _roots(self, moments: Array, miss: float) -> Array:
+        every = roots(moments, self.envelope.orders, miss, falling=not self.envelope.leans)
+        best: Array = every.min(0)
+        return best
+
+    def _means(self, known: Array, largest: Array, side: int) -> Array:
+        """What the means of the noise add, at most."""
+        found = np.zeros_like(known)
+        if self.envelope.leans:
+            for level in np.unique(self.cut):
+                some = self.cut == level
+                of_some = self.cells[some], known[some], largest[some]
+                found[some] = self.envelope.means(int(level), *of_some)[side]
+        return found
+
+    def _power_sums(self, bounds: Array, unit: Array, starts: Whole) -> Array:
+        """Sums of the powers of some bounds, in a unit for each sum."""
+        shares = bounds / np.repeat(unit, self.cells)
+        return np.array([np.add.reduceat(shares**order, starts) for order in self.envelope.orders])
 
 
-def _power_sums(bounds: Array, unit: Array, starts: Whole, cells: Whole) -> Array:
-    """Sums of the even powers of some bounds, in a unit for each sum."""
-    square = (bounds / np.repeat(unit, cells)) ** 2
-    return np.array([np.add.reduceat(square ** (j + 1), starts) for j in range(_ORDERS)])
+def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array:
+    """The bounds of step 2 or 4, a row for each even order, from sums of moments of some orders.
 
-
-def _roots(moments: Array, miss: float, drift: Array | None = None) -> Array:
-    """The bounds of step 2, one row for each k, from the sums P_j; with a drift those of step 4."""
-    if drift is not None:
-        return _leaning_roots(moments, miss, drift)
-    series, roots = [np.ones(moments.shape[1])], []
-    for k in range(1, _ORDERS + 1):
-        terms = [i / factorial(2 * i) * moments[i - 1] * series[k - i] for i in range(1, k + 1)]
-        series.append(np.sum(terms, axis=0) / k)
-        root = (factorial(2 * k) / miss * series[k]) ** (1 / (2 * k))
-        roots.append(2 * k / (2 * k + 1) * root)
-    return np.array(roots)
-
-
-def _leaning_roots(moments: Array, miss: float, drift: Array) -> Array:
-    """The same for noise that leans, from the sums Q_i."""
-    sums = [drift]
-    for j in range(_ORDERS):
-        if j:
-            sums.append(np.sqrt(moments[j - 1] * moments[j]))
-        sums.append(moments[j])
-    series, roots = [np.ones(moments.shape[1])], []
-    for i in range(1, 2 * _ORDERS + 1):
-        terms = [n / factorial(n) * sums[n - 1] * series[i - n] for n in range(1, i + 1)]
-        series.append(np.sum(terms, axis=0) / i)
+    If the sum has a density that falls away from zero they are less than without.
+    """
+    rows = dict(zip(orders.astype(int).tolist(), moments, strict=True))
+    series, found = [np.ones(moments.shape[1])], []
+    for i in range(1, HIGHEST + 1):
+        terms = [n / factorial(n) * rows[n] * series[i - n] for n in rows if n <= i]
+        series.append(np.sum(terms, axis=0) / i if terms else np.zeros_like(series[0]))
         if i % 2 == 0:
-            roots.append((factorial(i) / miss * series[i]) ** (1 / i))
-    return np.array(roots)
+            root = (factorial(i) / miss * series[i]) ** (1 / i)
+            found.append(i / (i + 1) * root if falling else root)
+    return np.array(found)

@@ -30,12 +30,14 @@ from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
+from eree.noise.leaning_moments import Spread
 from eree.policy.schema import Schema, Value
 from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
 from eree.release.record import guarantee_of
 from eree.release.release import Release
-from eree.release.sum_bounds import Drift, check_chance, sum_intervals
+from eree.release.sum_bounds import check_chance, sum_intervals
+from eree.release.sum_envelope import Spreads
 from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment, treat
 from eree.release.verify import schema_of
 from eree.workload import Marginal
@@ -201,8 +203,8 @@ class Areas:
         assert isinstance(self.treatment, Treatment)
         some, apart = self.only(chosen), _apart(self.treatment)
         assert apart is not None
-        noisy, drift = self.noisy[some.place], apart[0].drift
-        return sum_intervals(apart[0], noisy, some.starts, miss, apart[1], drift)
+        noisy, spreads = self.noisy[some.place], apart[0].spreads
+        return sum_intervals(apart[0], noisy, some.starts, miss, apart[1], spreads)
 
     def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
         """The ends of the cells added up, at a level that holds for all cells of a sum at once."""
@@ -239,43 +241,45 @@ def _interval_of_sum(mechanism: ScaledVector, level: float) -> CountInterval:
 
 
 @dataclass(frozen=True)
-class _OwnReach:
-    """The reach of noise that is drawn for each cell apart, as a value that can be remembered."""
+class _OwnReaches:
+    """The reaches of noise that is drawn for each cell apart, as a value that can be remembered."""
 
     mechanism: SizedMechanism | FixedMechanism
 
-    def __call__(self, level: float, sizes: Whole) -> Whole:
+    def __call__(self, level: float, sizes: Whole) -> tuple[Whole, Whole]:
         if isinstance(self.mechanism, SizedMechanism):
-            return self.mechanism.reach(level, sizes)
-        return np.full(len(sizes), self.mechanism.quantile(level))
+            return self.mechanism.reaches(level, sizes)
+        reach = np.full(len(sizes), self.mechanism.quantile(level))
+        return reach, reach
 
     @property
-    def drift(self) -> Drift | None:
-        """That of noise that leans."""
-        return _OwnDrift(self.mechanism) if isinstance(self.mechanism, LeaningStaircase) else None
+    def spreads(self) -> Spreads | None:
+        """Those of noise that leans."""
+        return _OwnSpreads(self.mechanism) if isinstance(self.mechanism, LeaningStaircase) else None
 
 
 @dataclass(frozen=True)
-class _OwnDrift:
-    """The drift of such noise if it leans, as a value that can be remembered."""
+class _OwnSpreads:
+    """The means and moments of such noise if it leans, as a value that can be remembered."""
 
     mechanism: LeaningStaircase
 
-    def __call__(self, level: float, sizes: Whole) -> NDArray[np.float64]:
-        return self.mechanism.drift(level, sizes)
+    def __call__(self, chance: float, sizes: Whole, orders: NDArray[np.float64]) -> Spread:
+        return self.mechanism.spread(chance, sizes, orders)
 
 
-def _apart(treatment: Treatment) -> tuple[_OwnReach, float] | None:
+def _apart(treatment: Treatment) -> tuple[_OwnReaches, float] | None:
     """The reach of noise that is drawn for each cell apart and that the cell's own count bounds.
 
     With it comes the share of the chance to miss that goes to bounds of the counts: noise that is
-    the same in every cell needs them only to be cut off.
+    the same in every cell needs them only to be cut off, and noise that leans has few large ones
+    below the count.
     """
     mechanism = treatment.mechanism
     if isinstance(mechanism, FixedMechanism):
-        return _OwnReach(mechanism), 1 / 16
+        return _OwnReaches(mechanism), 1 / 16
     if isinstance(mechanism, SizedMechanism) and "largest_total" not in treatment.statistics:
-        return _OwnReach(mechanism), 1 / 2
+        return _OwnReaches(mechanism), 1 / 4 if isinstance(mechanism, LeaningStaircase) else 1 / 2
     return None
 
 

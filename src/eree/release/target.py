@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, log
 
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
@@ -12,6 +13,8 @@ from eree.release.treatment import Treatment
 
 #: Prices are looked for in steps of this.
 STEP = Fraction(1, 1_000)
+#: After so many tries the range of prices is halved, wherever the line leads.
+_HALVE = 7
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,21 @@ class Target:
         return within <= int(self.within * self.jobs)
 
     def least_epsilon(self, treated: Callable[[Fraction], Treatment], most: Fraction) -> Fraction:
-        """The least price, in steps of a thousandth, at which the target is met."""
+        """The least price, in steps of a thousandth, at which the target is met.
+
+        The next price to try is where the chance to miss, whose logarithm is nearly a line, would
+        be as asked for.  It only says where to look: a price is taken if it meets the target and
+        the one below does not.
+        """
+        known = {0: -log(1 - float(self.cells))}  # at no price every cell misses
 
         def enough(steps: int) -> bool:
             try:
-                return self.met(treated(steps * STEP))
+                treatment = treated(steps * STEP)
             except Refusal:  # too little for the mechanism to exist
                 return False
+            known[steps] = self._lack(treatment)
+            return self.met(treatment)
 
         high = int(most / STEP)
         if high < 1 or not enough(high):
@@ -51,8 +62,26 @@ class Target:
                 f"even the whole epsilon of {plain(most)} does not bring {float(self.cells):.0%} of"
                 f" cells of {self.jobs:,} jobs within {float(self.within):.1%}; ask for less"
             )
-        low = 0
+        low, turn = 0, 0
         while high - low > 1:
-            middle = (low + high) // 2
+            turn += 1
+            halve = turn % _HALVE == 0 or low not in known  # a line leads nowhere if refused
+            middle = (low + high) // 2 if halve else _guess(known, low, high)
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high * STEP
+
+    def _lack(self, treatment: Treatment) -> float:
+        """The logarithm of the chance to miss, less that of the chance that is allowed."""
+        within, cell = int(self.within * self.jobs), {"count": self.jobs, "largest": self.jobs}
+        mechanism = treatment.mechanism
+        outside = sum(float(mechanism.beyond(within + 1, side, **cell)) for side in (1, -1))
+        return log(max(outside, 1e-300)) - log(1 - float(self.cells))
+
+
+def _guess(known: Mapping[int, float], low: int, high: int) -> int:
+    """The first number of steps, between two others, at which nothing should be lacking."""
+    nearest = sorted(known, key=lambda steps: abs(known[steps]))[:2]
+    one, other = (float(steps) for steps in nearest)
+    fall = known[nearest[0]] - known[nearest[1]]
+    root = one - known[nearest[0]] * (one - other) / fall if fall else (low + high) / 2
+    return min(max(ceil(min(max(root, low), high)), low + 1), high - 1)

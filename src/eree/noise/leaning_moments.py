@@ -1,0 +1,107 @@
+"""Means and central moments of leaning laws that are cut off, for bounds of their sums.
+
+A law is cut off where the point before rounding leaves a chance outside on each side; what lies
+beyond counts as 0.  Moments are told as norms: the n-th root of the size of the n-th moment.  Every
+number is raised by more than doubles are off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eree.noise.ladder import Array
+from eree.noise.leaning_table import Table
+
+#: A bound of the error of doubles, as a share of what is added up.
+_OFF = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A column for each of some sizes: bounds for the laws of all sizes up to it.
+
+    `up` is the greatest mean, `down` the greatest one below zero, both at least 0; `norms` has a
+    row for each of the orders asked for.
+    """
+
+    up: Array
+    down: Array
+    norms: Array
+
+    @classmethod
+    def of(cls, up: Array, down: Array, norms: Array) -> Spread:
+        """From bounds of the means, above and below, and norms of laws, from the smallest on."""
+        slack = _OFF * norms[0] + 1e-12
+        above, below = (np.maximum.accumulate(np.maximum(m + slack, 0.0)) for m in (up, down))
+        return cls(above, below, np.maximum.accumulate(norms, axis=1))
+
+    def at(self, chosen: np.ndarray) -> Spread:
+        """Some of the columns."""
+        return Spread(self.up[chosen], self.down[chosen], self.norms[:, chosen])
+
+
+def whole_moments(
+    table: Table, scale: float, cut: tuple[float, float], orders: Array
+) -> tuple[float, Array]:
+    """The mean and the norms of the number drawn, if its point is cut off at some distances."""
+    edges, low, high = table.edges * scale, -cut[0] * scale, cut[1] * scale
+    masses = np.append(0.0, np.cumsum(table.density * np.diff(table.edges)))
+    numbers = np.arange(np.rint(low), np.rint(high) + 1)
+    ends = np.clip(np.append(numbers - 0.5, numbers[-1] + 0.5), low, high)
+    chance = np.diff(np.interp(ends, edges, masses))
+    return _central(numbers, chance, orders)
+
+
+def _central(numbers: Array, chance: Array, orders: Array) -> tuple[float, Array]:
+    """The mean of numbers and the norms of their differences from it; the rest is at 0."""
+    numbers, chance = np.append(numbers, 0.0), np.append(chance, max(1 - chance.sum(), 0.0))
+    mean = float(numbers @ chance)
+    away = numbers - mean
+    unit = float(np.abs(away).max())
+    if unit == 0:
+        return mean, np.zeros(len(orders))
+    norms = np.empty(len(orders))
+    for i, order in enumerate(orders):
+        power = (away / unit) ** order
+        size = abs(float(power @ chance)) + _OFF * float(np.abs(power) @ chance)
+        norms[i] = unit * size ** (1 / order)
+    return mean, norms
+
+
+def point_moments(
+    table: Table, cut: tuple[float, float], orders: Array
+) -> tuple[float, Array, Array]:
+    """The same for the point itself; then the norms of its distance from the mean."""
+    edges = np.unique(np.clip(np.append(table.edges, 0.0), -cut[0], cut[1]))
+    middle = (edges[1:] + edges[:-1]) / 2
+    density = table.density[np.searchsorted(table.edges, middle) - 1]
+    rest = max(1 - float((density * np.diff(edges)).sum()), 0.0)
+    mean = float((density * np.diff(edges) * middle).sum())
+    edges, unit = edges - mean, float(np.abs(edges - mean).max())
+    signed, sizes = np.empty((2, len(orders)))
+    for i, order in enumerate(orders):
+        power = (edges / unit) ** (order + 1) / (order + 1)
+        size = (
+            np.diff(np.abs(power) * np.sign(edges)) @ density * unit
+            + rest * abs(mean / unit) ** order
+        )
+        value = np.diff(power) @ density * unit + rest * (-mean / unit) ** order
+        signed[i] = unit * (abs(value) + _OFF * size) ** (1 / order)
+        sizes[i] = unit * (size * (1 + _OFF)) ** (1 / order)
+    return mean, signed, sizes
+
+
+def scaled_norms(signed: Array, sizes: Array, scales: Array, orders: Array) -> Array:
+    """Norms of the whole numbers nearest to a point that is scaled up, one column for each scale.
+
+    Rounding moves a point by a half at most, and its distance from the mean by a number of mean 0
+    that stays within 1, the square of which is a quarter on average; Minkowski does the rest.
+    """
+    order = orders[:, None]
+    far, own = sizes[:, None], signed[:, None]
+    moved = (0.25 ** (1 / order)) / scales
+    norm = own**order + (far + moved) ** order - far**order
+    found: Array = (norm * (1 + _OFF)) ** (1 / order) * scales
+    return found

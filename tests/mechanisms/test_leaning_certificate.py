@@ -1,0 +1,160 @@
+"""The leaning staircase far out and cut off: no chance is lost, and no fault is overlooked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from eree.mechanisms.leaning_loss import certify_leaning, chances_agree, far_loss, worst_loss
+from eree.mechanisms.mechanism import LIMIT, exactly
+from eree.noise.leaning import LeaningStairs
+from eree.noise.leaning_exact import Side
+from eree.noise.leaning_moments import point_moments, scaled_norms, whole_moments
+from eree.noise.leaning_table import Table
+from leaning_laws import broken, chances, leaning, with_law
+
+
+@pytest.mark.parametrize(("epsilon", "size"), [("1", 0), ("2", 20), ("4", 5_000)])
+def test_chances_far_out_keep_their_digits(epsilon: str, size: int) -> None:
+    """Against the density in doubles, where one piece holds all that is rounded to an output."""
+    chosen = leaning("0.1", epsilon)
+    stairs = chosen.stairs
+    rung = stairs.ladder.rung_of(size)
+    for side, part in zip((1, -1), stairs.whole_sides(stairs.shape_of(rung)[0], 1e19), strict=True):
+        for away in (10**13, 3 * 10**16):
+            i = int(np.searchsorted(part.edge, away / stairs.scale(rung)))
+            middle = round((part.edge[i - 1] + part.edge[i]) / 2 * stairs.scale(rung))
+            found = chosen.log_pmf(output=size + side * middle, count=size, largest=size)
+            expected = part.log_density[i] - math.log(stairs.scale(rung))
+            assert found == pytest.approx(expected, rel=1e-13)
+
+
+def test_outputs_at_the_limit_have_all_that_lies_beyond() -> None:
+    chosen = leaning()
+    for output, side in ((LIMIT, 1), (-LIMIT, -1)):
+        with exactly():
+            beyond = chosen.law(np.array([5])).tail(LIMIT - side * 5, side, 0)
+            assert chosen.pmf(output=output, count=5, largest=5).overlaps(beyond)
+        assert chosen.pmf(output=2 * output, count=5, largest=5) == 0
+
+
+@pytest.mark.parametrize(("alpha", "epsilon"), [("0.1", "1"), ("0.05", "0.8")])
+def test_the_certificate_holds_where_epsilon_is_small(alpha: str, epsilon: str) -> None:
+    certificate = certify_leaning(leaning(alpha, epsilon))
+    assert certificate.holds
+    assert certificate.found_epsilon == pytest.approx(float(Fraction(epsilon)), rel=1e-5)
+
+
+class FarFromRight(LeaningStairs):
+    """Laws that are a tenth too low beyond a distance that no table reaches."""
+
+    def whole_sides(self, rung: int, reach: float) -> tuple[Side, Side]:
+        def lower(side: Side) -> Side:
+            far = np.where(side.edge > 1e12, math.log(0.9), 0.0)
+            return replace(side, log_density=side.log_density + far)
+
+        right, left = super().whole_sides(rung, reach)
+        return (lower(right), left) if rung == 20 else (right, left)
+
+
+def test_a_law_that_is_wrong_far_out_is_found() -> None:
+    sound = leaning().stairs
+    wrong = FarFromRight(sound.ladder, sound.drop, sound.heights)
+    wrong.__dict__["_tables"] = dict(enumerate(sound.tables(np.arange(sound.heights.last + 1))))
+    assert far_loss(broken(wrong), [20]).found > 2.05
+    assert far_loss(broken(wrong), [30]).found <= 2
+    assert worst_loss(broken(wrong)).found <= 2
+
+
+def test_all_outputs_there_are_are_looked_at() -> None:
+    stairs = leaning().stairs
+    for rung in (0, 20, stairs.heights.last):
+        right, left = stairs.whole_sides(rung, 4.0 * LIMIT)
+        for side in (right, left):
+            assert side.edge[-1] > LIMIT
+            assert (np.diff(side.edge) > 0).all()
+            assert (np.diff(side.log_density) < 0).all()
+
+
+def test_pieces_reach_as_far_as_is_said() -> None:
+    for epsilon in ("1", "4"):
+        chosen = leaning("0.1", epsilon)
+        for size in (0, 20, 45, 200, 500):
+            rung = chosen.stairs.ladder.rung_of(size)
+            (table,) = chosen.stairs.tables(np.array([rung]))
+            for side, end in ((1, table.edges[-1]), (-1, -table.edges[0])):
+                beyond = chosen.beyond(math.ceil(end) + 1, side, count=size, largest=size)
+                assert float(beyond) < math.exp(-45)
+
+
+@pytest.mark.parametrize("size", [7, 33, 140])
+def test_pieces_that_are_not_the_exact_ones_are_found_at_every_size(size: int) -> None:
+    """A law that is a millionth off, and one of which a hundred-thousandth is missing."""
+
+    def tilted(table: Table) -> Table:
+        masses = table.density * np.diff(table.edges)
+        right = table.edges[:-1] > 0
+        more = 1 + 1e-6 * np.where(right, 1.0, -masses[right].sum() / masses[~right].sum())
+        return replace(table, density=table.density * more)
+
+    assert not chances_agree(with_law(size, tilted))
+    assert not chances_agree(with_law(size, lambda t: replace(t, density=t.density * (1 - 1e-5))))
+
+
+def test_ways_of_more_steps_than_are_listed_change_no_law() -> None:
+    sound = leaning().stairs
+    more = LeaningStairs(sound.ladder, sound.drop, sound.heights)
+    more.__dict__["spare"] = sound.spare + 6
+    rungs = np.arange(0, sound.heights.last + 1, 5)
+    for mine, theirs in zip(sound.tables(rungs), more.tables(rungs), strict=True):
+        chance = np.append(0.0, np.cumsum(theirs.density * np.diff(theirs.edges)))
+        seen = np.append(0.0, np.cumsum(mine.density * np.diff(mine.edges)))
+        np.testing.assert_allclose(np.interp(theirs.edges, mine.edges, seen), chance, atol=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", ["1", "4"])
+def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) -> None:
+    """From the chances of whole numbers, cut off where half of the chance is left on each side."""
+    chosen, chance, orders = leaning("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
+    for size in (0, 20, 33, 88, 640):
+        spread = chosen.spread(chance, np.array([size]), orders)
+        most = int(chosen.reach(1 - 1e-12, np.array([size]))[0])
+        law = chances(chosen, size, most + 1)
+        k = np.arange(-most - 1, most + 2)
+        below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]
+        start, end = (below <= chance / 2).sum(), (above > chance / 2).sum()
+        cut = np.zeros_like(law)
+        cut[start:end] = law[start:end]
+        cut[start] = below[start] - chance / 2  # the points beyond the cut count as 0
+        cut[end - 1] -= chance / 2 - (above[end] if end < len(law) else 0.0)
+        cut[k == 0] += 1 - cut.sum()
+        mean = (k * cut).sum()
+        assert -spread.down[0] <= mean + 1e-6 and mean - 1e-6 <= spread.up[0]
+        for order, norm in zip(orders, spread.norms[:, 0], strict=True):
+            moment = abs(((k - mean) ** order * cut).sum())
+            assert norm**order >= moment * (1 - 1e-4) - 1e-9, (size, order)
+        if size == 0:  # there it is not a bound for all that are smaller, but the moment itself
+            assert spread.norms[0, 0] ** 2 == pytest.approx(((k - mean) ** 2 * cut).sum(), rel=1e-4)
+
+
+def test_moments_of_laws_that_are_scaled_up_are_those_of_whole_numbers_and_a_little_more() -> None:
+    stairs, orders = leaning().stairs, np.arange(2.0, 25)
+    (table,) = stairs.tables(np.array([stairs.heights.last]))
+    cut = 150.0, 190.0
+    _, signed, sizes = point_moments(table, cut, orders)
+    for scale in (3.0, 10.5, 40.2):
+        _, norms = whole_moments(table, scale, cut, orders)
+        bound = scaled_norms(signed, sizes, np.array([scale]), orders)[:, 0]
+        assert (bound >= norms * (1 - 1e-9)).all()
+        assert (bound <= norms * (1 + 1 / scale)).all()
+
+
+def test_the_greatest_mean_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
+    chosen = leaning()
+    for size in (5, 43, 79, 300, 10**4, 10**6, 10**8, 10**10):
+        spread = chosen.spread(2.0**-39, np.array([size]), np.arange(2.0, 25))
+        assert -spread.down[0] <= chosen.bias(largest=size) <= spread.up[0]
