@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from eree.data.workplaces import WorkplaceCounts
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector import VectorMechanism
 from eree.study.compare import seeded
-from eree.study.contenders import Shrunk, Single, Together, contenders
+from eree.study.contenders import ByWorkplace, Shrunk, Single, Together, contenders
 from eree.study.reported import (
     draw_report_gamma,
     draw_report_laplace,
@@ -170,7 +171,7 @@ def test_who_takes_part_follows_from_the_guarantee() -> None:
 
 def test_the_price_of_a_whole_marginal_is_paid_once_or_shared_out() -> None:
     for one in contenders(WORKLOADS["workload-3"], 8, TENTH, Fraction(4)):
-        assert isinstance(one, (Single, Together, Shrunk))
+        assert isinstance(one, (Single, Together, ByWorkplace))
         epsilon = one.mechanism.guarantee.epsilon
         assert epsilon == (Fraction(1, 2) if isinstance(one, Single) else Fraction(4))
 
@@ -200,15 +201,42 @@ def test_estimates_are_made_of_what_a_contender_draws(people: Counted, name: str
 
 def test_estimates_are_shrunk_where_the_goals_are() -> None:
     for workload, alpha, epsilon, there in (
-        ("workload-3", TENTH, Fraction(1), True),
-        ("report-4-true", TENTH, Fraction(4), True),
-        ("workload-3", TENTH, Fraction(1, 2), False),
-        ("workload-3", Fraction(1, 20), TWO, False),
-        ("workload-2", TENTH, TWO, False),
+        ("workload-3-strong", TENTH, Fraction(1), {"auto-shrunk"}),
+        ("workload-3", TENTH, Fraction(1), {"by-workplace-shrunk"}),
+        ("report-4-true", TENTH, Fraction(4), {"auto-shrunk"}),
+        ("report-6-true", TENTH, Fraction(4), set()),
+        ("workload-3-strong", TENTH, Fraction(1, 2), set()),
+        ("workload-3", Fraction(1, 20), TWO, set()),
+        ("workload-2", TENTH, TWO, set()),
     ):
-        cells = 3 if workload == "report-4-true" else 8
+        cells = {"report-4-true": 3, "report-6-true": 36}.get(workload, 8)
         names = {o.name for o in contenders(WORKLOADS[workload], cells, alpha, epsilon)}
-        assert ("auto-shrunk" in names) == there
+        assert {name for name in names if name.endswith("-shrunk")} == there
+
+
+def test_workplaces_have_their_own_counts_and_those_without_jobs_are_there(
+    people: Counted,
+) -> None:
+    groups, counts = people.by_workplace()
+    assert np.array_equal(np.bincount(groups), people.workplaces)
+    sums = np.zeros((len(people.workplaces), 8), dtype=np.int64)
+    np.add.at(sums, groups, counts)
+    assert np.array_equal(sums.ravel(), people.counts)
+    more = replace(people, workplaces=people.workplaces + 2)
+    groups, counts = more.by_workplace()
+    assert np.array_equal(np.bincount(groups), more.workplaces)
+    assert not counts[-2 * len(people.workplaces) :].any()
+
+
+def test_estimates_by_workplace_are_whole_and_near_the_truth(people: Counted) -> None:
+    known = {o.name: o for o in contenders(WORKLOADS["workload-3"], 8, TENTH, TWO)}
+    one, plain = known["by-workplace-shrunk"], known["auto"]
+    assert one.expected(people) is None
+    estimates = one.draw(people, seeded(1))
+    assert (estimates >= 0).all()
+    assert (estimates == np.rint(estimates)).all()
+    noisy = plain.draw(people, seeded(1))
+    assert np.abs(estimates - people.counts).mean() < np.abs(noisy - people.counts).mean()
 
 
 def test_groups_know_their_kind_and_their_workplaces(

@@ -55,6 +55,8 @@ OURS = (
 MOST_DELTA = 0.05
 #: Where estimates are shrunk, which takes longer than a draw: alpha and epsilon of the goals.
 SHRUNK_AT = {(Fraction(1, 10), Fraction(epsilon)) for epsilon in (1, 2, 4)}
+#: More worker cells take too long, and no goal is for them.
+MOST_SHRUNK = 8
 THETAS = (2, 20, 50, 100, 200, 500)
 #: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
 #: between them.  Noise begins to grow at 1 / alpha, and grows in proportion to large sizes; that of
@@ -319,14 +321,14 @@ def _vectors(
     except Refusal:
         return
     yield Together("auto", 0.0, chosen)
-    if (alpha, epsilon) in SHRUNK_AT:
-        shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
-        if not can_be_shrunk(chosen):  # what is best before it need not be best after it
-            chosen = automatic_vector(Guarantee(Strong(alpha), epsilon), cells)[0]
+    if (alpha, epsilon) not in SHRUNK_AT or cells > MOST_SHRUNK:
+        return
+    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
+    if not workload.strong:
+        alone = KNormLinLog.calibrate(guarantee, cells=cells)
+        yield ByWorkplace("by-workplace-shrunk", 0.0, alone, shape)
+    elif can_be_shrunk(chosen):
         yield Shrunk("auto-shrunk", 0.0, chosen, shape)
-        if not workload.strong:
-            alone = KNormLinLog.calibrate(guarantee, cells=cells)
-            yield ByWorkplace("by-workplace-shrunk", 0.0, alone, shape)
 
 
 def _node(epsilon: Fraction) -> Guarantee:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, exp, log
+from math import comb, exp, log, log1p
 from typing import ClassVar
 
 import numpy as np
@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from eree.estimate.groups import factors, usual_shares
 from eree.noise.coins import Coins
 from eree.noise.exact import halves
-from eree.study.contenders import SHRUNK_AT, Contender
+from eree.study.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree.study.workloads import WORKER_VALUES, Counted, Workload
 
 Array = NDArray[np.float64]
 #: Totals vary so much more than noise does.
 _FREE = 100.0
-#: More cells take too long, and no goal is for them.
-_MOST_CELLS = 8
 
 
 def least_noise(cells: int, epsilon: float) -> float:
@@ -65,14 +63,17 @@ def least_noise(cells: int, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class KnownScales(Contender):
-    """Laplace noise of the scale S / epsilon in each cell: private, paid once, if S were public."""
+    """Laplace noise of the scale S / epsilon in each cell, S = max(b x, 1), b = ln(1 + alpha).
+
+    S is the scale of `vector-radial`: this is what it would have if to hide S cost nothing.
+    """
 
     alpha: float
     epsilon: float
 
     def scales(self, cells: Counted) -> Array:
         """S of every group."""
-        scales: Array = np.maximum(self.alpha * cells.largest_total[:: cells.workers], 1.0)
+        scales: Array = np.maximum(log1p(self.alpha) * cells.largest_total[:: cells.workers], 1.0)
         return scales
 
     def draw(self, cells: Counted, coins: Coins) -> Array:
@@ -130,7 +131,7 @@ def limits(
         given = float(alpha or 0), float(epsilon)
         yield KnownScales("known-scales", 1.0, *given)
         shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
-        if cells <= _MOST_CELLS:
+        if cells <= MOST_SHRUNK:
             yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, shape)
 
 

@@ -27,7 +27,10 @@ _PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
 }
-_SHRUNK = {"auto-shrunk": "eree, estimates\nfrom its counts"}
+_SHRUNK = {
+    "auto-shrunk": "eree, estimates\nfrom its counts",
+    "by-workplace-shrunk": "eree, estimates\nworkplace by workplace",
+}
 _ROWS = {**_LOG, **_SMOOTH, "auto": "eree", **_SHRUNK}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
 _TRACTS = ("with age", "with age, sex", "with age, sex, race")
