@@ -344,7 +344,13 @@ def test_what_is_no_study_is_refused(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     (tmp_path / "other" / "parts").mkdir(parents=True)
-    kept = {"jobs": 5000, "trials": 20, "seed": 1, "version": Study(tmp_path, 1, 1, 1).version}
+    kept = {
+        "jobs": 5000,
+        "trials": 20,
+        "seed": 1,
+        "assumptions": "usual",
+        "version": Study(tmp_path, 1, 1, 1).version,
+    }
     (tmp_path / "other" / "study.json").write_text(json.dumps(kept))
     status, _, err = eree_command("study", *arguments, cwd=tmp_path)
     assert status == 2

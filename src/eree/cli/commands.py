@@ -11,7 +11,15 @@ import click
 from click.shell_completion import get_completion_class
 
 import eree
-from eree.cli.options import as_json, cli, folder_argument, number, path, with_engine
+from eree.cli.options import (
+    as_json,
+    assumptions_option,
+    cli,
+    folder_argument,
+    number,
+    path,
+    with_engine,
+)
 from eree.cli.terminal import one_line, progress
 
 
@@ -29,13 +37,7 @@ from eree.cli.terminal import one_line, progress
 @number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
 @number("--seed", "Same seed, same files.", 1)
 @click.option("--areas", is_flag=True, help="Add GeoJSON of counties, places and tracts.")
-@click.option(
-    "--assumptions",
-    default="usual",
-    show_default=True,
-    metavar="NAME",
-    help="usual, or other: what nobody has measured, assumed quite differently.",
-)
+@assumptions_option
 @as_json
 def synth(
     folder: Path,

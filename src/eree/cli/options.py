@@ -27,6 +27,13 @@ def path(name: str, metavar: str, words: str, **settings: Any) -> Callable[..., 
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+assumptions_option = click.option(
+    "--assumptions",
+    default="usual",
+    show_default=True,
+    metavar="NAME",
+    help="usual, or other: what nobody has measured, assumed quite differently.",
+)
 
 
 def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import eree
-from eree.cli.options import Commands, as_json, cli, number, path
+from eree.cli.options import Commands, as_json, assumptions_option, cli, number, path
 from eree.cli.terminal import progress
 
 
@@ -42,15 +42,32 @@ def study(context: click.Context) -> None:
 @number("--jobs", "Number of made-up jobs.", 250_000)
 @number("--trials", "Draws of every mechanism.", 20)
 @number("--seed", "Same seed, same figures.", 1)
+@assumptions_option
 @click.option("--only", multiple=True, metavar="WORKLOAD", help="Run only this; may be repeated.")
 @as_json
-def run(out: Path, jobs: int, trials: int, seed: int, only: tuple[str, ...], as_json: bool) -> None:
+def run(
+    out: Path,
+    jobs: int,
+    trials: int,
+    seed: int,
+    assumptions: str,
+    only: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Make a population in DIR, count it, and compare everyone at every alpha and epsilon.
 
     Interrupted, it goes on where it was when it is run again with the same settings.
     """
     with progress() as tell:
-        done = eree.run_study(out, jobs=jobs, trials=trials, seed=seed, only=only, progress=tell)
+        done = eree.run_study(
+            out,
+            jobs=jobs,
+            trials=trials,
+            seed=seed,
+            assumptions=assumptions,
+            only=only,
+            progress=tell,
+        )
     if as_json:
         click.echo(json.dumps({"folder": str(out), **done.settings()}))
     else:

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from eree.data.synthetic import synthesize
+from eree.data.synthetic.assumptions import USUAL, assumptions_named
 from eree.data.tables import load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
@@ -29,7 +30,7 @@ from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, work
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
-FORMAT = 3
+FORMAT = 4
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 Progress = Callable[[str, float], None]
@@ -43,12 +44,13 @@ class Study:
     jobs: int
     trials: int
     seed: int
+    assumptions: str = USUAL
     version: str = field(default_factory=lambda: f"{version('eree')}, format {FORMAT}")
 
     def settings(self) -> dict[str, int | str]:
         """What must stay the same if a study goes on."""
         kept = {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
-        return {**kept, "version": self.version}
+        return {**kept, "assumptions": self.assumptions, "version": self.version}
 
     @classmethod
     def read(cls, folder: Path) -> Study:
@@ -56,7 +58,7 @@ class Study:
         try:
             kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
             jobs, trials, seed = (int(kept[name]) for name in ("jobs", "trials", "seed"))
-            return cls(folder, jobs, trials, seed, str(kept["version"]))
+            return cls(folder, jobs, trials, seed, str(kept["assumptions"]), str(kept["version"]))
         except KeyError:
             raise Refusal(
                 f"{folder} holds a study of another version of eree; run a new one elsewhere"
@@ -92,13 +94,18 @@ def run_study(
     jobs: int = DEFAULT_JOBS,
     trials: int = 20,
     seed: int = 1,
+    assumptions: str = USUAL,
     only: Iterable[str] = (),
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> Study:
-    """Run, or go on with, a study in a folder of its own; only some workloads if they are named."""
+    """Run, or go on with, a study in a folder of its own; only some workloads if they are named.
+
+    `assumptions` are those of the made-up population: "usual", or "other".
+    """
     tell = progress or (lambda _step, _done: None)
-    study = Study(Path(out), jobs, trials, seed)
+    study = Study(Path(out), jobs, trials, seed, assumptions)
+    assumptions_named(assumptions)
     wanted = [workload_named(name) for name in only] or list(WORKLOADS.values())
     if trials < 1:
         raise Refusal("a study needs at least one trial")
@@ -146,7 +153,7 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
     data = study.folder / "data"
     if not data.exists():
         tell("making a population", 0.0)
-        synthesize(data, jobs=study.jobs, seed=study.seed)
+        synthesize(data, jobs=study.jobs, seed=study.seed, assumptions=study.assumptions)
     tell("checking it", 0.3)
     tables = load(data, memory_limit=MEMORY)
     (study.folder / "cells").mkdir(exist_ok=True)

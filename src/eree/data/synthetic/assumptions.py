@@ -30,9 +30,10 @@ class Assumptions:
     uneven: float = 1.0
 
 
+USUAL = "usual"
 ASSUMPTIONS: Mapping[str, Assumptions] = MappingProxyType(
     {
-        "usual": Assumptions(),
+        USUAL: Assumptions(),
         "other": Assumptions(concentration=0.5, local=0.2, tail=1.85, tie=0.3, uneven=1.6),
     }
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.data.synthetic.areas import write_areas
-from eree.data.synthetic.assumptions import assumptions_named
+from eree.data.synthetic.assumptions import USUAL, assumptions_named
 from eree.data.synthetic.declaration import declaration
 from eree.data.synthetic.geography import PAPERS_JOBS, Geography, draw_geography
 from eree.data.synthetic.sectors import OWNERSHIPS, SECTORS
@@ -38,7 +38,7 @@ def synthesize(
     workplaces: int | None = None,
     seed: int = 1,
     areas: bool = False,
-    assumptions: str = "usual",
+    assumptions: str = USUAL,
     progress: Progress | None = None,
 ) -> Path:
     """Write a made-up population into `folder`, which appears whole or not at all.
