@@ -293,6 +293,19 @@ def test_chances_of_another_scale_than_the_law_says_are_caught(name: str) -> Non
     assert not wrong.certify().holds
 
 
+@pytest.mark.parametrize("name", ONE_WEIGHT)
+def test_a_scale_that_stops_growing_is_caught(name: str) -> None:
+    """From 50,000 workers on, noise no longer grows, and a step of 10% is soon wider than it."""
+    chosen = scaled(name)
+
+    class Capped(type(chosen)):
+        def law(self, largests: Any) -> Any:
+            return super().law(np.minimum(np.asarray(largests), 50_000))
+
+    wrong = Capped(*(getattr(chosen, field.name) for field in fields(chosen)))
+    assert not wrong.certify().holds
+
+
 @pytest.mark.parametrize(
     ("name", "alpha", "epsilon"),
     [

@@ -24,6 +24,7 @@ from eree.mechanisms.scaled_vector import chances_agree
 from eree.mechanisms.two_stage import TwoStageClip, greatest_move
 from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_loss import worst_vector_loss
+from eree.mechanisms.vector_pareto import VectorPareto
 from eree.mechanisms.vector_radial import VectorRadial
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.noise.coins import SeededCoins
@@ -438,6 +439,15 @@ def test_a_radial_law_drawn_at_another_scale_than_it_says_is_caught() -> None:
     wrong = Other.calibrate(Guarantee(Strong("0.1"), 2), cells=2)
     assert not chances_agree(wrong)
     assert not wrong.certify().holds
+
+
+@pytest.mark.parametrize("kind", [VectorRadial, VectorPareto])
+def test_a_scale_of_vectors_that_stops_growing_is_caught(kind: type[VectorMechanism]) -> None:
+    class Capped(kind):
+        def law(self, largests: Any) -> Any:
+            return super().law(np.minimum(np.asarray(largests), 50_000))
+
+    assert not Capped.calibrate(Guarantee(Strong("0.1"), 4), cells=2).certify().holds
 
 
 @pytest.mark.parametrize("missing", ["floor", "rounding", "half"])

@@ -142,7 +142,7 @@ def test_only_single_workplaces_are_added_up(county: eree.Tables, tmp_path: Path
         }
     )
     made = eree.publish(plan, county, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
-    with pytest.raises(eree.Refusal, match="is not one of single workplaces"):
+    with pytest.raises(eree.Refusal, match="which table people was not; for sums"):
         eree.shrink(made, "people", ["place"])
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 import eree
 from cases import FALSE_ALARM
 from eree.release.intervals import UNBOUNDED
-from eree.release.sums import Areas
+from eree.release.sums import Areas, summed
 from uses import Redrawing, true_sums
 
 CELLS = ["place", "sector", "ownership"]
@@ -188,3 +188,12 @@ def test_a_record_that_says_nothing_is_refused(release: eree.Release) -> None:
     other = replace(release, record={**release.record, "attributes": {}})
     with pytest.raises(eree.Refusal, match="what the release says of table places"):
         eree.area_totals(other, "places", ["place"])
+
+
+def test_sums_beyond_all_counts_do_not_go_round() -> None:
+    """Four noisy counts may each be 2^61, and the ends of thousands of cells 2^50 each."""
+    values = np.array([1 << 61] * 5 + [-(1 << 61)] * 7 + [3, -5], dtype=np.int64)
+    found = summed(values, np.array([0, 5, 12]))
+    assert found.tolist() == [1 << 61, -(1 << 61), -2]
+    many = np.full(20_000, 1 << 50, dtype=np.int64)
+    assert summed(many, np.array([0, 10])).tolist() == [10 << 50, 1 << 61]

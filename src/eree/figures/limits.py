@@ -58,7 +58,7 @@ def draw_limits(panels: Sequence[Panel], note: str, paths: Sequence[Path]) -> No
     handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=(0, (4, 3))))
     if any(panel.known_step for panel in panels):
         handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=(0, (1, 1.5))))
-        names.append("noise whose scale is known")
+        names.append("if the scale of noise were known")
     if any(panel.least for panel in panels):
         handles.append(Patch(color=FAINT))
         names.append("out of reach of any mechanism")

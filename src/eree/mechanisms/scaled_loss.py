@@ -125,6 +125,10 @@ def certify_scaled(mechanism: ScaledChances) -> Certificate:
     return Certificate.pure(mechanism, Fraction(loss.found) if sound else NEVER, pair)
 
 
+#: Workplaces so large that a scale which stops growing, or is cut off, is found.
+LARGE_SIZES = (10**5, 10**7, 10**9)
+
+
 def chances_agree(mechanism: ScaledChances) -> bool:
     """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
 
@@ -133,7 +137,7 @@ def chances_agree(mechanism: ScaledChances) -> bool:
     """
     pace = mechanism.pace
     near = [ceil(m / pace) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]
-    for size in (0, 1, 2, *near, ceil(300 / pace)):
+    for size in (0, 1, 2, *near, ceil(300 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
         centre = log_chance(mechanism, size, size)
         for away in (1.0, 4.0, 16.0, 64.0):

@@ -15,6 +15,7 @@ from flint import arb
 from eree.mechanisms.certificate import NEVER, Certificate
 from eree.mechanisms.mechanism import Array, one_cell
 from eree.mechanisms.one_step import OneStep, growths, scale_at
+from eree.mechanisms.scaled_loss import LARGE_SIZES
 from eree.mechanisms.vector import Group, VectorCertificate, VectorMechanism, worst_groups
 from eree.mechanisms.vector_loss import VectorLoss, worst_vector_loss
 from eree.noise.coins import Coins
@@ -139,7 +140,7 @@ def chances_agree(mechanism: ScaledVector) -> bool:
     def log_chance(first: int, size: int) -> float:
         return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
 
-    for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace)):
+    for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
         centre = log_chance(0, size)
         for away in (2.0, 64.0):

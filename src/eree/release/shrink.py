@@ -21,7 +21,7 @@ from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.knorm_linlog import KNormLinLog
-from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, write_csv
@@ -70,7 +70,7 @@ def shrink(release: Release, table: str, by: Iterable[str] = ()) -> Shrunk:
     workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
     if any(schema.attributes[name].owner == "worker" for name in counted.where):
         raise Refusal(
-            f"table {table} leaves out workers, so its counts do not bound its workplaces; shrink"
+            f"table {table} leaves out workers, and estimates are made of whole workplaces; shrink"
             " a table of all workers"
         )
     mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
@@ -79,8 +79,9 @@ def shrink(release: Release, table: str, by: Iterable[str] = ()) -> Shrunk:
         raise Refusal(_cannot(table, mechanism))
     if areas.wanted.by and not alone:
         raise Refusal(
-            f"table {table} is not one of single workplaces, whose estimates may be added up; for"
-            " sums use its noisy counts, as area_totals does"
+            f"estimates are added up where every workplace was hidden by itself by"
+            f" {KNormLinLog.name}, which table {table} was not; for sums use its noisy counts, as"
+            " area_totals does"
         )
     shape = [len(schema.attributes[name].values or ()) for name in workers]
     rows, cells = release.table(table), int(np.prod(shape))
@@ -124,7 +125,8 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
         )
     return (
         f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
-        " were hidden together, by vector-radial, vector-pareto or two-stage-clip, gain from it"
+        " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
+        f" by {KNormLinLog.name} in a row for each workplace"
     )
 
 
@@ -150,7 +152,8 @@ def _listed(areas: Areas, estimates: NDArray[np.float64], level: float) -> pa.Ta
 
 def _within(estimates: NDArray[np.float64], low: Whole, high: Whole) -> Whole:
     """Whole estimates of at least 0, moved to the nearer end where they lie outside."""
-    found = np.maximum(np.rint(np.maximum(estimates, 0)).astype(np.int64), low)
+    whole = np.rint(np.clip(estimates, 0, LIMIT)).astype(np.int64)
+    found = np.maximum(whole, low)
     return np.where(high == UNBOUNDED, found, np.minimum(found, high))
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.fixed import FixedMechanism
 from eree.mechanisms.leaning import LeaningStaircase
+from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
@@ -146,7 +147,7 @@ class Areas:
         """The sums; where they are to hold together each gets its share of the chance to miss."""
         low, high = self.ends((1 - level) / (len(self) if simultaneous else 1))
         columns = {name: self.keys[name] for name in self.wanted.by} | {
-            "noisy": pa.array(np.add.reduceat(self.noisy[self.place], self.starts)),
+            "noisy": pa.array(summed(self.noisy[self.place], self.starts)),
             "low": pa.array(low),
             "high": pa.array(high, mask=high == UNBOUNDED),
             "cells": pa.array(self._cells),
@@ -193,7 +194,7 @@ class Areas:
         return replace(
             self,
             treatment=_GroupSums(self.treatment.mechanism),
-            numbers={"noisy": self.noisy.reshape(-1, size).sum(1)},
+            numbers={"noisy": summed(self.noisy, np.arange(0, len(self.noisy), size))},
             place=self.place[::size] // size,  # the cells of a group lie side by side
             starts=self.starts // size,
         )
@@ -216,11 +217,19 @@ class Areas:
             lows, highs = ends(self.numbers)
             alike = parts == part
             some = self.only(chosen[alike])
-            low[alike] = np.add.reduceat(lows[some.place], some.starts)
+            low[alike] = summed(lows[some.place], some.starts)
             top = highs[some.place]
             open_ = np.logical_or.reduceat(top == UNBOUNDED, some.starts)
-            high[alike] = np.where(open_, UNBOUNDED, np.add.reduceat(top, some.starts))
+            sums = summed(top, some.starts)
+            high[alike] = np.where(open_ | (sums >= LIMIT), UNBOUNDED, sums)
         return low, high
+
+
+def summed(values: Whole, starts: Whole) -> Whole:
+    """Sums of runs of whole numbers; what goes beyond what a noisy count may be is set to that."""
+    near = np.add.reduceat(values.astype(np.float64), starts)
+    sums = np.add.reduceat(values, starts)  # beyond the limit these may have gone round
+    return np.where(np.abs(near) < LIMIT, sums, np.where(near > 0, LIMIT, -LIMIT))
 
 
 @dataclass(frozen=True)
