@@ -163,3 +163,36 @@ def test_the_command_adds_up_as_the_function_does(
     )
     assert status == 2
     assert "is not counted by 'race'" in told
+
+
+def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
+    county: eree.Tables, tmp_path: Path
+) -> None:
+    cells = eree.tabulate(county, by=SITES).confidential
+    counts = cells["count"].to_numpy().reshape(-1, 8)
+    found, number = np.unique(counts.sum(1), return_counts=True)
+    sizes = tmp_path / "sizes.csv"
+    lines = [f"{size},{size},{many}" for size, many in zip(found, number, strict=True)]
+    sizes.write_text("\n".join(["from,to,workplaces", *lines]), encoding="utf-8")
+    sexes, levels = cells["sex"].to_pylist()[:8], cells["education"].to_pylist()[:8]
+    parts = zip(sexes, levels, counts.sum(0) / counts.sum(), strict=True)
+    shares = tmp_path / "shares.csv"
+    lines = [f"{sex},{level},{part}" for sex, level, part in parts]
+    shares.write_text("\n".join(["sex,education,share", *lines]), encoding="utf-8")
+    privacy = {"neighbours": "weak", "alpha": "0.1", "epsilon": "4", "types": ["sex", "education"]}
+    alike = {"epsilon": "2", "mechanism": "knorm-linlog"}
+    tables = [{"name": "sites", "by": SITES, **alike}, {"name": "all", "by": PEOPLE, **alike}]
+    plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
+    ahead = eree.outlook(
+        plan,
+        sizes=eree.WorkplaceSizes.read(sizes, plan.schema),
+        shares=eree.WorkerShares.read(shares, plan.schema),
+    )
+    one, several = (table.predicted for table in ahead.tables)
+    assert one is not None
+    assert several is not None
+    assert "grows with the count" in several.words
+    made = plan.tables[0].treatment.mechanism
+    values, back = np.unique(counts, return_inverse=True)
+    errors = np.array([made.mean_error(count=int(n), largest=int(n))[0] for n in values])
+    assert one.mean_error == pytest.approx(float(errors[back].mean()), rel=0.1)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.workload import Marginal
@@ -55,9 +56,11 @@ def predict(
     made, statistics = treatment.mechanism, treatment.statistics
     if treatment.first_stage is not None:
         return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
-    if isinstance(made, BentMechanism):
+    # alone in its cell a workplace is all that the count has
+    alone = isinstance(made, KNormLinLog) and plan.schema.workplace.key in table.marginal.by
+    if isinstance(made, (BentMechanism, KNormLinLog)) and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")
-    part = table.marginal.touches_workers(plan.schema) and "largest" in statistics
+    part = alone or (table.marginal.touches_workers(plan.schema) and "largest" in statistics)
     if part and shares is None:
         return Prediction(None, None, "it needs the shares of workers in its cells (--shares)")
     names = sizes.attributes if shares is None else (*sizes.attributes, *shares.attributes)
@@ -69,10 +72,12 @@ def predict(
     else:
         parts = [[1.0] * treatment.worker_cells for _ in kinds]
     grid = steps(max(float(of_kind[0][-1]) for of_kind in typical))
-    if len(statistics) == 1:
+    if len(statistics) == 1 and not alone:
         errors = np.full(len(grid), made.mean_error(count=0, largest=0)[0])
     else:
-        errors = _between(grid, _errors(grid, lambda x: made.mean_error(count=0, largest=x)[0]))
+        counts = int(alone)
+        errors = _errors(grid, lambda x: made.mean_error(count=counts * x, largest=x)[0])
+        errors = _between(grid, errors)
     total = 0.0
     columns = list(zip(*parts, strict=True))
     for column in sorted(set(columns)):
