@@ -55,7 +55,7 @@ def test_noise_has_the_scale_that_is_public(people: Counted) -> None:
     one = KnownScales("known", 1.0, 0.1, 2.0)
     expected = one.expected(people)
     assert expected is not None
-    assert np.array_equal(expected, np.maximum(0.1 * people.largest_total, 1) / 2)
+    assert np.allclose(expected, np.maximum(np.log(1.1) * people.largest_total, 1) / 2, rtol=1e-12)
     drawn = np.mean(
         [np.abs(one.draw(people, SeededCoins(t)) - people.counts).mean() for t in range(200)]
     )

@@ -380,7 +380,7 @@ def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "study.json").write_text(
-        json.dumps({"jobs": 1, "trials": 1, "seed": 1, "version": "1"})
+        json.dumps({"jobs": 1, "trials": 1, "seed": 1, "assumptions": "usual", "version": "1"})
     )
     (tmp_path / "parts" / "a.json").write_text("[{]")
     with pytest.raises(eree.Refusal, match=r"a\.json was damaged; remove it and run the study"):
