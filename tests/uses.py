@@ -17,6 +17,18 @@ import eree
 import pages
 from eree.release.sums import Areas
 
+#: A row for each workplace, and what the rows may be added up to.
+SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
+PEOPLE = SITES[1:]
+
+
+def shown(folder: Path) -> None:
+    """Publish the key of workplaces."""
+    path = folder / "schema.toml"
+    text = path.read_text(encoding="utf-8")
+    key = 'key = "workplace_id"\n'
+    path.write_text(text.replace(key, f"{key}publish_key = true\n", 1), encoding="utf-8")
+
 
 def true_sums(tables: eree.Tables, cells: Sequence[str], by: Sequence[str]) -> Counter[Any]:
     """The true counts of areas, from the exact cells of a marginal."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.schema import Attribute, Schema
+    from eree.release.classes import SizeClasses, size_classes
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
     from eree.release.memo import memo
@@ -89,6 +90,7 @@ _HOMES = {
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
     "eree.policy.schema": ("Attribute", "Schema"),
+    "eree.release.classes": ("SizeClasses", "size_classes"),
     "eree.release.listing": ("Listing", "new_csv"),
     "eree.release.lodes": ("LODES_COLUMNS", "LodesTable", "lodes"),
     "eree.release.memo": ("memo",),
@@ -182,6 +184,7 @@ __all__ = [
     "Shares",
     "Shrunk",
     "Signer",
+    "SizeClasses",
     "Strong",
     "Study",
     "StudyReport",
@@ -226,6 +229,7 @@ __all__ = [
     "run_attacks",
     "run_study",
     "shrink",
+    "size_classes",
     "stream",
     "study_report",
     "success_bound",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eree.budget.compose import Charge, together
+from eree.budget.compose import Charge, share_nothing, together
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, Strong
@@ -90,3 +90,19 @@ def test_the_price_is_the_most_that_any_workplace_meets(
     found = together(charges, STRONG)
     assert found.epsilon == max(e for e, _ in sums)
     assert found.delta == max(d for _, d in sums)
+
+
+@given(st.data())
+def test_filters_share_nothing_if_no_workplace_passes_both(data: st.DataObject) -> None:
+    kept = [
+        {
+            name: frozenset(data.draw(st.sets(st.sampled_from(values))))
+            for name, values in COLUMNS.items()
+            if data.draw(st.booleans())
+        }
+        for _ in range(2)
+    ]
+    workplaces = [dict(zip(COLUMNS, values, strict=True)) for values in product(*COLUMNS.values())]
+    both = [w for w in workplaces if all(w[name] in one[name] for one in kept for name in one)]
+    empty = any(not values for one in kept for values in one.values())
+    assert share_nothing(*kept) == (not both) or empty

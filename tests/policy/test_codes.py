@@ -124,3 +124,54 @@ def test_a_folder_in_place_of_a_file_of_values_is_a_fault(tmp_path: Path) -> Non
     assert schema_faults(folder) == [
         ("worker.attributes.sex.values", "the file codes.csv cannot be read as CSV in UTF-8")
     ]
+
+
+def test_the_members_of_groups_may_come_from_a_file(tmp_path: Path) -> None:
+    town = Town()
+    inline = town.schema["group"]["goods"]["members"]
+    town.schema["group"]["goods"]["members"] = "goods.csv"
+    folder = town.write(tmp_path)
+    lines = [f"{value},{group}" for group, held in inline.items() for value in held]
+    (folder / "goods.csv").write_text("\n".join(["value,group", *lines]), encoding="utf-8")
+    goods = eree.load(folder).schema.attributes["goods"]
+    assert goods.values == tuple(inline)
+    assert goods.members == {value: group for group, held in inline.items() for value in held}
+
+
+def test_members_in_a_file_are_numbers_where_the_type_says_so(tmp_path: Path) -> None:
+    town = Town()
+    town.schema["workplace"]["publish_key"] = True
+    town.schema["group"]["size"] = {"of": "workplace_id", "members": "size.csv", "type": "integer"}
+    keys = town.tables["workplace"]["workplace_id"]
+    folder = town.write(tmp_path)
+    lines = [f"{key},{'first' if key == keys[0] else 'others'}" for key in keys]
+    (folder / "size.csv").write_text("\n".join(["value,group", *lines]), encoding="utf-8")
+    counted = eree.tabulate(eree.load(folder), by=["size"]).confidential.to_pydict()
+    assert counted["size"] == ["first", "others"]
+    assert counted["workplaces"] == [1, len(keys) - 1]
+    (folder / "size.csv").write_text("\n".join(["value,group", *lines[1:]]), encoding="utf-8")
+    assert told(folder) == [("workplace", "workplace_id", "the value belongs to no size", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (None, "the file goods.csv does not exist"),
+        (b"", "the file goods.csv must have the columns value and group"),
+        (b"value,label\n11,a\n", "must have the columns value and group"),
+        (b"value,group\n11\n", "has rows of another length than its header"),
+        (b"value,group\n", "the file goods.csv lists no value"),
+        (b"value,group\n11,a\n23,a\n44-45,b\n11,b\n", "puts a value of sector into two groups"),
+        (b"value,group\n11,a\n23,a\n", "leaves out a declared value of sector"),
+        (b'value,group\n11,a\n23,a\n44-45,""\n', "an empty text cannot be the name of a group"),
+    ],
+)
+def test_a_file_of_members_that_cannot_be_used_is_a_fault(
+    tmp_path: Path, content: bytes | None, rule: str
+) -> None:
+    town = Town()
+    town.schema["group"]["goods"]["members"] = "goods.csv"
+    folder = town.write(tmp_path)
+    if content is not None:
+        (folder / "goods.csv").write_bytes(content)
+    assert [p for p, r in schema_faults(folder) if rule in r] == ["group.goods.members"]

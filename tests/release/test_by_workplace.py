@@ -11,18 +11,7 @@ import pytest
 
 import eree
 from eree.mechanisms.vectors import automatic_vector
-from uses import eree_command, true_sums
-
-SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
-PEOPLE = SITES[1:]
-
-
-def shown(folder: Path) -> None:
-    """Publish the key of workplaces."""
-    path = folder / "schema.toml"
-    text = path.read_text(encoding="utf-8")
-    key = 'key = "workplace_id"\n'
-    path.write_text(text.replace(key, f"{key}publish_key = true\n", 1), encoding="utf-8")
+from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,13 @@ def kept_workplaces(
     return kept
 
 
+def share_nothing(
+    one: Mapping[str, frozenset[Value]], other: Mapping[str, frozenset[Value]]
+) -> bool:
+    """Whether two filters keep no workplace in common, for want of a value of some column."""
+    return any(not one[column] & other[column] for column in one.keys() & other.keys())
+
+
 def together(charges: Sequence[Charge], neighbours: Neighbours) -> Guarantee:
     """The price of all charges together, under the relation that they were made for."""
     if any(charge.price.neighbours != neighbours for charge in charges):

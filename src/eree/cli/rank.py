@@ -190,10 +190,11 @@ def lodes(
     examples=[
         "eree shrink out people --out people.csv",
         "eree shrink out sites --by place,sector,sex --out people.csv",
+        "eree shrink out large small --by place,sector,sex --out people.csv",
     ],
 )
 @release_argument
-@table_argument
+@click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @click.option(
     "--by",
     multiple=True,
@@ -202,16 +203,20 @@ def lodes(
 )
 @path("--out", "FILE.csv", "A new file, outside the release.", required=True)
 @as_json
-def shrink(folder: Path, table: str, by: tuple[str, ...], out: Path, as_json: bool) -> None:
+def shrink(
+    folder: Path, tables: tuple[str, ...], by: tuple[str, ...], out: Path, as_json: bool
+) -> None:
     """Estimate the worker cells of TABLE of the release in DIR with smaller errors.
 
     Cells are drawn to what is usual for their kind of workplaces, the more, the more noise they
     have.  Only the release is used, so it costs no privacy; low and high stay what they are.
+    Tables that share no workplace are added up, such as large ones one by one and small ones
+    together.
     """
     _check(None, out)
     with progress() as tell:
         tell("learning what is usual", 0.0)
-        made = eree.shrink(eree.Release.open(folder), table, by)
+        made = eree.shrink(eree.Release.open(folder), tables, by)
         made.write(out)
     if as_json:
         said = {"file": str(out), "cells": len(made), "habits": made.habits}
@@ -221,6 +226,46 @@ def shrink(folder: Path, table: str, by: tuple[str, ...], out: Path, as_json: bo
     alike = ", ".join(f"{name} {value:.3f}" for name, value in made.habits.items())
     click.echo(f"  how alike workers of one workplace seem to be: {alike}")
     _warn(made.private)
+
+
+@cli.command(
+    short_help="Sort workplaces into classes by noisy size.",
+    examples=[
+        "eree classes out sizes --cut 40 --out data/size_class.csv",
+        "eree classes out sizes --cut 40 --cut 500 --out data/size_class.csv",
+    ],
+)
+@release_argument
+@table_argument
+@click.option(
+    "--cut",
+    "cuts",
+    multiple=True,
+    required=True,
+    type=int,
+    metavar="N",
+    help="A noisy size at which a new class begins.",
+)
+@path("--out", "FILE.csv", "A new file, best in the folder of the data.", required=True)
+@as_json
+def classes(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: bool) -> None:
+    """Sort the workplaces of TABLE of the release in DIR into classes by noisy size.
+
+    TABLE has a row for each workplace.  Classes are made of the release alone, so they are public
+    and cost nothing; the lines that are shown make them an attribute of workplaces, by which later
+    plans may count and filter.
+    """
+    _check(None, out)
+    made = eree.size_classes(eree.Release.open(folder), table, cuts)
+    made.write(out)
+    if as_json:
+        said = {"file": str(out), "classes": made.counts, "private": made.release.private}
+        click.echo(json.dumps(said))
+        return
+    counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())
+    click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")
+    click.echo(f"In schema.toml beside it:\n\n{made.declaration(out.stem, out.name)}\n")
+    _warn(made.release.private)
 
 
 def runs(columns: Iterable[str]) -> str:

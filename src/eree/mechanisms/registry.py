@@ -68,22 +68,23 @@ def kind_of(name: str) -> type[Mechanism]:
     return kind
 
 
-def automatic(guarantee: Guarantee) -> Mechanism:
+def automatic(guarantee: Guarantee, *, alone: bool = False) -> Mechanism:
     """The mechanism for one cell with the least error, by alpha and epsilon alone.
 
     Errors are compared in cells of one worker, of workplaces that may grow by 1, 2, 5 and 20
-    workers at once, and of very large ones, by the product of the means.
+    workers at once, and of very large ones, by the product of the means.  Where every cell is a
+    workplace `alone`, its count is its size, and noise may go by the count.
     """
     best: tuple[float, Mechanism] | None = None
     refusal = None
-    for kind in _CHOICE:
+    for kind in (*_CHOICE, IntegerLinLog) if alone else _CHOICE:
         try:
             made = kind.calibrate(guarantee)
         except Refusal as refused:
             refusal = refusal or refused
             continue
         sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
-        error = prod(made.mean_error(count=0, largest=size)[0] for size in sizes)
+        error = prod(made.mean_error(count=size * alone, largest=size)[0] for size in sizes)
         if best is None or error < best[0]:
             best = error, made
     if best is None:

@@ -30,7 +30,8 @@ class CodeBook:
             if rows is None:
                 return None, declared, labels
             labels = {value: label for value, label in rows if label}
-            listed = self._numbers(rows, place) if declared == "integer" else [v for v, _ in rows]
+            texts = [value for value, _ in rows]
+            listed = self._numbers(texts, place) if declared == "integer" else list(texts)
             if listed is None:
                 return None, declared, labels
         else:
@@ -63,6 +64,27 @@ class CodeBook:
             return None
         return found
 
+    def members(
+        self, raw: Mapping[str, list[str | int]] | str, declared: Kind | None, place: str
+    ) -> dict[str, list[Value]]:
+        """The values of every group, inline or from a CSV file; nothing if not understood."""
+        if not isinstance(raw, str):
+            return {group: list(held) for group, held in raw.items()}
+        rows = self._columns(
+            raw, (["value", "group"], ["group", "value"]), "value and group", place
+        )
+        if rows is None:
+            return {}
+        values: list[Value] | None = [row["value"] for row in rows]
+        if declared == "integer":
+            values = self._numbers((row["value"] for row in rows), place)
+        found: dict[str, list[Value]] = {}
+        for value, row in zip(values or [], rows, strict=False):
+            found.setdefault(row["group"], []).append(value)
+        if not rows:
+            self.faults.add(place, f"the file {raw} lists no value")
+        return found
+
     def labels(self, raw: Mapping[str, str] | str, place: str) -> dict[str, str]:
         """The labels of codes."""
         if not isinstance(raw, str):
@@ -84,9 +106,9 @@ class CodeBook:
         if any("\0" in text for text in texts):
             self.faults.add(place, "a value cannot hold a NUL character")
 
-    def _numbers(self, rows: Iterable[tuple[str, str]], place: str) -> list[Value] | None:
+    def _numbers(self, texts: Iterable[str], place: str) -> list[Value] | None:
         numbers: list[Value] = []
-        for text, _ in rows:
+        for text in texts:
             digits = text.removeprefix("-")
             if not (digits.isascii() and digits.isdecimal() and str(int(text)) == text):
                 self.faults.add(place, "must be plainly written whole numbers, as the type says")
@@ -96,6 +118,14 @@ class CodeBook:
 
     def _rows(self, file: str, place: str) -> list[tuple[str, str]] | None:
         """The values and labels of a CSV file; None, and a fault, if it cannot be used."""
+        headers = (["value"], ["value", "label"], ["label", "value"])
+        rows = self._columns(file, headers, "value and, if wanted, label", place)
+        return None if rows is None else [(row["value"], row.get("label", "")) for row in rows]
+
+    def _columns(
+        self, file: str, headers: tuple[list[str], ...], wanted: str, place: str
+    ) -> list[dict[str, str]] | None:
+        """The rows of a CSV file with one of some headers."""
         try:
             with (self.folder / file).open(encoding="utf-8-sig", newline="") as handle:
                 header, *rows = [row for row in csv.reader(handle, strict=True) if row] or [[]]
@@ -105,12 +135,10 @@ class CodeBook:
         except (OSError, UnicodeDecodeError, csv.Error):
             self.faults.add(place, f"the file {file} cannot be read as CSV in UTF-8")
             return None
-        if header not in (["value"], ["value", "label"], ["label", "value"]):
-            rule = f"the file {file} must have the columns value and, if wanted, label"
-            self.faults.add(place, rule)
+        if header not in headers:
+            self.faults.add(place, f"the file {file} must have the columns {wanted}")
             return None
         if any(len(row) != len(header) for row in rows):
             self.faults.add(place, f"the file {file} has rows of another length than its header")
             return None
-        found = [dict(zip(header, row, strict=True)) for row in rows]
-        return [(row["value"], row.get("label", "")) for row in found]
+        return [dict(zip(header, row, strict=True)) for row in rows]

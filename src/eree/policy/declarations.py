@@ -192,39 +192,46 @@ class _Reading:
         parent, codes = attributes.get(settings.of), list[Value]()
         if settings.of and parent is None:
             self.faults.add(f"{place}.of", f"{settings.of} is not a column of a declared table")
-        if settings.members:
-            codes = [code for held in settings.members.values() for code in held]
-            self.membership(settings, parent, codes, f"{place}.members")
-            self.codes.match(labels, settings.members, f"{place}.labels")
+        kind = settings.type or (parent.kind if parent is not None else None)
+        members = self.codes.members(settings.members, kind, f"{place}.members")
+        if members:
+            codes = [code for held in members.values() for code in held]
+            self.membership(settings.of, members, parent, codes, f"{place}.members")
+            self.codes.match(labels, members, f"{place}.labels")
         elif isinstance(raw, Mapping) and raw.get("members") == {}:
             self.faults.add(f"{place}.members", "must list at least one group")
         if parent is None or not codes:
             return Attribute(name, "workplace", label, None, None, labels, of=settings.of), []
         if parent.confidential:
             self.faults.add(f"{place}.of", f"{parent.name} is confidential and cannot be grouped")
-        if self.codes.kind(codes, parent.kind, f"{place}.members") is None:
+        if self.codes.kind(codes, parent.kind or settings.type, f"{place}.members") is None:
             return Attribute(name, parent.owner, label, None, None, labels, of=parent.name), []
         return Attribute(
             name,
             parent.owner,
             label,
             "string",
-            tuple(settings.members),
+            tuple(members),
             labels,
             of=parent.name,
-            members={code: group for group, held in settings.members.items() for code in held},
+            members={code: group for group, held in members.items() for code in held},
         ), codes
 
     def membership(
-        self, settings: GroupSettings, parent: Attribute | None, codes: list[Value], place: str
+        self,
+        of: str,
+        members: Mapping[str, list[Value]],
+        parent: Attribute | None,
+        codes: list[Value],
+        place: str,
     ) -> None:
         """Each value of the finer attribute belongs to one group, and no group is empty."""
-        if "" in settings.members:
+        if "" in members:
             self.faults.add(place, "an empty text cannot be the name of a group")
-        if not all(settings.members.values()):
+        if not all(members.values()):
             self.faults.add(place, "has a group that holds no value")
         if len(set(codes)) < len(codes):
-            self.faults.add(place, f"puts a value of {settings.of} into two groups")
+            self.faults.add(place, f"puts a value of {of} into two groups")
         if parent is not None and parent.values is not None:
             if set(parent.values) - set(codes):
                 self.faults.add(place, f"leaves out a declared value of {parent.name}")

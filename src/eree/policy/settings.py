@@ -98,9 +98,15 @@ class GroupSettings(Settings):
     required = ("of", "members")
     of: Text = ""
     members: Annotated[
-        dict[StrictStr, Codes],
-        Field(description='must give each group its list of values, such as { goods = ["11"] }'),
+        dict[StrictStr, Codes] | FileName,
+        Field(
+            description="must give each group its list of values, such as"
+            ' { goods = ["11"] }, or be the name of a CSV file'
+        ),
     ] = {}
+    type: Annotated[
+        Kind | None, Field(description='must be "string" or "integer", the type of the values')
+    ] = None
     label: Text = ""
     labels: Labels = {}
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from eree.budget.compose import kept_workplaces, share_nothing
 from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
@@ -24,9 +25,9 @@ from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
 from eree.release.intervals import UNBOUNDED
-from eree.release.listing import Listing, checked_level, write_csv
+from eree.release.listing import Listing, checked_level, names_of, write_csv
 from eree.release.release import Release
-from eree.release.sums import Areas
+from eree.release.sums import Areas, summed
 from eree.release.treatment import SCALED_TO
 
 #: Fewer groups tell too little of what is usual.
@@ -56,63 +57,171 @@ class Shrunk(Listing):
         return write_csv(self.rows, path)
 
 
-def shrink(release: Release, table: str, by: Iterable[str] = ()) -> Shrunk:
+def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
     """Estimate the cells of a released table whose worker cells were hidden together.
 
     The shares of each group of worker cells are drawn to those of all groups of its kind (the
     workplace attributes whose values the schema declares), the more, the more noise they have; how
     much groups of a kind differ is learnt from the table itself.
 
-    `by` adds the cells of a table of single workplaces up, area by area.
+    `by` adds the cells of a table of single workplaces up, area by area.  With several tables that
+    share no workplace, the estimates of an area are added up over all of them.
     """
-    areas = Areas.read(release, table, by)
-    schema, counted = areas.schema, areas.counted
-    workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
+    tables, asked = names_of(table), names_of(by)
+    if len(tables) > 1 and not asked:
+        raise Refusal("several tables are added up area by area; say by which attributes")
+    if not tables:
+        raise Refusal("name a table of the release to estimate")
+    found = [Areas.read(release, name, asked) for name in tables]
+    for one, other in combinations(found, 2):
+        kept = (kept_workplaces(areas.schema, areas.counted.where) for areas in (one, other))
+        if not share_nothing(*kept):
+            raise Refusal(
+                f"tables {one.table} and {other.table} may count the same workplaces, so they"
+                " cannot be added up; take tables whose filters share none"
+            )
+    for areas in found:
+        _check(areas, several=len(tables) > 1)
+    parts = [_Part.of(areas) for areas in found]
+    level, first = checked_level(release.record["level"]), parts[0]
+    if not asked:
+        return first.listed(level)
+    rows = _added([part.sums(1 - (1 - level) / len(parts)) for part in parts], asked)
+    several = len(parts) > 1
+    habits = {
+        f"{part.areas.table}: {name}" if several else name: value
+        for part in parts
+        for name, value in part.habits.items()
+    }
+    where = {} if several else first.areas.counted.where
+    return Shrunk(release, ", ".join(tables), asked, where, level, rows, habits)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A table, and the estimates of all its cells."""
+
+    areas: Areas
+    estimates: NDArray[np.float64]
+    habits: dict[str, float]
+
+    @classmethod
+    def of(cls, areas: Areas) -> _Part:
+        """Learn from a table."""
+        release, table, schema, counted = areas.release, areas.table, areas.schema, areas.counted
+        workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
+        mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
+        shape = [len(schema.attributes[name].values or ()) for name in workers]
+        rows, cells = release.table(table), int(np.prod(shape))
+        if rows.num_rows % cells:
+            raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
+        noisy = areas.noisy.reshape(-1, cells)
+        if len(noisy) < LEAST_GROUPS:
+            raise Refusal(
+                f"table {table} has {len(noisy)} groups of worker cells; what is usual can be"
+                f" learnt from {LEAST_GROUPS} or more"
+            )
+        declared = [
+            name
+            for name in counted.by
+            if name not in workers and schema.attributes[name].values is not None
+        ]
+        kinds = _kinds(rows, declared, cells)
+        learnt: ShrunkWorkplaces | ShrunkGroups
+        if isinstance(mechanism, KNormLinLog):
+            learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
+            habits = learnt.habits
+        else:
+            bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
+            classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
+            learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
+            habits = learnt.habits[:, 0]
+        named = dict(zip(_sets(workers, shape), habits.tolist(), strict=True))
+        return cls(areas, learnt.estimates().ravel(), named)
+
+    def listed(self, level: float) -> Shrunk:
+        """All cells of the table."""
+        release, table, counted = self.areas.release, self.areas.table, self.areas.counted
+        rows = release.table(table)
+        low, high = rows["low"].to_numpy(), _high_ends(rows)
+        columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
+        within = pa.array(_within(self.estimates, low, high))
+        found = columns.add_column(len(counted.by), "estimate", within)
+        return Shrunk(release, table, counted.by, counted.where, level, found, self.habits)
+
+    def sums(self, level: float) -> pa.Table:
+        """The areas: estimates added up, and the noisy sums with intervals at a level."""
+        areas = self.areas
+        attributes = areas.schema.attributes
+        left = [name for name in areas.counted.by if name not in areas.wanted.by]
+        each = prod(
+            len(attributes[n].values or ()) for n in left if attributes[n].owner == "worker"
+        )
+        workplaces = summed(areas.numbers["workplaces"][areas.place], areas.starts) // each
+        return (
+            areas.totals(level, simultaneous=False)
+            .rows.drop(["cells"])
+            .append_column("workplaces", pa.array(workplaces))
+            .append_column(
+                "estimate", pa.array(np.add.reduceat(self.estimates[areas.place], areas.starts))
+            )
+        )
+
+
+def _added(parts: list[pa.Table], by: tuple[str, ...]) -> pa.Table:
+    """Areas of several tables, each once: whole estimates inside the sums of the intervals."""
+    closed = [_with_ends(part) for part in parts]
+    numbers = ("estimate", "noisy", "low", "high", "open", "workplaces")
+    both = pa.concat_tables(part.select([*by, *numbers]) for part in closed)
+    if len(parts) > 1:
+        grouped = both.group_by(list(by), use_threads=False)
+        both = grouped.aggregate([(name, "sum") for name in numbers])
+        both = both.rename_columns([name.removesuffix("_sum") for name in both.column_names])
+        both = both.sort_by([(name, "ascending") for name in by])
+    high, low = both["high"].to_numpy(), both["low"].to_numpy()
+    ends = np.where((both["open"].to_numpy() > 0) | (high >= LIMIT), UNBOUNDED, high)
+    columns = {name: both[name] for name in by} | {
+        "estimate": pa.array(_within(both["estimate"].to_numpy(), low, ends)),
+        "noisy": both["noisy"],
+        "low": both["low"],
+        "high": pa.array(ends, mask=ends == UNBOUNDED),
+        "workplaces": both["workplaces"],
+    }
+    return pa.table(columns)
+
+
+def _with_ends(part: pa.Table) -> pa.Table:
+    """Rows whose high ends can be added up; `open` is 1 where there is none, and 0 is added."""
+    high = _high_ends(part)
+    unbounded = high == UNBOUNDED
+    place = part.column_names.index("high")
+    closed = part.set_column(place, "high", pa.array(np.where(unbounded, 0, high)))
+    return closed.append_column("open", pa.array(unbounded.astype(np.int64)))
+
+
+def _high_ends(rows: pa.Table) -> Whole:
+    found: Whole = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+    return found
+
+
+def _check(areas: Areas, *, several: bool) -> None:
+    """Refuse what cannot be shrunk, or not be added up."""
+    table, schema, counted = areas.table, areas.schema, areas.counted
     if any(schema.attributes[name].owner == "worker" for name in counted.where):
         raise Refusal(
             f"table {table} leaves out workers, and estimates are made of whole workplaces; shrink"
             " a table of all workers"
         )
-    mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
-    alone = isinstance(mechanism, KNormLinLog) and bool((workplaces == 1).all())
-    if not alone and not can_be_shrunk(mechanism):
+    mechanism, by = areas.treatment.mechanism, areas.wanted.by
+    singly = isinstance(mechanism, KNormLinLog) and bool((areas.numbers["workplaces"] == 1).all())
+    if not singly and not can_be_shrunk(mechanism):
         raise Refusal(_cannot(table, mechanism))
-    if areas.wanted.by and not alone:
+    if by and not singly and not (several and set(by) == set(counted.by)):
         raise Refusal(
             f"estimates are added up where every workplace was hidden by itself by"
             f" {KNormLinLog.name}, which table {table} was not; for sums use its noisy counts, as"
             " area_totals does"
         )
-    shape = [len(schema.attributes[name].values or ()) for name in workers]
-    rows, cells = release.table(table), int(np.prod(shape))
-    if rows.num_rows % cells:
-        raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
-    noisy = areas.noisy.reshape(-1, cells)
-    if len(noisy) < LEAST_GROUPS:
-        raise Refusal(
-            f"table {table} has {len(noisy)} groups of worker cells; what is usual can be learnt"
-            f" from {LEAST_GROUPS} or more"
-        )
-    declared = [
-        name
-        for name in counted.by
-        if name not in workers and schema.attributes[name].values is not None
-    ]
-    kinds = _kinds(rows, declared, cells)
-    learnt: ShrunkWorkplaces | ShrunkGroups
-    if isinstance(mechanism, KNormLinLog):
-        learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
-        habits = learnt.habits
-    else:
-        bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
-        classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
-        learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
-        habits = learnt.habits[:, 0]
-    level = checked_level(release.record["level"])
-    found = _listed(areas, learnt.estimates().ravel(), level)
-    named = dict(zip(_sets(workers, shape), habits.tolist(), strict=True))
-    asked = areas.wanted.by or counted.by
-    return Shrunk(release, table, asked, counted.where, level, found, named)
 
 
 def _cannot(table: str, mechanism: Mechanism) -> str:
@@ -128,26 +237,6 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
         " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
         f" by {KNormLinLog.name} in a row for each workplace"
     )
-
-
-def _listed(areas: Areas, estimates: NDArray[np.float64], level: float) -> pa.Table:
-    """Rows of a listing: all cells of the table, or the areas that they are added up to."""
-    rows = areas.release.table(areas.table)
-    if not areas.wanted.by:
-        low = rows["low"].to_numpy()
-        high = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
-        columns = rows.select([*areas.counted.by, "noisy", "low", "high", "workplaces"])
-        within = _within(estimates, low, high)
-        return columns.add_column(len(areas.counted.by), "estimate", pa.array(within))
-    totals = areas.totals(level, simultaneous=False).rows
-    high = totals["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
-    sums = np.add.reduceat(estimates[areas.place], areas.starts)
-    attributes = areas.schema.attributes
-    left = [name for name in areas.counted.by if name not in areas.wanted.by]
-    each = prod(len(attributes[n].values or ()) for n in left if attributes[n].owner == "worker")
-    columns = totals.append_column("workplaces", pc.divide(totals["cells"], each)).drop(["cells"])
-    within = _within(sums, totals["low"].to_numpy(), high)
-    return columns.add_column(len(areas.wanted.by), "estimate", pa.array(within))
 
 
 def _within(estimates: NDArray[np.float64], low: Whole, high: Whole) -> Whole:

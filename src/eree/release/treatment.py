@@ -26,7 +26,7 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.registry import AUTO, calibrate
+from eree.mechanisms.registry import AUTO, automatic, calibrate
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.mechanisms.two_stage import TwoStageClip
@@ -175,9 +175,8 @@ def treat(
         for a in marginal.by
         if schema.attributes[a].owner == "worker"
     )
-    growing = isinstance(relation, (Strong, Weak))
+    growing, alone = isinstance(relation, (Strong, Weak)), schema.workplace.key in marginal.by
     if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
-        alone = schema.workplace.key in marginal.by
         return _together(price, cells, touched, alone, name, parameters)
     note = ""
     if name == AUTO and price.delta:
@@ -187,7 +186,10 @@ def treat(
         note = f"auto: {name} is for {relation.name} neighbours"
     shares = cells if growing else 1
     each = Guarantee(relation, price.epsilon / shares, price.delta / shares)
-    mechanism = calibrate(name, each, parameters)
+    if name == AUTO and alone and not touched and not parameters:
+        mechanism = automatic(each, alone=True)
+    else:
+        mechanism = calibrate(name, each, parameters)
     statistics = mechanism.statistics(worker_attributes=touched)
     if name == AUTO:
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"

@@ -1,0 +1,183 @@
+"""Workplaces sorted by noisy size: large ones hidden one by one, small ones together."""
+
+from __future__ import annotations
+
+import csv
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eree
+from uses import PEOPLE, SITES, eree_command, shown, true_sums
+
+CUT = 40
+
+
+def planned(folder: Path, tables: list[dict[str, Any]]) -> eree.Plan:
+    privacy = {"neighbours": "weak", "alpha": "0.1", "epsilon": "5", "types": ["sex", "education"]}
+    return eree.Plan.of({"data": str(folder), "privacy": privacy, "table": tables})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Linked tables with classes by noisy size, and the releases `sizes` and `people`."""
+    folder = tmp_path_factory.mktemp("classes")
+    data = eree.synthesize(folder / "data", jobs=60_000)
+    shown(data)
+    plan = planned(data, [{"name": "sizes", "by": ["workplace_id"], "epsilon": "0.15"}])
+    coins = eree.SeededCoins(3)
+    sizes = eree.publish(plan, eree.load(data), ledger=None, out=folder / "sizes", coins=coins)
+    assert sizes.about("sizes")["mechanism"] == "linlog-integer"
+    made = eree.size_classes(sizes, "sizes", [CUT])
+    made.write(data / "size_class.csv")
+    with (data / "schema.toml").open("a", encoding="utf-8") as file:
+        file.write(f"\n{made.declaration('size_class', 'size_class.csv')}\n")
+    tables: list[dict[str, Any]] = [
+        {"name": "large", "by": SITES, "where": {"size_class": [f"{CUT}+"]}, "epsilon": "3.85"},
+        {
+            "name": "small",
+            "by": PEOPLE,
+            "where": {"size_class": [f"0-{CUT - 1}"]},
+            "mechanism": "vector-radial",
+            "epsilon": "3.85",
+        },
+        {"name": "all", "by": PEOPLE, "mechanism": "vector-radial", "epsilon": "1"},
+    ]
+    plan = planned(data, tables)
+    ledger = eree.Ledger.create(folder / "ledger.db", plan.total, data_set="data")
+    eree.publish(plan, eree.load(data), ledger=ledger, out=folder / "people")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def people(home: Path) -> eree.Release:
+    return eree.Release.open(home / "people")
+
+
+@pytest.fixture(scope="module")
+def both(people: eree.Release) -> eree.Shrunk:
+    return eree.shrink(people, ["large", "small"], PEOPLE)
+
+
+def test_a_class_is_where_the_noisy_size_lies(home: Path) -> None:
+    rows = eree.Release.open(home / "sizes").table("sizes").to_pylist()
+    noisy = {str(row["workplace_id"]): row["noisy"] for row in rows}
+    with (home / "data" / "size_class.csv").open(encoding="utf-8") as file:
+        held = {row["value"]: row["group"] for row in csv.DictReader(file)}
+    assert held == {key: f"{CUT}+" if n >= CUT else f"0-{CUT - 1}" for key, n in noisy.items()}
+
+
+def test_tables_of_two_classes_cost_what_one_does(home: Path, people: eree.Release) -> None:
+    """No workplace is in both: 3.85 for either, and 1 for the table of all."""
+    assert people.guarantee.epsilon == Fraction("4.85")
+    assert eree.verify(people).sound
+    rows = [people.table(name) for name in ("large", "small")]
+    total = int(rows[0]["workplaces"].to_numpy()[::8].sum())
+    total += int(rows[1]["workplaces"].to_numpy()[::8].sum())
+    assert total == eree.Release.open(home / "sizes").table("sizes").num_rows
+
+
+def test_small_workplaces_are_hidden_together_and_large_ones_alone(people: eree.Release) -> None:
+    assert (people.table("large")["workplaces"].to_numpy() == 1).all()
+    assert people.table("small")["workplaces"].to_numpy().max() > 20
+
+
+def test_estimates_of_both_are_added_up_and_beat_a_row_for_each_workplace(
+    home: Path, both: eree.Shrunk
+) -> None:
+    data = eree.load(home / "data")
+    true = true_sums(data, PEOPLE, PEOPLE)
+    rows = both.rows.to_pylist()
+    assert {tuple(row[n] for n in PEOPLE) for row in rows} == set(true)
+    counts = np.array([true[tuple(row[n] for n in PEOPLE)] for row in rows])
+    estimates = np.array([row["estimate"] for row in rows])
+    sites = planned(home / "data", [{"name": "sites", "by": SITES, "epsilon": "4"}])
+    coins = eree.SeededCoins(4)
+    alone = eree.publish(sites, data, ledger=None, out=home / "sites", coins=coins)
+    one_by_one = eree.shrink(alone, "sites", PEOPLE).rows.to_pylist()
+    assert [[row[n] for n in PEOPLE] for row in one_by_one] == [
+        [row[n] for n in PEOPLE] for row in rows
+    ]
+    before = np.abs(np.array([row["estimate"] for row in one_by_one]) - counts).mean()
+    assert np.abs(estimates - counts).mean() < 0.85 * before
+    assert abs(estimates.sum() / counts.sum() - 1) < 0.03
+
+
+def test_numbers_of_two_tables_are_added_up_and_intervals_hold(
+    home: Path, people: eree.Release, both: eree.Shrunk
+) -> None:
+    assert both.rows.column_names == [*PEOPLE, "estimate", "noisy", "low", "high", "workplaces"]
+    parts = [eree.area_totals(people, name, PEOPLE, level="0.95") for name in ("large", "small")]
+    sums: dict[tuple[Any, ...], list[int]] = {}
+    for part in parts:
+        for row in part.rows.to_pylist():
+            so_far = sums.setdefault(tuple(row[n] for n in PEOPLE), [0, 0, 0])
+            for i, name in enumerate(("noisy", "low", "high")):
+                so_far[i] += row[name]
+    data = eree.load(home / "data")
+    true = true_sums(data, PEOPLE, PEOPLE)
+    exact = eree.tabulate(data, by=PEOPLE).confidential.to_pylist()
+    there = {tuple(row[n] for n in PEOPLE): row["workplaces"] for row in exact}
+    inside = []
+    for row in both.rows.to_pylist():
+        key = tuple(row[n] for n in PEOPLE)
+        assert [row["noisy"], row["low"], row["high"]] == sums[key]
+        assert row["workplaces"] == there[key]
+        assert row["low"] <= row["estimate"] <= row["high"]
+        inside.append(row["low"] <= true[key] <= row["high"])
+    assert np.mean(inside) > 0.9
+
+
+def test_tables_that_may_share_workplaces_are_not_added_up(people: eree.Release) -> None:
+    with pytest.raises(eree.Refusal, match="large and all may count the same workplaces"):
+        eree.shrink(people, ["large", "all"], PEOPLE)
+    with pytest.raises(eree.Refusal, match="say by which attributes"):
+        eree.shrink(people, ["large", "small"])
+    with pytest.raises(eree.Refusal, match="which table small was not"):
+        eree.shrink(people, ["large", "small"], ["sector", "sex"])
+    with pytest.raises(eree.Refusal, match="name a table"):
+        eree.shrink(people, [], PEOPLE)
+
+
+@pytest.mark.parametrize("cuts", [[], [0], [-1], [40, 40]])
+def test_cuts_are_different_sizes(home: Path, cuts: list[int]) -> None:
+    with pytest.raises(eree.Refusal, match="cuts are different whole numbers"):
+        eree.size_classes(eree.Release.open(home / "sizes"), "sizes", cuts)
+
+
+@pytest.mark.parametrize("table", ["large", "small", "all"])
+def test_classes_are_made_of_a_row_for_each_workplace(people: eree.Release, table: str) -> None:
+    with pytest.raises(eree.Refusal, match="does not have a row for each workplace"):
+        eree.size_classes(people, table, [CUT])
+
+
+def test_many_classes_have_names_of_their_own(home: Path) -> None:
+    made = eree.size_classes(eree.Release.open(home / "sizes"), "sizes", [500, 40])
+    assert made.names == ("0-39", "40-499", "500+")
+    assert sum(made.counts.values()) == made.rows.num_rows
+    assert made.declaration("size class", "x.csv") == (
+        '[group."size class"]\nof = "workplace_id"\nmembers = "x.csv"\ntype = "integer"'
+    )
+
+
+def test_the_commands_do_as_the_functions_do(home: Path, both: eree.Shrunk, tmp_path: Path) -> None:
+    out = tmp_path / "size_class.csv"
+    arguments = ("classes", home / "sizes", "sizes", "--cut", CUT, "--out", out)
+    status, printed, _ = eree_command(*arguments)
+    assert status == 0
+    assert '[group.size_class]\nof = "workplace_id"\nmembers = "size_class.csv"' in printed
+    assert "drawn with seeded coins" in printed
+    assert out.read_bytes() == (home / "data" / "size_class.csv").read_bytes()
+    by = ",".join(PEOPLE)
+    found = tmp_path / "people.csv"
+    status, printed, _ = eree_command(
+        "shrink", home / "people", "large", "small", "--by", by, "--out", found, "--json"
+    )
+    assert status == 0
+    assert json.loads(printed)["cells"] == len(both)
+    both.write(tmp_path / "same.csv")
+    assert found.read_bytes() == (tmp_path / "same.csv").read_bytes()
