@@ -30,24 +30,14 @@ def least_noise(cells: int, epsilon: float) -> float:
 
     Let T be the simplex of growths: vectors of numbers at least 0 with a sum of at most S.  Where
     the density of the noise is above h, moved by T, it is above h e^-eps, and so moved by -T; after
-    k steps the sets A + i T - (k - i) T are where it is above h e^-(k eps).  By Brunn and Minkowski
-    the d-th root of the volume of such a set is at least that of A and that of i T - (k - i) T,
-    whose volume is the sum over m of C(d, m)^2 i^m (k - i)^(d - m), over d!.  Of all sets of a
-    volume the ball of the L1 norm has the least mean norm.  So the density is at least as
+    k steps it is above h e^-(k eps) on A + U, U the union of all i T - (k - i) T.  By Brunn and
+    Minkowski the d-th root of the volume of A + U is at least that of A and that of U.  Of all sets
+    of a volume the ball of the L1 norm has the least mean norm.  So the density is at least as
     spread as one on balls of these volumes with the heights 1, e^-eps, e^-2eps, ..., for the best
-    first one.
+    first one.  With one cell that is the best staircase itself.
     """
     steps = int(80 / epsilon) + 40 + 8 * cells
-
-    def root(k: int) -> float:
-        """The d-th root of the greatest volume after k steps, that of the simplex being 1."""
-        volumes = (
-            sum(comb(cells, m) ** 2 * i**m * (k - i) ** (cells - m) for m in range(cells + 1))
-            for i in {k // 2, k}
-        )
-        return exp(log(max(volumes)) / cells)
-
-    radii = np.array([0.0, *(root(k) for k in range(1, steps))]) / 2
+    radii = np.array([_reach(cells, k) for k in range(steps)]) / 2
     heights = -epsilon * np.arange(steps)
 
     def mean(first: float) -> float:
@@ -58,7 +48,21 @@ def least_noise(cells: int, epsilon: float) -> float:
         norms = mass * outer * (1 - inside ** (cells + 1)) / (cells + 1)
         return float(norms.sum() / (mass * (1 - inside**cells)).sum())
 
-    return min(mean(first) for first in np.linspace(0.0, 3.0, 301))
+    return min(mean(first) for first in np.linspace(0.0, cells + 1.0, 100 * (cells + 1) + 1))
+
+
+def _reach(cells: int, k: int) -> float:
+    """The d-th root of the volume of the union of all i T - (k - i) T, that of T being 1.
+
+    With j numbers above 0, of the sum a, and d - j below, of the sum -b, these are the points with
+    ceil(a) + ceil(b) <= k.  Points with a up to a have the volume a^j / j!, those below likewise,
+    and d! over j! and (d - j)! is a binomial, as is the number of ways to choose who is above.
+    """
+    volume = 2 * k**cells
+    for j in range(1, cells):
+        layers = ((i**j - (i - 1) ** j) * (k - i) ** (cells - j) for i in range(1, k))
+        volume += comb(cells, j) ** 2 * sum(layers)
+    return exp(log(volume) / cells) if volume else 0.0
 
 
 @dataclass(frozen=True)
