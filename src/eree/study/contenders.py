@@ -17,6 +17,7 @@ from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.leaning import LeaningStaircase
@@ -160,11 +161,11 @@ class Together(Contender):
         return chosen.draw(groups, *given, coins=coins).ravel().astype(np.float64)
 
     def expected(self, cells: Counted) -> Array | None:
-        """By the largest total, or by the count for the K-norm; two stages have to be drawn."""
+        """By the largest total, or by the count on heights; two stages have to be drawn."""
         chosen = self.mechanism
         if isinstance(chosen, TwoStageClip):
             return None
-        if isinstance(chosen, KNormLinLog):
+        if isinstance(chosen, BentVector):
             return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
         return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
 
