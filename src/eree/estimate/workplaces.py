@@ -1,7 +1,7 @@
 """Estimates for workplaces that were hidden one by one on a bent scale, from their noisy counts.
 
 As for groups (`eree.estimate.groups`), everything comes from noisy counts and public facts.  What
-differs is the noise: `knorm-linlog` adds the same noise to the heights g(h) of all counts h, so
+differs is the noise: a `BentVector` adds the same noise to the heights g(h) of all counts h, so
 that a large count has much noise and a small one little.  The model of a workplace of x workers:
 
 - its counts h have the mean x p, p the usual shares of its kind, and the covariance
@@ -27,7 +27,7 @@ from scipy.special import gammaincinv
 
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
-from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.bent_vector import BentVector
 from eree.noise.exact import Whole
 
 Array = NDArray[np.float64]
@@ -52,27 +52,20 @@ _AT_ONCE = 8_192
 class HeightNoise:
     """The noise of a mechanism that lifts counts to heights."""
 
-    mechanism: KNormLinLog
+    mechanism: BentVector
 
     def heights(self, counts: Array) -> Array:
         """g of counts, which may be below 0."""
-        return self.mechanism.single.bend.near_height_of(counts)
+        return self.mechanism.bend.near_height_of(counts)
 
     def counts(self, heights: Array) -> Array:
         """The counts of heights."""
-        return self.mechanism.single.bend.near_count(heights)
+        return self.mechanism.bend.near_count(heights)
 
     @cached_property
     def covariance(self) -> Array:
-        """Variances of (d + 2)(d + 3) / 6 squared spreads; covariances are half of that.
-
-        With i of d numbers above 0, which every i is equally often, two of them are both above with
-        the chance i (i - 1) / (d (d - 1)) and have then the mean product (i + 1)(i + 2) / 4; and so
-        on, summed over i.
-        """
-        variance = self.mechanism.height_error()[1] ** 2
-        found: Array = variance * (np.eye(self.mechanism.cells) + 1) / 2
-        return found
+        """That of the noise of all heights of a workplace."""
+        return self.mechanism.height_covariance()
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ class ShrunkWorkplaces:
 
     @classmethod
     def learn(
-        cls, noisy: Whole, kinds: Whole, mechanism: KNormLinLog, shape: Sequence[int]
+        cls, noisy: Whole, kinds: Whole, mechanism: BentVector, shape: Sequence[int]
     ) -> ShrunkWorkplaces:
         """Learn from noisy counts, a row for each workplace; kinds are numbers from 0 on.
 

@@ -84,6 +84,10 @@ class BentMechanism(Mechanism):
         """h(count)."""
         return self.bend.lift(count)
 
+    def exact_lift(self, _count: int) -> Fraction | None:
+        """h(count) as a fraction, where it is one and known to be."""
+        return None
+
     def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
         """The chance of an output at least `distance` away from the count."""
         del largest

@@ -36,6 +36,9 @@ class BentChances(Chances, Protocol):
     def lift(self, count: int) -> arb:
         """h(count)."""
 
+    def exact_lift(self, _count: int) -> Fraction | None:
+        """h(count) as a fraction, where it is one and known to be."""
+
     def elasticity_from(self) -> tuple[int, Fraction]:
         """N >= 1 / alpha, and a bound e of u times the slope of h at u, for all u >= N."""
 
@@ -43,25 +46,41 @@ class BentChances(Chances, Protocol):
         """The counts up to N among which the greatest step of h is found."""
 
 
-def certify_bent(mechanism: BentChances) -> Certificate:
-    """The certificate of Laplace noise on a bent scale."""
+def greatest_gain(mechanism: BentChances) -> tuple[Fraction, int]:
+    """A bound of the height gained in one step, over all counts, and a count that comes near it.
+
+    Where both heights are fractions it is what is gained, to the last digit.
+    """
     alpha, (last, elasticity) = mechanism.alpha, mechanism.elasticity_from()
     before, ctx.prec = ctx.prec, _BITS
     try:
-        spread = exact_ball(mechanism.spread)
         worst, place = Fraction(0), 0
         for count in mechanism.turning_counts():
-            grown = count + max(int(alpha * count), 1)
-            loss = upper((mechanism.lift(grown) - mechanism.lift(count)) / spread)
-            if loss > worst:
-                worst, place = loss, count
-        tail = upper(exact_ball(elasticity) * exact_ball(1 + alpha).log() / spread)
+            gain = _gain(mechanism, count, count + max(int(alpha * count), 1))
+            if gain > worst:
+                worst, place = gain, count
+        tail = upper(exact_ball(elasticity) * exact_ball(1 + alpha).log())
     finally:
         ctx.prec = before
     if tail > worst:
-        place = 1_000 * max(last, 1)  # where the loss comes near its limit
-    joined = max(int(alpha * place), 1)
+        return tail, 1_000 * max(last, 1)  # where the loss comes near its limit
+    return worst, place
+
+
+def _gain(mechanism: BentChances, count: int, grown: int) -> Fraction:
+    """A bound of the height gained between two counts."""
+    gained = mechanism.lift(grown) - mechanism.lift(count)
+    low, high = mechanism.exact_lift(count), mechanism.exact_lift(grown)
+    if low is None or high is None or not gained.overlaps(exact_ball(high - low)):
+        return upper(gained)
+    return high - low
+
+
+def certify_bent(mechanism: BentChances) -> Certificate:
+    """The certificate of Laplace noise on a bent scale."""
+    gain, place = greatest_gain(mechanism)
+    joined = max(int(mechanism.alpha * place), 1)
     cells = Cell(place, place), Cell(place + joined, place + joined)
     outputs = [place - joined - 1, place, place + joined, place + 3 * joined + 1, 10**9]
     pair = worst_of(mechanism, [(*cells, outputs)])
-    return Certificate.pure(mechanism, max(worst, tail), pair)
+    return Certificate.pure(mechanism, gain / mechanism.spread, pair)

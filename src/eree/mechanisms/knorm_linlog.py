@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 from math import inf, log, sqrt
 from typing import Self
 
 import numpy as np
-from flint import arb
 from scipy.integrate import quad
 from scipy.special import gammaincc
 
-from eree.errors import Refusal
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.linlog import LinLog
 from eree.mechanisms.mechanism import Array
-from eree.mechanisms.vector import (
-    Group,
-    VectorCertificate,
-    VectorMechanism,
-    group_size,
-    worst_groups,
-)
-from eree.noise.coins import Coins
+from eree.mechanisms.vector import VectorCertificate
 from eree.noise.exact import Whole
 from eree.noise.knorm import BentKNorm, near_norm_density, near_norm_tail
-from eree.noise.rows import draw_rows
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Weak
 
 #: Sums of more outputs than this give way to integrals, from which they no longer differ.
 _MOST_SUMMED = 300_000
-_MOST_CELLS = 1_000
 
 
 @dataclass(frozen=True)
-class KNormLinLog(VectorMechanism):
+class KNormLinLog(BentVector):
     """g^-1(g(count_i) + z_i / epsilon) for each cell i, rounded; z of the density e^-|z|_K.
 
     g is the scale of `LinLog`; |z|_K is the greatest of the z_i plus the greatest of the -z_i, each
@@ -49,60 +35,30 @@ class KNormLinLog(VectorMechanism):
     group together are (alpha, epsilon)-private with delta = 0.  Noise has a finite mean for
     epsilon > b = ln(1 + alpha).
 
-    Proof.  In one step each cell i of a workplace grows by at most max(alpha h_i, 1), and h_i is at
-    most the count, so that g(count_i) grows by between 0 and 1, as for `LinLog`.  So the heights
-    move by a vector of K, and in the other direction by one of -K = K: |z|_K changes by at most 1,
-    and the logarithm of the density by at most epsilon.  What is made of the heights costs nothing.
+    Proof.  In one step each height g(count_i) grows by between 0 and 1, as for every `BentVector`.
+    So the heights move by a vector of K, and in the other direction by one of -K = K: |z|_K changes
+    by at most 1, and the logarithm of the density by at most epsilon.  What is made of the heights
+    costs nothing.
     """
 
-    spread: Fraction
-    rate: Fraction
     name = "knorm-linlog"
+    heights_of = LinLog
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
         """The scale of `LinLog` at the same epsilon, whatever the number of cells."""
-        d = group_size(cls.name, cells, _MOST_CELLS)
-        if not isinstance(guarantee.neighbours, Weak):
-            raise Refusal(
-                f"{cls.name} is for weak neighbours: under strong ones a workplace may grow in a"
-                " cell by more than the cell holds; use vector-radial, vector-pareto or"
-                " two-stage-clip"
-            )
-        try:
-            single = LinLog.calibrate(guarantee)
-        except Refusal as refusal:
-            raise Refusal(str(refusal).replace(LinLog.name, cls.name, 1)) from None
-        return cls(guarantee, d, single.spread, single.rate)
-
-    @cached_property
-    def single(self) -> LinLog:
-        """Laplace noise of one cell on the same scale."""
-        return LinLog(self.guarantee, self.spread, self.rate)
+        single = cls._one_cell(guarantee, cells)
+        return cls(guarantee, cells, single.spread, single.rate)
 
     def law(self, counts: Whole) -> BentKNorm:
         """The laws of the outputs of some groups."""
-        return BentKNorm(self.single.bend, counts, self.spread)
+        return BentKNorm(self.bend, counts, self.spread)
 
-    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
-        """`count` alone."""
-        del worker_attributes
-        return ("count",)
-
-    def draw_groups(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
-        """Outputs, made from the counts alone."""
-        return draw_rows(self.law(counts), len(counts), coins)
-
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
-        """The chance of an output of one cell at least `distance` away from the count."""
-        del largest
-        law = self.law(np.zeros((1, self.cells), dtype=np.int64))
-        return law.beyond(count + side * distance, side, count=count)
-
-    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
-        """The chance of all outputs of a group; long sums where many differ and lie near counts."""
-        del largest
-        return self.law(np.array([counts], dtype=np.int64)).pmf(outputs, 0)
+    def near_tail(self, heights: Array) -> Array:
+        """The chance that the noise of one cell's height is at least so much."""
+        size = np.abs(heights) / float(self.spread)
+        tail = near_norm_tail(size, self.cells)
+        return np.where(heights >= 0, tail, 1 - tail)
 
     def certify(self) -> Certificate:
         """The loss between two groups is at most the norm of how far their heights lie apart.
@@ -111,12 +67,8 @@ class KNormLinLog(VectorMechanism):
         loss is that of Laplace noise on the cell that moves most, which `LinLog` rechecks.
         """
         one = self.single.certify()
-        pair, rest = one.worst_pair, (0,) * (self.cells - 1)
-        before, after = (
-            Group.of((cell.count, *rest), cell.count) for cell in (pair.before, pair.after)
-        )
-        firsts = {pair.output, before.count, after.count, 2 * after.count + 2, -3 * after.count - 3}
-        found = worst_groups(self, [(before, after, [(first, *rest) for first in sorted(firsts)])])
+        pair = one.worst_pair
+        found = self.worst_growth(pair.before.count, [pair.output])
         return VectorCertificate.pure(self, one.bound, found)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
@@ -196,11 +148,13 @@ class KNormLinLog(VectorMechanism):
         mean = moment(1) + beyond * chance + near
         return mean, inf if far == inf else sqrt(moment(2) + beyond**2 * chance + far)
 
-    def height_error(self) -> tuple[float, float]:
-        """The mean and root mean square of the noise of one cell on the scale g.
+    def height_moments(self) -> tuple[float, float, float]:
+        """(d + 2) / 3 spreads, (d + 2)(d + 3) / 6 squared spreads, and half of that.
 
-        Of i cells above 0 each is half a Gamma(i + 1) number on average, and i is uniform:
-        (d + 2) / 3 spreads, and the root of (d + 2)(d + 3) / 6.
+        With i of d numbers above 0, which every i is equally often, each of them is half a
+        Gamma(i + 1) number on average.  Two are both above with the chance i (i - 1) / (d (d - 1))
+        and have then the mean product (i + 1)(i + 2) / 4; and so on, summed over i.
         """
         d, spread = self.cells, float(self.spread)
-        return (d + 2) / 3 * spread, sqrt((d + 2) * (d + 3) / 6) * spread
+        variance = (d + 2) * (d + 3) / 6 * spread**2
+        return (d + 2) / 3 * spread, variance, variance / 2

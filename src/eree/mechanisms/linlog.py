@@ -51,6 +51,10 @@ class LinLog(BentMechanism):
         corner = 1 / self.alpha
         return Knots((Fraction(0), corner), (Fraction(1),), Fraction(1), self.rate)
 
+    def exact_lift(self, count: int) -> Fraction | None:
+        """Up to the last knot."""
+        return self.bend.exact_lift(count)
+
     def elasticity_from(self) -> tuple[int, Fraction]:
         """Where the logarithm has begun u / (step + rate (u - T)), step >= rate T: 1 / rate."""
         return ceil(self.bend.at[-1]), 1 / self.rate

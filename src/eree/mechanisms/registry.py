@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from eree.errors import Refusal
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
@@ -129,7 +129,8 @@ def mechanism(
     if neighbours is None:
         if alpha is None:
             raise Refusal(f"{name} needs an alpha, such as '0.1'")
-        neighbours = Weak(alpha, ["type"]) if name == KNormLinLog.name else Strong(alpha)
+        weak = issubclass(VECTOR_MECHANISMS.get(name, Mechanism), BentVector)
+        neighbours = Weak(alpha, ["type"]) if weak else Strong(alpha)
     whole = exact(epsilon, "epsilon")
     if delta is None:
         kind = None if name == AUTO else kind_of(name)

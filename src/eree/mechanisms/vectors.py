@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from eree.errors import Refusal
 from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import alpha_of
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.mechanisms.vector import VectorMechanism
@@ -18,7 +19,10 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Weak
 
 VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
-    {kind.name: kind for kind in (VectorRadial, VectorPareto, KNormLinLog, TwoStageClip)}
+    {
+        kind.name: kind
+        for kind in (VectorRadial, VectorPareto, KNormLinLog, KNormStaircase, TwoStageClip)
+    }
 )
 
 #: Shares of epsilon that the first stage of `two-stage-clip` may take.
@@ -35,7 +39,7 @@ def automatic_vector(
     """
     kinds: list[type[VectorMechanism]] = [VectorRadial, VectorPareto, TwoStageClip]
     if isinstance(guarantee.neighbours, Weak):
-        kinds.insert(0, KNormLinLog)
+        kinds = [KNormStaircase, KNormLinLog, *kinds]
     found: list[tuple[float, VectorMechanism]] = []
     refusals: dict[str, Refusal] = {}
     for kind in kinds:

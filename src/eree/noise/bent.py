@@ -138,6 +138,13 @@ class Knots(Bend):
         """h(count)."""
         return self.height_of(arb(count))
 
+    def exact_lift(self, count: int) -> Fraction | None:
+        """h(count) as a fraction, up to the last knot."""
+        if count > self.at[-1]:
+            return None
+        place = min(max(bisect_right(self.at, count) - 1, 0), len(self.slopes) - 1)
+        return self.heights[place] + self.slopes[place] * (count - self.at[place])
+
     def near_lift(self, counts: Whole) -> Array:
         """The same in doubles."""
         return self.near_height_of(counts.astype(np.float64))

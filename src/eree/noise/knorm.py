@@ -13,32 +13,18 @@ e^-up on i numbers is a Gamma(i + 1) number times a uniform point of the cube [0
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import comb, factorial, lgamma, prod
 
 import numpy as np
 from flint import arb, arb_poly, fmpq, fmpq_poly
-from numpy.typing import NDArray
 
-from eree.noise.bent import Knots
-from eree.noise.exact import (
-    Verdict,
-    Whole,
-    Words,
-    coarse,
-    exact_ball,
-    rounded,
-    sure_floor,
-    sure_round,
-)
-from eree.noise.rows import Array, Row, near, near_choice, sure_choice
-
-Interval = tuple[arb, arb]
+from eree.noise.bent_rows import BentRows, Interval
+from eree.noise.exact import Words, coarse, sure_floor
+from eree.noise.rows import Array, Flags, near, near_choice, sure_choice
 
 
 @lru_cache
@@ -128,8 +114,8 @@ def _exponential(polynomial: arb_poly, start: arb) -> arb:
 
 
 @dataclass(frozen=True, eq=False)
-class BentKNorm:
-    """lower(h(n_i) + spread z_i), each number rounded; z of the density proportional to e^-|z|_K.
+class BentKNorm(BentRows):
+    """Rows on a bent scale with z of the density proportional to e^-|z|_K.
 
     Recipe: how many numbers are above 0, uniform from 0 to d, and which; two Gamma numbers, sums of
     -ln(U), of the first that many + 1 of d + 2 uniforms and of the others; times a uniform number
@@ -137,23 +123,14 @@ class BentKNorm:
     within d + 2 times 2^-41, and 2^-50 of both sums.
     """
 
-    bend: Knots
-    counts: Whole  # a row per group
-    spread: Fraction
-
-    @property
-    def width(self) -> int:
-        """d."""
-        return int(self.counts.shape[1])
-
     @property
     def uniforms(self) -> int:
         """One for how many, then for each number which and where, and the logarithms."""
         return 3 * self.width + 3
 
-    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
-        """Rows and verdicts; nothing is ever rejected."""
-        d, spread = self.width, float(self.spread)
+    def near_noise(self, words: Words) -> tuple[Array, Array, Flags]:
+        """z in doubles."""
+        d = self.width
         place = near(words[0]) * (d + 1)
         many = np.floor(place)
         chosen, doubt = near_choice(words[1 : d + 1], many)
@@ -163,40 +140,23 @@ class BentKNorm:
         sums = np.cumsum(-np.log(uniform), axis=0)
         up = np.take_along_axis(sums, many.astype(np.intp)[None, :], axis=0)
         size = np.where(chosen, up, sums[-1] - up) * near(words[d + 1 : 2 * d + 1])
-        lifted = self.bend.near_lift(self.counts[groups].T)
-        value, slope = self.bend.near_lower(lifted + np.where(chosen, spread, -spread) * size)
-        off = spread * (d + 2) * (2.0**-40 + (1 + sums[-1]) * 2.0**-49)
-        error = slope * (off + (1 + np.abs(lifted) + spread * size) * 2.0**-45)
-        values, verdicts = rounded(value, error + np.abs(value) * 2.0**-45, doubt[None, :])
-        undecided = (verdicts == Verdict.DOUBT).any(axis=0)
-        return values.T, np.where(undecided, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
+        off: Array = (d + 2) * (2.0**-40 + (1 + sums[-1]) * 2.0**-49)
+        return np.where(chosen, size, -size), off, doubt
 
-    def slow(self, uniforms: Sequence[arb], group: int) -> Row:
+    def sure_noise(self, uniforms: Sequence[arb]) -> list[arb]:
         """The same in interval arithmetic."""
-        d, spread = self.width, exact_ball(self.spread)
+        d = self.width
         many = sure_floor(uniforms[0] * (d + 1))
         chosen = sure_choice(uniforms[1 : d + 1], many)
         logarithms = [-uniform.log() for uniform in uniforms[2 * d + 1 :]]
         up = sum(logarithms[: many + 1], arb(0))
         down = sum(logarithms[many + 1 :], arb(0))
-        row = []
-        for i, count in enumerate(self.counts[group].tolist()):
-            z = (up if chosen[i] else -down) * uniforms[d + 1 + i]
-            row.append(sure_round(self.bend.lower(self.bend.lift(count) + spread * z)))
-        return tuple(row)
+        return [(up if chosen[i] else -down) * uniforms[d + 1 + i] for i in range(d)]
 
-    def beyond(self, output: int, side: int, *, count: int) -> arb:
-        """The chance that one number is at least (side 1) or at most (side -1) an output."""
-        height = self.bend.height_of(arb(output) - arb(side) / 2)
-        depth = side * (height - self.bend.lift(count)) / exact_ball(self.spread)
-        return norm_tail(depth, self.width) if depth > 0 else 1 - norm_tail(-depth, self.width)
+    def tail(self, x: arb) -> arb:
+        """The chance that one number of z is at least x >= 0."""
+        return norm_tail(x, self.width)
 
-    def pmf(self, outputs: Sequence[int], group: int) -> arb:
-        """The chance of a row of outputs."""
-        cells = Counter(zip(outputs, self.counts[group].tolist(), strict=True))
-        box = []
-        for output, count in cells:
-            lift, spread = self.bend.lift(count), exact_ball(self.spread)
-            low, high = (self.bend.height_of(output + arb(side) / 2) for side in (-1, 1))
-            box.append(((low - lift) / spread, (high - lift) / spread))
-        return box_chance(box, list(cells.values()))
+    def box(self, box: Sequence[Interval], times: Sequence[int]) -> arb:
+        """The chance of a box."""
+        return box_chance(box, times)

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.scaled import SizedMechanism, least
+from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.noise.bent import Bend
 from eree.noise.exact import Whole
-from eree.noise.knorm import near_norm_tail
 from eree.workload import GREATEST_BOUND
 
 #: Stands for "no finite bound" in a column of high ends; written as null.
@@ -144,10 +143,9 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
     if isinstance(mechanism, BentMechanism):
         away = float(mechanism.spread) * -np.log(1 - level)
         return lambda noisy: _bent(mechanism.bend, away, noisy)
-    if isinstance(mechanism, KNormLinLog):
-        depth = least(lambda z: 2 * near_norm_tail(z, mechanism.cells) <= 1 - level)
-        far = float(mechanism.spread) * depth
-        return lambda noisy: _bent(mechanism.single.bend, far, noisy)
+    if isinstance(mechanism, BentVector):
+        far = mechanism.height_reach(level)
+        return lambda noisy: _bent(mechanism.bend, far, noisy)
     assert isinstance(mechanism, FixedMechanism)
     reach = mechanism.quantile(level)
     above = isinstance(mechanism, TruncatedLaplace)  # what the bound left out is not known

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.bent_vector import BentVector
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.workload import Marginal
@@ -57,8 +57,8 @@ def predict(
     if treatment.first_stage is not None:
         return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
     # alone in its cell a workplace is all that the count has
-    alone = isinstance(made, KNormLinLog) and plan.schema.workplace.key in table.marginal.by
-    if isinstance(made, (BentMechanism, KNormLinLog)) and not alone:
+    alone = isinstance(made, BentVector) and plan.schema.workplace.key in table.marginal.by
+    if isinstance(made, (BentMechanism, BentVector)) and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")
     part = alone or (table.marginal.touches_workers(plan.schema) and "largest" in statistics)
     if part and shares is None:

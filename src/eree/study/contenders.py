@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
-from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import TruncatedLaplace
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import calibrate, mechanism
@@ -160,11 +159,11 @@ class Together(Contender):
         return chosen.draw(groups, *given, coins=coins).ravel().astype(np.float64)
 
     def expected(self, cells: Counted) -> Array | None:
-        """By the largest total, or by the count for the K-norm; two stages have to be drawn."""
+        """By the largest total, or by the count on heights; two stages have to be drawn."""
         chosen = self.mechanism
         if isinstance(chosen, TwoStageClip):
             return None
-        if isinstance(chosen, KNormLinLog):
+        if isinstance(chosen, BentVector):
             return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
         return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
 
@@ -189,28 +188,6 @@ class Shrunk(Contender):
         groups = noisy.astype(np.int64).reshape(-1, cells.workers)
         classed = classes_for(self.mechanism, groups, cells.workplaces, bounds)
         return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
-
-    def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
-        del cells
-
-
-@dataclass(frozen=True)
-class ByWorkplace(Contender):
-    """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
-
-    mechanism: KNormLinLog
-    shape: tuple[int, ...]
-    slow = True
-
-    def draw(self, cells: Counted, coins: Coins) -> Array:
-        """Draw, shrink, and add up: whole counts of at least 0."""
-        groups, counts = cells.by_workplace()
-        noisy = self.mechanism.draw(counts, coins=coins)
-        learnt = ShrunkWorkplaces.learn(noisy, cells.kinds[groups], self.mechanism, self.shape)
-        sums = np.zeros((len(cells.kinds), cells.workers))
-        np.add.at(sums, groups, learnt.estimates())
-        return np.rint(np.maximum(sums, 0)).ravel()
 
     def expected(self, cells: Counted) -> None:
         """Only draws tell it."""
@@ -324,10 +301,7 @@ def _vectors(
     if (alpha, epsilon) not in SHRUNK_AT or cells > MOST_SHRUNK:
         return
     shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
-    if not workload.strong:
-        alone = KNormLinLog.calibrate(guarantee, cells=cells)
-        yield ByWorkplace("by-workplace-shrunk", 0.0, alone, shape)
-    elif can_be_shrunk(chosen):
+    if workload.strong and can_be_shrunk(chosen):
         yield Shrunk("auto-shrunk", 0.0, chosen, shape)
 
 

@@ -29,7 +29,7 @@ _PUBLISHED = {
     "smooth-laplace": "Smooth Laplace",
 }
 _ESTIMATES = "eree, estimates from what is released"
-_OURS = {"auto": "eree", "auto-shrunk": _ESTIMATES, "by-workplace-shrunk": _ESTIMATES}
+_OURS = {"auto": "eree", "auto-shrunk": _ESTIMATES, "by-size-shrunk": _ESTIMATES}
 #: Workloads whose cells are hidden one by one, by their own largest workplace: limits are known.
 _LIMITED = ("workload-1", "workload-2")
 

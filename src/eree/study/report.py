@@ -29,7 +29,7 @@ _PRINTED = {
 }
 _SHRUNK = {
     "auto-shrunk": "eree, estimates\nfrom its counts",
-    "by-workplace-shrunk": "eree, estimates\nworkplace by workplace",
+    "by-size-shrunk": "eree, estimates\nlarge ones one by one",
 }
 _ROWS = {**_LOG, **_SMOOTH, "auto": "eree", **_SHRUNK}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))

@@ -26,6 +26,7 @@ from eree.study.compare import Comparison, Row, cells_file
 from eree.study.contenders import Contender, contenders
 from eree.study.limits import limits
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
+from eree.study.workplaces import by_workplace
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
@@ -182,8 +183,12 @@ def work(study: Study, part: Part) -> None:
     if alpha is None and part.epsilon == EPSILONS[0]:
         rows += list(comparison.infusion())
     known: dict[Contender, list[Row]] = {}
-    taking_part = contenders(comparison.workload, workers, alpha, epsilon)
-    for one in (*taking_part, *limits(comparison.workload, workers, alpha, epsilon)):
+    taking_part = (
+        one
+        for those in (contenders, by_workplace, limits)
+        for one in those(comparison.workload, workers, alpha, epsilon)
+    )
+    for one in taking_part:
         nameless = replace(one, name="")  # what is chosen by 'auto' takes part by its name as well
         if nameless not in known:
             known[nameless] = list(comparison.rows(one, alpha, epsilon))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.knorm_linlog import KNormLinLog
+from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
@@ -209,7 +209,7 @@ class LinkedTable(DataSet):
             )
         if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
             return ""
-        if isinstance(law, (BentMechanism, KNormLinLog)):
+        if isinstance(law, (BentMechanism, BentVector)):
             return (
                 "Noise of this law is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
