@@ -21,10 +21,14 @@ import pytest
 
 import eree
 from eree.data.workplaces import WorkplaceCounts
-from eree.mechanisms.registry import calibrate
+from eree.mechanisms.knorm_staircase import KNormStaircase
+from eree.mechanisms.registry import automatic, calibrate
 from eree.mechanisms.vector import VectorMechanism
+from eree.mechanisms.vector_radial import VectorRadial
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Weak
 from eree.study.compare import seeded
-from eree.study.contenders import ByWorkplace, Shrunk, Single, Together, contenders
+from eree.study.contenders import Shrunk, Single, Together, contenders
 from eree.study.reported import (
     draw_report_gamma,
     draw_report_laplace,
@@ -33,6 +37,7 @@ from eree.study.reported import (
 )
 from eree.study.run import Part, Study, work
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
+from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from uses import eree_command
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)
@@ -171,9 +176,16 @@ def test_who_takes_part_follows_from_the_guarantee() -> None:
 
 def test_the_price_of_a_whole_marginal_is_paid_once_or_shared_out() -> None:
     for one in contenders(WORKLOADS["workload-3"], 8, TENTH, Fraction(4)):
-        assert isinstance(one, (Single, Together, ByWorkplace))
+        assert isinstance(one, (Single, Together))
         epsilon = one.mechanism.guarantee.epsilon
         assert epsilon == (Fraction(1, 2) if isinstance(one, Single) else Fraction(4))
+    for one in by_workplace(WORKLOADS["workload-3"], 8, TENTH, Fraction(4)):
+        if isinstance(one, BySize):
+            for second in (one.alone, one.together):
+                assert one.sizes.guarantee.epsilon + second.guarantee.epsilon == 4
+        else:
+            assert isinstance(one, ByWorkplace)
+            assert one.mechanism.guarantee.epsilon == 4
 
 
 @pytest.mark.parametrize("name", ["auto-shrunk", "clipped"])
@@ -202,7 +214,7 @@ def test_estimates_are_made_of_what_a_contender_draws(people: Counted, name: str
 def test_estimates_are_shrunk_where_the_goals_are() -> None:
     for workload, alpha, epsilon, there in (
         ("workload-3-strong", TENTH, Fraction(1), {"auto-shrunk"}),
-        ("workload-3", TENTH, Fraction(1), {"by-workplace-shrunk"}),
+        ("workload-3", TENTH, Fraction(1), {"by-workplace-shrunk", "by-size-shrunk"}),
         ("report-4-true", TENTH, Fraction(4), {"auto-shrunk"}),
         ("report-6-true", TENTH, Fraction(4), set()),
         ("workload-3-strong", TENTH, Fraction(1, 2), set()),
@@ -210,7 +222,11 @@ def test_estimates_are_shrunk_where_the_goals_are() -> None:
         ("workload-2", TENTH, TWO, set()),
     ):
         cells = {"report-4-true": 3, "report-6-true": 36}.get(workload, 8)
-        names = {o.name for o in contenders(WORKLOADS[workload], cells, alpha, epsilon)}
+        names = {
+            one.name
+            for those in (contenders, by_workplace)
+            for one in those(WORKLOADS[workload], cells, alpha, epsilon)
+        }
         assert {name for name in names if name.endswith("-shrunk")} == there
 
 
@@ -228,15 +244,42 @@ def test_workplaces_have_their_own_counts_and_those_without_jobs_are_there(
     assert not counts[-2 * len(people.workplaces) :].any()
 
 
-def test_estimates_by_workplace_are_whole_and_near_the_truth(people: Counted) -> None:
-    known = {o.name: o for o in contenders(WORKLOADS["workload-3"], 8, TENTH, TWO)}
-    one, plain = known["by-workplace-shrunk"], known["auto"]
+@pytest.mark.parametrize("name", ["by-workplace-shrunk", "by-size-shrunk"])
+def test_estimates_by_workplace_are_whole_and_near_the_truth(people: Counted, name: str) -> None:
+    known = {o.name: o for o in by_workplace(WORKLOADS["workload-3"], 8, TENTH, TWO)}
+    (plain,) = (o for o in contenders(WORKLOADS["workload-3"], 8, TENTH, TWO) if o.name == "auto")
+    one = known[name]
     assert one.expected(people) is None
     estimates = one.draw(people, seeded(1))
     assert (estimates >= 0).all()
     assert (estimates == np.rint(estimates)).all()
     noisy = plain.draw(people, seeded(1))
     assert np.abs(estimates - people.counts).mean() < np.abs(noisy - people.counts).mean()
+
+
+def test_every_workplace_is_in_one_class_and_noise_has_no_other_source(people: Counted) -> None:
+    """Without noise to speak of, large workplaces and small ones add up to the truth."""
+    (one,) = (
+        o
+        for o in by_workplace(WORKLOADS["workload-3"], 8, TENTH, TWO)
+        if isinstance(o, BySize) and not isinstance(o, BySizeShrunk)
+    )
+    sure = Guarantee(Weak("0.1", ["type"]), 150)
+    exact = replace(
+        one,
+        sizes=automatic(sure, alone=True),
+        alone=KNormStaircase.calibrate(sure, cells=8),
+        together=VectorRadial.calibrate(sure, cells=8),
+    )
+    groups, counts = people.by_workplace()
+    large, small = exact.parts(people, seeded(2))
+    single = counts.sum(1) >= one.large
+    assert np.array_equal(np.sort(large.groups), np.sort(groups[single]))
+    assert small.workplaces.sum() == (~single).sum()
+    drawn = exact.draw(people, seeded(2))
+    assert (drawn == people.counts).mean() > 0.9  # large counts keep some noise
+    assert np.abs(drawn - people.counts).mean() < 0.02 * people.counts.mean()
+    assert np.array_equal(one.draw(people, seeded(3)), one.draw(people, seeded(3)))
 
 
 def test_groups_know_their_kind_and_their_workplaces(

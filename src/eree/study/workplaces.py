@@ -75,7 +75,7 @@ class BySize(Contender):
         """What is released: noisy counts of the large workplaces, and of groups of small ones."""
         groups, counts = cells.by_workplace()
         size = counts.sum(1)
-        single = self.sizes.draw(size, coins=coins) >= self.large
+        single = self.sizes.draw(size, size, coins=coins) >= self.large
         noisy = self.alone.draw(counts[single], coins=coins)
         small, kept = groups[~single], np.zeros(len(cells.kinds), dtype=np.int64)
         largest = np.zeros_like(kept)
