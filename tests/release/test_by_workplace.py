@@ -168,20 +168,29 @@ def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
     shares = tmp_path / "shares.csv"
     lines = [f"{sex},{level},{part}" for sex, level, part in parts]
     shares.write_text("\n".join(["sex,education,share", *lines]), encoding="utf-8")
-    privacy = {"neighbours": "weak", "alpha": "0.1", "epsilon": "4", "types": ["sex", "education"]}
+    privacy = {"neighbours": "weak", "alpha": "0.1", "epsilon": "5", "types": ["sex", "education"]}
     alike = {"epsilon": "2", "mechanism": "knorm-linlog"}
-    tables = [{"name": "sites", "by": SITES, **alike}, {"name": "all", "by": PEOPLE, **alike}]
+    tables = [
+        {"name": "sites", "by": SITES, **alike},
+        {"name": "all", "by": PEOPLE, **alike},
+        {"name": "sizes", "by": ["workplace_id"], "epsilon": "0.5"},
+    ]
     plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
     ahead = eree.outlook(
         plan,
         sizes=eree.WorkplaceSizes.read(sizes, plan.schema),
         shares=eree.WorkerShares.read(shares, plan.schema),
     )
-    one, several = (table.predicted for table in ahead.tables)
+    one, several, whole = (table.predicted for table in ahead.tables)
     assert one is not None
     assert several is not None
+    assert whole is not None
     assert "grows with the count" in several.words
     made = plan.tables[0].treatment.mechanism
     values, back = np.unique(counts, return_inverse=True)
     errors = np.array([made.mean_error(count=int(n), largest=int(n))[0] for n in values])
     assert one.mean_error == pytest.approx(float(errors[back].mean()), rel=0.1)
+    made = plan.tables[2].treatment.mechanism
+    assert made.name == "linlog-integer"
+    errors = np.array([made.mean_error(count=int(n), largest=int(n))[0] for n in found])
+    assert whole.mean_error == pytest.approx(float(np.average(errors, weights=number)), rel=0.1)

@@ -57,10 +57,12 @@ def predict(
     if treatment.first_stage is not None:
         return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
     # alone in its cell a workplace is all that the count has
-    alone = isinstance(made, BentVector) and plan.schema.workplace.key in table.marginal.by
-    if isinstance(made, (BentMechanism, BentVector)) and not alone:
+    by_count = isinstance(made, (BentMechanism, BentVector))
+    alone = by_count and plan.schema.workplace.key in table.marginal.by
+    if by_count and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")
-    part = alone or (table.marginal.touches_workers(plan.schema) and "largest" in statistics)
+    touched = table.marginal.touches_workers(plan.schema)
+    part = touched and (alone or "largest" in statistics)
     if part and shares is None:
         return Prediction(None, None, "it needs the shares of workers in its cells (--shares)")
     names = sizes.attributes if shares is None else (*sizes.attributes, *shares.attributes)

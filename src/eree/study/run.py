@@ -31,7 +31,7 @@ from eree.study.workplaces import by_workplace
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
-FORMAT = 4
+FORMAT = 5
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 Progress = Callable[[str, float], None]
