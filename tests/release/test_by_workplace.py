@@ -82,7 +82,7 @@ def county_order(county: eree.Tables, values: tuple[Any, ...]) -> list[int]:
 def test_alone_a_workplace_is_hidden_by_its_own_counts() -> None:
     """Among others the largest workplace is a part of the count, alone it is all of it."""
     weak = eree.Guarantee(eree.Weak("0.1", ["type"]), 2)
-    assert automatic_vector(weak, 8, alone=True)[0].name == "knorm-linlog"
+    assert automatic_vector(weak, 8, alone=True)[0].name == "knorm-staircase"
     assert automatic_vector(weak, 8)[0].name == "vector-radial"
 
 
