@@ -402,11 +402,12 @@ def test_behind_a_worker_filter_only_a_noisy_bound_helps(
     assert table.bounded == (name == "two-stage-clip")
 
 
+@pytest.mark.parametrize("name", ["knorm-linlog", "knorm-staircase"])
 @pytest.mark.parametrize("cells", [36, 300, 1_000])
-def test_intervals_of_very_many_cells_cover(cells: int) -> None:
+def test_intervals_of_very_many_cells_cover(cells: int, name: str) -> None:
     """K-norm noise on counts of 10 under weak neighbours; errors have a mean, too."""
     n, price = 40_000 // cells, eree.Guarantee(eree.Weak("0.1", ["a"]), 4)
-    chosen = VECTOR_MECHANISMS["knorm-linlog"].calibrate(price, cells=cells)
+    chosen = VECTOR_MECHANISMS[name].calibrate(price, cells=cells)
     noisy = chosen.draw(np.full((n, cells), 10), coins=eree.SeededCoins(cells))
     for level in (0.5, 0.9, 0.99):
         low, high = intervals(chosen, level)(noisy.ravel())
