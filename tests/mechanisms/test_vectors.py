@@ -35,8 +35,10 @@ from eree.workload import ScaleTo
 
 TENTH = Fraction(1, 10)
 SCALED = ["vector-radial", "vector-pareto"]
+ON_HEIGHTS = ["knorm-linlog", "knorm-staircase"]
 every = pytest.mark.parametrize("name", VECTOR_MECHANISMS)
 every_scaled = pytest.mark.parametrize("name", SCALED)
+every_on_heights = pytest.mark.parametrize("name", ON_HEIGHTS)
 GRID = [
     ("0.1", "4", 8),
     ("0.1", "2", 8),
@@ -53,7 +55,7 @@ GRID = [
 
 
 def relation(name: str, alpha: Any) -> Neighbours:
-    return Weak(alpha, ["sex", "education"]) if name == "knorm-linlog" else Strong(alpha)
+    return Weak(alpha, ["sex", "education"]) if name in ON_HEIGHTS else Strong(alpha)
 
 
 def vector(name: str, alpha: Any = "0.1", epsilon: Any = "2", cells: int = 3, **given: Any) -> Any:
@@ -105,7 +107,7 @@ def worst_of_neighbours(
     def log_chance(outputs: tuple[int, ...], counts: tuple[int, ...], largest: int) -> float:
         noise = tuple(o - c for o, c in zip(outputs, counts, strict=True))
         key: Any = (*sorted(map(abs, noise)), largest)
-        if chosen.name == "knorm-linlog":  # bent: by count, in any order
+        if chosen.name in ON_HEIGHTS:  # bent: by count, in any order
             key = tuple(sorted(zip(outputs, counts, strict=True)))
         if key not in logs:
             logs[key] = chosen.joint_log_pmf(outputs=outputs, counts=counts, largest=largest)
@@ -183,9 +185,10 @@ def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str)
     assert 0.8 * found < worst_of_neighbours(chosen, some, 2, 0) <= found + 1e-12
 
 
+@every_on_heights
 @pytest.mark.parametrize(("alpha", "cells"), [("0.5", 2), ("0.29", 2), ("0.5", 3)])
-def test_no_weak_neighbours_lose_more_than_was_found(alpha: str, cells: int) -> None:
-    chosen = vector("knorm-linlog", alpha, 2, cells)
+def test_no_weak_neighbours_lose_more_than_was_found(name: str, alpha: str, cells: int) -> None:
+    chosen = vector(name, alpha, 2, cells)
     found = chosen.certify().found_epsilon
     some = [(0, 0, 0), (2, 2, 2), (1, 4, 6), (8, 2, 0), (5, 5, 5)]
     worst = worst_of_neighbours(chosen, list(histograms(2, 8)) if cells == 2 else some, 4, 0)
@@ -354,6 +357,9 @@ def test_the_normaliser_grows_as_the_proof_says(cells: int) -> None:
         ("vector-radial", {"bend": Fraction(1, 2)}),
         ("knorm-linlog", {"spread": Fraction(9, 10)}),
         ("knorm-linlog", {"rate": Fraction(9, 10)}),
+        ("knorm-staircase", {"drop": Fraction(10, 9)}),
+        ("knorm-staircase", {"spread": Fraction(9, 10)}),
+        ("knorm-staircase", {"rate": Fraction(9, 10)}),
         ("two-stage-clip", {"first": Fraction(9, 10)}),
         ("two-stage-clip", {"second": Fraction(9, 10)}),
     ],
@@ -562,7 +568,8 @@ def test_where_sums_grow_long_integrals_take_their_place() -> None:
 def test_noise_whose_square_has_no_mean_says_so() -> None:
     assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(count=0, largest=0)[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).mean_error(count=0, largest=0)[1] == math.inf
-    assert vector("knorm-linlog", "0.1", "0.15", 2).mean_error(count=3, largest=0)[1] == math.inf
+    for name in ON_HEIGHTS:
+        assert vector(name, "0.1", "0.15", 2).mean_error(count=3, largest=0)[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).real_error()[1] == math.inf
 
 
@@ -714,6 +721,13 @@ def test_outputs_are_whole_and_within_the_limit(name: str) -> None:
         ("two-stage-clip", {"share": "1"}, "share must be above 0 and below 1"),
         ("two-stage-clip", {"share": "0"}, "share must be above 0 and below 1"),
         ("knorm-linlog", {"epsilon": "0.09"}, r"knorm-linlog needs epsilon above ln"),
+        ("knorm-staircase", {"epsilon": "0.09"}, r"knorm-staircase needs epsilon above ln"),
+        ("knorm-staircase", {"cells": 1_001}, "knorm-staircase hides groups of 1 to 1,000 cells"),
+        (
+            "knorm-staircase",
+            {"epsilon": "0.1", "cells": 1_000},
+            r"needs epsilon above 0.109 to hide 1000 cells, .* lower alpha, or use knorm-linlog",
+        ),
         ("knorm-linlog", {"cells": 0}, "knorm-linlog hides groups of 1 to 1,000 cells"),
         ("two-stage-clip", {"cells": 100_001}, "two-stage-clip hides groups of 1 to 100,000 cells"),
         ("vector-pareto", {"cells": 65}, "vector-pareto hides groups of 1 to 64 cells"),
@@ -730,8 +744,9 @@ def test_vector_mechanisms_are_for_their_own_neighbours() -> None:
         for other in (EDGE, NODE):
             with pytest.raises(Refusal, match=f"{name} (needs strong or weak|is for weak)"):
                 kind.calibrate(Guarantee(other, 2), cells=2)
-    with pytest.raises(Refusal, match="knorm-linlog is for weak neighbours: under strong ones"):
-        VECTOR_MECHANISMS["knorm-linlog"].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
+    for name in ON_HEIGHTS:
+        with pytest.raises(Refusal, match=f"{name} is for weak neighbours: under strong ones"):
+            VECTOR_MECHANISMS[name].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
     for name in ("vector-radial", "vector-pareto", "two-stage-clip"):
         weak = VECTOR_MECHANISMS[name].calibrate(Guarantee(Weak("0.1", ["sex"]), 2), cells=2)
         assert replace(weak, guarantee=Guarantee(Strong("0.1"), 2)) == vector(name, cells=2)

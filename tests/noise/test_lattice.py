@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -17,6 +18,7 @@ from scipy.integrate import quad
 
 from eree.noise import exact
 from eree.noise.bent import Knots
+from eree.noise.box_stairs import BentBoxes, BoxStairs
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Verdict, draw, settle
 from eree.noise.knorm import BentKNorm, box_chance, near_norm_tail, norm_tail, tail_polynomial
@@ -50,10 +52,14 @@ def law(name: str, sizes: Any, width: int, stretch: Fraction = Fraction(1)) -> A
             counts = np.stack([sizes + 12 * i for i in range(width)], axis=1)
             bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
             return BentKNorm(bend, counts, stretch / 2)
+        case "boxes":
+            counts = np.stack([sizes + 12 * i for i in range(width)], axis=1)
+            bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
+            return BentBoxes(bend, counts, stretch, BoxStairs(Fraction(5, 4), Fraction(2), width))
     return VectorLatticePareto(Scales(sizes, TENTH, stretch * 12), Fraction(2097, 100), width)
 
 
-LAWS = ["pareto", "radial", "knorm"]
+LAWS = ["pareto", "radial", "knorm", "boxes"]
 every_law = pytest.mark.parametrize("name", LAWS)
 
 
@@ -141,7 +147,7 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
     with ctx.workprec(120):
         for first in (0, 1, 4, 15):
             added = sum(chance(chosen, (first, other)) for other in spread)
-            if name == "knorm":
+            if name in ("knorm", "boxes"):
                 single = chosen.beyond(first, 1, count=3) - chosen.beyond(first + 1, 1, count=3)
             elif first:
                 single = chosen.tail(first, 0) - chosen.tail(first + 1, 0)
@@ -153,9 +159,8 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
 @every_law
 def test_the_numbers_of_a_row_are_alike(name: str) -> None:
     """Any order and, around the centre, any signs have the same chance."""
-    if name == "knorm":  # the same counts and one direction
-        bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
-        chosen = BentKNorm(bend, np.zeros((1, 3), dtype=np.int64), Fraction(1, 2))
+    if name in ("knorm", "boxes"):  # the same counts and one direction
+        chosen = replace(law(name, [0], 3), counts=np.zeros((1, 3), dtype=np.int64))
         rows = [(1, -2, 3), (3, 1, -2), (-3, -1, 2)]  # straight below 10, so both directions too
     else:
         chosen = law(name, [15], 3)

@@ -49,7 +49,7 @@ def people(sites: eree.Release) -> eree.Shrunk:
 
 def test_every_workplace_is_a_row_of_its_own(sites: eree.Release, county: eree.Tables) -> None:
     about, rows = sites.about("sites"), sites.table("sites")
-    assert about["mechanism"] == "knorm-linlog"
+    assert about["mechanism"] == "knorm-staircase"
     assert (rows["workplaces"].to_numpy() == 1).all()
     true = true_sums(county, SITES, SITES)
     assert [tuple(row.values()) for row in rows.select(SITES).to_pylist()] == sorted(
@@ -71,8 +71,8 @@ def county_order(county: eree.Tables, values: tuple[Any, ...]) -> list[int]:
 def test_alone_a_workplace_is_hidden_by_its_own_counts() -> None:
     """Among others the largest workplace is a part of the count, alone it is all of it."""
     weak = eree.Guarantee(eree.Weak("0.1", ["type"]), 2)
-    assert automatic_vector(weak, 8, alone=True)[0].name == "knorm-linlog"
-    assert automatic_vector(weak, 8)[0].name == "vector-radial"
+    assert automatic_vector(weak, 4, alone=True)[0].name == "knorm-staircase"
+    assert automatic_vector(weak, 4)[0].name == "vector-radial"
 
 
 def test_estimates_of_areas_are_nearer_to_the_truth(
@@ -169,7 +169,7 @@ def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
     lines = [f"{sex},{level},{part}" for sex, level, part in parts]
     shares.write_text("\n".join(["sex,education,share", *lines]), encoding="utf-8")
     privacy = {"neighbours": "weak", "alpha": "0.1", "epsilon": "5", "types": ["sex", "education"]}
-    alike = {"epsilon": "2", "mechanism": "knorm-linlog"}
+    alike = {"epsilon": "2", "mechanism": "knorm-staircase"}
     tables = [
         {"name": "sites", "by": SITES, **alike},
         {"name": "all", "by": PEOPLE, **alike},
