@@ -24,6 +24,7 @@ serve: .venv/.user
 	$(BIN)/eree demo --out build/demo --serve
 
 test: .venv/.developer java postgres browser check docs
+	$(BIN)/python -m compileall -q src  # hundreds of commands start; each would compile it anew
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 
 check: .venv/.developer

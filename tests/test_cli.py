@@ -89,6 +89,16 @@ def test_the_version_and_python_dash_m() -> None:
     assert (module.returncode, module.stdout) == (0, f"eree {eree.__version__}\n")
 
 
+def test_a_command_starts_without_what_only_some_commands_need() -> None:
+    """Arithmetic, databases and data frames are imported when they are first used."""
+    heavy = ("numpy", "scipy", "flint", "pyarrow", "duckdb", "sqlalchemy", "cryptography")
+    code = f"import sys, eree.cli.ending; print([n for n in {heavy} if n in sys.modules])"
+    started = subprocess.run(
+        [sys.executable, "-c", code], env=pages.environment(), capture_output=True, text=True
+    )
+    assert (started.returncode, started.stdout) == (0, "[]\n"), started.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,17 +87,19 @@ def test_no_pair_of_neighbouring_cells_loses_more_than_was_found(
     assert worst > 0.5 * found  # the cells of this test come near the worst
 
 
+@lru_cache
+def upper_tails(chosen: Mechanism, size: int) -> list[float]:
+    """P(K >= d) for d from 1 on, exact."""
+    with exactly():
+        return [float(chosen.beyond(d, 1, count=0, largest=size)) for d in range(1, 4_200)]
+
+
 def hockey_stick(chosen: Mechanism, x: int, after: int, joined: int, epsilon: float) -> float:
     """Both directions, by exact sums over the outputs."""
     outputs = np.arange(-4_000, 4_001)
     old = np.array([0.0] * len(outputs))
     new = old.copy()
-    with exactly():
-        law: Any = chosen
-        tails = [
-            [float(law.beyond(d, 1, count=0, largest=size)) for d in range(1, 4_200)]
-            for size in (x, after)
-        ]
+    tails = [upper_tails(chosen, size) for size in (x, after)]
     for place, (tail, centre) in enumerate(zip(tails, (0, joined), strict=True)):
         chances = np.array([1 - 2 * tail[0], *(-np.diff(tail))])
         values = chances[np.minimum(np.abs(outputs - centre), len(chances) - 1)]

@@ -131,7 +131,12 @@ def test_a_law_that_is_wrong_at_one_size_is_found(
 
 
 def test_what_is_found_is_not_certified() -> None:
-    assert not certify_leaning(with_law(25, lower_right)).holds
+    """Not even after a mechanism that is equal but for its laws was."""
+    sound, wrong = broken(leaning().stairs), with_law(25, lower_right)
+    assert sound == wrong
+    assert sound.certify().holds
+    assert sound.certify() is sound.certify()
+    assert not wrong.certify().holds
 
 
 class ShortSteps(Ladder):

@@ -27,6 +27,7 @@ from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from eree.study import run
 from eree.study.compare import seeded
 from eree.study.contenders import Shrunk, Single, Together, contenders
 from eree.study.reported import (
@@ -36,6 +37,7 @@ from eree.study.reported import (
     true_delta,
 )
 from eree.study.run import Part, Study, work
+from eree.study.tidy import Figures
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from uses import eree_command
@@ -308,55 +310,87 @@ def test_smooth_laplace_has_the_delta_that_it_really_has() -> None:
 # ---------------------------------------------------------------------- running and going on
 
 
-def test_a_study_is_the_same_for_a_seed_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    given = {"jobs": 5_000, "trials": 2, "seed": 3, "only": ["workload-1", "ranking-1"]}
-    for name in ("one", "two"):
-        eree.run_study(tmp_path / name, **given)
-    parts = sorted((tmp_path / "one" / "parts").iterdir())
+GIVEN: dict[str, Any] = {
+    "jobs": 5_000,
+    "trials": 2,
+    "seed": 3,
+    "only": ["workload-1", "ranking-1"],
+}
+PARTS = 72
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that nobody stopped; whoever changes it changes a copy."""
+    return eree.run_study(tmp_path_factory.mktemp("studies") / "undisturbed", **GIVEN).folder
+
+
+def errors_of(study: Path, home: Path) -> bytes:
+    """The figures of a study as its report writes them."""
+    home.mkdir()
+    Figures.read(study).write(home)
+    return (home / "errors.csv").read_bytes()
+
+
+def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path) -> None:
+    one = shutil.copytree(undisturbed, tmp_path / "one")
+    parts = sorted((one / "parts").iterdir())
     for path in parts[:5]:
         path.unlink()
     kept = {path: path.stat().st_mtime_ns for path in parts[5:]}
-    eree.run_study(tmp_path / "one", **given)
+    eree.run_study(one, **GIVEN)
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
-    texts = []
-    for name in ("one", "two"):
-        made = eree.study_report(tmp_path / name)
-        assert all(path.exists() for path in made.files)
-        texts.append((tmp_path / name / "errors.csv").read_bytes())
-    assert texts[0] == texts[1]
-    table = arrow_csv.read_csv(tmp_path / "one" / "errors.csv")
+    for path in parts:
+        assert path.read_bytes() == (undisturbed / "parts" / path.name).read_bytes()
+    assert len(parts) == PARTS
+    made = eree.study_report(one)
+    assert all(path.exists() for path in made.files)
+    assert (one / "errors.csv").read_bytes() == errors_of(undisturbed, tmp_path / "again")
+    table = arrow_csv.read_csv(one / "errors.csv")
     assert table.column_names == [
         *("study", "workload", "mechanism", "alpha", "epsilon", "delta", "stratum", "measure"),
         *("value", "standard_error", "trials"),
     ]
     assert set(table["measure"].to_pylist()) >= {"l1_ratio", "spearman", "within_10_points"}
-    page = (tmp_path / "one" / "findings.md").read_text(encoding="utf-8")
+    page = (one / "findings.md").read_text(encoding="utf-8")
     assert "| Finding 1 |" in page
     assert "made-up data" in page
 
 
-def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_a_study_that_was_killed_goes_on_and_is_the_same_for_a_seed(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    """Whenever it is killed, and whatever that leaves behind: the figures are the same ones."""
     out = tmp_path / "study"
     command = [
-        *(Path(sys.executable).with_name("eree"), "study", "run", "--out", out),
-        *("--jobs", "5000", "--trials", "2", "--only", "workload-1"),
+        *(Path(sys.executable).with_name("eree"), "study", "run", "--out", out, "--seed", "3"),
+        *("--jobs", "5000", "--trials", "2", "--only", "workload-1", "--only", "ranking-1"),
     ]
-    there = 36
+    there = PARTS
     for enough in (3, 2, 1):  # a kill may come too late on a machine that is busy elsewhere
+        out.mkdir()
+        (out / ".study.json.abc").write_text("{")  # of one that was killed before it began
         process = subprocess.Popen(command, start_new_session=True)
         while process.poll() is None and len(list(out.glob("parts/*.json"))) < enough:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         there = len(list(out.glob("parts/*.json")))
-        if there < 36:
+        if there < PARTS:
             break
         shutil.rmtree(out)
+    (out / ".data.partial-abc").mkdir()
+    (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
+    (out / "parts" / ".a.json.x").write_text("[")
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    assert there < len(list(out.glob("parts/*.json"))) == 36
+    assert sorted(path.name for path in out.iterdir()) == ["cells", "data", "parts", "study.json"]
+    assert there < len(list((out / "parts").iterdir())) == PARTS
+    assert errors_of(out, tmp_path / "a") == errors_of(undisturbed, tmp_path / "b")
 
 
-def test_every_part_can_be_done_alone(tmp_path: Path) -> None:
+def test_a_part_can_be_done_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One alpha; that all parts can be done is seen in the campaigns of `make torture`."""
+    monkeypatch.setattr(run, "ALPHAS", ("0.1",))
     study = eree.run_study(tmp_path / "s", jobs=5_000, trials=1, only=["report-4-true"])
     part = Part("report-4-true", "0.1", "4")
     before = part.file(study.folder).read_bytes()
@@ -365,6 +399,7 @@ def test_every_part_can_be_done_alone(tmp_path: Path) -> None:
     assert part.file(study.folder).read_bytes() == before
     names = {row["mechanism"] for row in json.loads(before)}
     assert {"report-laplace", "vector-radial", "two-stage-clip"} <= names
+    assert len(list((study.folder / "parts").iterdir())) == 12
 
 
 @pytest.mark.parametrize(
@@ -399,19 +434,6 @@ def test_what_is_no_study_is_refused(
     assert status == 2
     assert err.startswith(f"eree: {words}")
     assert err.count("\n") == 1
-
-
-def test_what_a_killed_run_left_behind_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    out = tmp_path / "study"
-    out.mkdir()
-    (out / ".study.json.abc").write_text("{")
-    eree.run_study(out, jobs=5_000, trials=1, only=["ranking-1"])
-    (out / ".data.partial-abc").mkdir()
-    (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
-    (out / "parts" / ".a.json.x").write_text("[")
-    eree.run_study(out, jobs=5_000, trials=1, only=["ranking-1"])
-    assert sorted(path.name for path in out.iterdir()) == ["cells", "data", "parts", "study.json"]
-    assert len(list((out / "parts").iterdir())) == 36
 
 
 def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:

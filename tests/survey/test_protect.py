@@ -19,8 +19,9 @@ from eree.noise.coins import SeededCoins
 from eree.survey import columns, protect
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.noise import NoiseModel
+from eree.survey.choices import MODE_NAMES
 from eree.survey.noisy import with_noise
-from eree.survey.plan import usual_controls
+from eree.survey.plan import MODES, usual_controls
 from eree.survey.shape import Impossible
 from eree.survey.variances import SamplingModel
 from small_cubes import Cube, count, shape, survey, table_of
@@ -562,3 +563,7 @@ def test_tables_of_linked_data_and_cubes_are_not_taken_for_each_other(
     made = seeded(cube, tmp_path / "out")
     with pytest.raises(eree.Refusal, match="is a cube and not tables"):
         eree.rank(made.release, "cells", by=["a"])
+
+
+def test_the_modes_that_can_be_named_are_those_that_there_are() -> None:
+    assert tuple(MODES) == MODE_NAMES

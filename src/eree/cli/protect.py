@@ -16,11 +16,8 @@ import eree
 from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
 from eree.cli.terminal import progress, say_released
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
-from eree.release.listing import checked_level, write_csv
-from eree.survey.calibrate.noise import METHODS
-from eree.survey.plan import MODES
+from eree.survey.choices import METHODS, MODE_NAMES
 
 #: As many rows as a terminal shows at once.
 SHOWN = 40
@@ -62,7 +59,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--mode",
-            type=choice(list(MODES)),
+            type=choice(MODE_NAMES),
             default="guaranteed",
             show_default=True,
             help="as-published: QUERYTOOL's method, with its losses.",
@@ -253,6 +250,8 @@ def show(
     Every figure is a sum of published cells, so that all tables agree; asking costs nothing.  An
     estimate is unreliable if its standard error is more than 30% of it.
     """
+    from eree.release.listing import checked_level, write_csv  # databases take a while to import
+
     query = eree.Query.from_text(by, where, levels)
     chance = checked_level(confidence)
     if out is not None:
@@ -284,6 +283,8 @@ def show(
 
 def _answer(found: eree.Estimates, chance: float) -> Table:
     """The first rows of an answer."""
+    from eree.noise.thousandths import JOB
+
     kept = " and ".join(f"{name} {', '.join(v)}" for name, v in found.query.where.items())
     title = f"Jobs by {' × '.join(found.query.by)}" if found.query.by else "Jobs"
     shown = Table(title=f"{title}{f', {kept}' if kept else ''}", title_justify="left")

@@ -164,7 +164,7 @@ def rounded(
 
 def exact_ball(value: Fraction | int) -> arb:
     """A fraction in interval arithmetic."""
-    fraction = Fraction(value)
+    fraction = value if type(value) is Fraction else Fraction(value)  # asked for at every draw
     return arb(fmpq(fraction.numerator, fraction.denominator))
 
 

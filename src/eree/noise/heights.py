@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, exp, floor, log1p
 
 import numpy as np
@@ -70,11 +71,19 @@ class _Stairs:
 
     @classmethod
     def of(cls, ends: Ends, falls: Array, widths: Array) -> _Stairs:
-        order = np.lexsort((-ends.edge, ends.place))
-        place, edge = ends.place[order], ends.edge[order]
-        some = edge > widths[place]
-        order, place, edge = order[some], place[some], edge[some]
-        return cls(place, falls[ends.level[order]], ends.rung[order], edge, widths)
+        order = np.flatnonzero(ends.edge > widths[ends.place])
+        order = order[np.argsort(-ends.edge[order], kind="stable")]
+        order = order[np.argsort(ends.place[order].astype(_narrow(len(widths))), kind="stable")]
+        level, rung = ends.level[order], ends.rung[order]
+        return cls(ends.place[order], falls[level], rung, ends.edge[order], widths)
+
+    @cached_property
+    def _runs(self) -> tuple[Array, Rungs]:
+        """How far each end lies beyond the next one, and where the ends of each rung begin."""
+        below = np.append(self.edge[1:], 0.0)
+        last = np.append(self.place[1:] != self.place[:-1], True)
+        run: Array = self.edge - np.where(last, self.widths[self.place], below)
+        return run, np.searchsorted(self.place, np.arange(len(self.widths) + 1))
 
     def values(self, heights: Array) -> tuple[Array, Array]:
         """The value of each end, and the greatest of those that lie at least as far."""
@@ -85,12 +94,9 @@ class _Stairs:
     def masses(self, heights: Array) -> Array:
         """The chances of the stairs of all rungs."""
         _, height = self.values(heights)
-        below = np.append(self.edge[1:], 0.0)
-        last = np.append(self.place[1:] != self.place[:-1], True)
-        run = self.edge - np.where(last, self.widths[self.place], below)
+        run, ends = self._runs
         whole = np.rint(height * run * _ONE).astype(np.int64)
         total = np.append(0, np.cumsum(whole))
-        ends = np.searchsorted(self.place, np.arange(len(self.widths) + 1))
         masses: Array = np.diff(total[ends]) / _ONE
         return masses
 
@@ -101,6 +107,11 @@ class _Stairs:
         return _Stairs(
             self.place[some], self.fall[some], self.rung[some], self.edge[some], self.widths
         )
+
+
+def _narrow(count: int) -> type[np.int16] | type[np.int64]:
+    """A type for whole numbers below a count: short ones are sorted much faster."""
+    return np.int16 if count < 1 << 15 else np.int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,8 @@ from eree.noise.leaning_table import Table
 _COARSE = 2.0**-24
 #: A bound of the error of chances and edges in doubles, as a share of themselves.
 _OFF = 2.0**-40
+#: By so many bits after the first one edges are told apart before they are sorted.
+_BITS = 8
 #: Outputs further out than this many steps are only known to be unlikely.
 _MOST_LEVELS = 4_000
 
@@ -68,7 +70,8 @@ class LeaningStairs:
             ends = make(self.ladder, rungs, levels, self.spare)
             known = self.ladder.numbers(int(max(ends.rung.max(), rungs.max())) + 1)
             value = self._log_heights(known.top)[ends.rung] - float(self.drop) * ends.level
-            order = np.lexsort((-value, -ends.edge, ends.place))
+            some = _not_outdone(ends, value, len(rungs))
+            order = some[np.lexsort((-value[some], -ends.edge[some], ends.place[some]))]
             starts = np.searchsorted(ends.place[order], np.arange(len(rungs) + 1))
             width = getattr(known, name)
             found.append(
@@ -202,6 +205,23 @@ class LeaningStairs:
         far = log(max(reach / ladder.start, 1.0)) / b + 1 / float(ladder.alpha)
         most = climb + ceil(far) + self._clear if reach > 0 else 0
         return max(ceil(wanted), climb + 1, min(most, _MOST_LEVELS)) + 1
+
+
+def _not_outdone(ends: Ends, value: Array, places: int) -> Rungs:
+    """Ends but for most of those that lie within further and higher ones; sorting takes longest.
+
+    Edges are told apart by their exponents and first bits: what has more of those lies further out.
+    """
+    coarse = np.maximum(ends.edge, 0.0).view(np.int64) >> (52 - _BITS)
+    coarse -= coarse.min()
+    slots = int(coarse.max()) + 1
+    slot = ends.place * slots + coarse
+    highest = np.full(places * slots, -inf)
+    np.maximum.at(highest, slot, value)
+    inwards = np.maximum.accumulate(highest.reshape(places, slots)[:, ::-1], axis=1)
+    further = np.full((places, slots), -inf)
+    further[:, :-1] = inwards[:, -2::-1]
+    return np.flatnonzero(value > further.reshape(-1)[slot])
 
 
 def _best(ends: Ends, value: Array, order: Rungs, width: float) -> Side:

@@ -199,18 +199,20 @@ def _pieces(side: Side, sign: int, numbers: _Numbers, last: arb | None = None) -
     edges: list[arb] = [numbers.width(numbers.chain[0], sign)]
     density: list[arb] = []
     near = inf if last is None else float(last.mid()) * (1 - 1e-9)
-    ends: dict[tuple[int, int, int], tuple[arb, arb]] = {}
+    ends: dict[tuple[int, int, int], tuple[arb, arb, arb]] = {}
+    falls, outermost = numbers.falls, edges[0]
     names = (side.level, side.rung, side.turn, side.ups, side.edge)
     for level, rung, turn, ups, about in zip(*(part.tolist() for part in names), strict=True):
         key = rung, turn, ups
         if key not in ends:
-            ends[key] = numbers.end(sign, *key)
-        begin, step = ends[key]
+            ends[key] = *numbers.end(sign, *key), numbers.height(rung)
+        begin, step, height = ends[key]
         edge = begin + level * step
-        if not edge > edges[-1]:
+        if not edge > outermost:
             continue  # two ways lead equally far, and this is the lower one
-        density.append(numbers.falls[level] * numbers.height(rung))
+        density.append(falls[level] * height)
         edges.append(edge)
+        outermost = edge
         if last is not None and about > near and (edge >= last or edge.overlaps(last)):
             edges[-1] = last
             break

@@ -91,7 +91,13 @@ def least_share(alpha: Fraction, epsilon: float) -> float:
 
 def least_small(alpha: Fraction, epsilon: float, weights: Array) -> float:
     """The least sum of weighted mean errors over workplaces of 0, 1, … workers."""
-    n = len(weights)
+    return _least_small(alpha, float(epsilon), tuple(weights.tolist()))
+
+
+@lru_cache(maxsize=64)
+def _least_small(alpha: Fraction, epsilon: float, known: tuple[float, ...]) -> float:
+    """The same, once for each question: the programme has thousands of unknowns."""
+    weights, n = np.array(known), len(known)
     steps = step_of(np.arange(n), alpha)
     outputs = np.arange(n)
     pairs = [(x, x + d) for x in range(n) for d in range(1, int(steps[x]) + 1) if x + d < n]

@@ -23,6 +23,7 @@ from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
 from eree.survey.calibrate.controls import ControlNoise
 from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
+from eree.survey.choices import ModeName
 from eree.survey.columns import NOISY, VARIANCE
 from eree.survey.cube_record import REFERENCE, levels_of
 from eree.survey.guaranteed import Guaranteed
@@ -176,7 +177,7 @@ def plan_cube(
     *,
     epsilon: Exact,
     delta: Exact = 0,
-    mode: Literal["guaranteed", "as-published"] = "guaranteed",
+    mode: ModeName = "guaranteed",
     unit: Unit = "record",
     controls: Sequence[Sequence[str]] | None = None,
     calibration: Method | None = None,

@@ -26,6 +26,7 @@ from eree.release.signature import Signer
 from eree.survey.bounds import Shares, Squares, Unit
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
 from eree.survey.calibrate.noise import Method, NoiseModel
+from eree.survey.choices import ModeName
 from eree.survey.columns import write_table
 from eree.survey.cube_record import (
     CELLS,
@@ -48,7 +49,7 @@ def protect_cube(
     *,
     epsilon: Exact,
     delta: Exact = 0,
-    mode: Literal["guaranteed", "as-published"] = "guaranteed",
+    mode: ModeName = "guaranteed",
     unit: Unit = "record",
     ledger: Ledger | None,
     out: str | os.PathLike[str],

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,13 +16,11 @@ from eree.survey.calibrate.controls import ControlNoise
 from eree.survey.calibrate.effects import Gain, gains, variances
 from eree.survey.calibrate.margins import Array, Whole
 from eree.survey.calibrate.rounding import ROUNDING
+from eree.survey.choices import METHODS, RAKED, Method
 from eree.survey.shape import Shape
 from eree.survey.tables import Query, table
 
-Method = Literal["none", "rake", "rake-nonnegative", "least-squares"]
-METHODS: tuple[Method, ...] = get_args(Method)
-#: Methods whose noise has a bound instead of a variance.
-RAKED: tuple[Method, ...] = ("rake", "rake-nonnegative")
+__all__ = ["METHODS", "RAKED", "Method", "NoiseModel"]
 
 
 @dataclass(frozen=True)
