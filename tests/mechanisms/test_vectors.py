@@ -756,3 +756,11 @@ def test_workplaces_are_scaled_to_one_worker_at_least() -> None:
     chosen = vector("two-stage-clip")
     with pytest.raises(Refusal, match="scaled to 1 worker or more"):
         chosen.draw(np.array([[1, 2, 3]]), np.array([0]), coins=SeededCoins(1))
+
+
+def test_errors_too_large_for_doubles_are_infinite() -> None:
+    weak = Guarantee(Weak("0.001", ["type"]), "0.011")
+    chosen = VECTOR_MECHANISMS["knorm-linlog"].calibrate(weak, cells=1_000)
+    mean, square = chosen.mean_error(count=10, largest=10)
+    assert mean > 1e30
+    assert square == math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, log, sqrt
@@ -127,7 +128,8 @@ class KNormLinLog(BentVector):
     def real_error(self, *, count: int) -> tuple[float, float]:
         """The mean and root mean square error before rounding.
 
-        Up to some depth by integration over the noise, beyond that by the power of the tail.
+        Up to some depth by integration over the noise, beyond that by the power of the tail; what
+        is too large for doubles is infinite.
         """
         bend, spread, d = self.single.bend, float(self.spread), self.cells
         centre = float(self.single.lift(count))
@@ -145,8 +147,12 @@ class KNormLinLog(BentVector):
         start = float(bend.near_lower(np.array([centre + spread * last]))[0][0])
         chance, beyond = float(near_norm_tail(np.array([last]), d)[0]), start - count
         near, far = self._far(count, start)
-        mean = moment(1) + beyond * chance + near
-        return mean, inf if far == inf else sqrt(moment(2) + beyond**2 * chance + far)
+        found = [inf, inf]
+        with suppress(OverflowError, FloatingPointError), np.errstate(over="raise"):
+            found[0] = moment(1) + beyond * chance + near
+            if far < inf:
+                found[1] = sqrt(moment(2) + beyond**2 * chance + far)
+        return found[0], found[1]
 
     def height_moments(self) -> tuple[float, float, float]:
         """(d + 2) / 3 spreads, (d + 2)(d + 3) / 6 squared spreads, and half of that.
