@@ -25,7 +25,9 @@ from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.vector import loss_of
 from eree.mechanisms.vectors import automatic_vector
 from eree.noise.bent import Knots
+from eree.noise.box_stairs import BentBoxes
 from eree.noise.coins import SeededCoins
+from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
 
@@ -122,6 +124,29 @@ def test_a_tenth_less_noise_is_caught(cells: int) -> None:
     assert narrow.found_epsilon == pytest.approx(4)  # a step passes two plateaus
     assert narrow.worst_pair.loss > 2.05
     assert not replace(chosen, rate=chosen.rate * Fraction(9, 10)).certify().holds
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "cells"),
+    [("0.1", "2", 3), ("0.1", "1", 36), ("0.1", "0.2", 8), ("0.1", "3", 1_000), ("0.9", "2", 8)],
+)
+def test_a_law_that_is_not_what_the_fields_say_is_caught(
+    alpha: str, epsilon: str, cells: int
+) -> None:
+    """Chances of outputs all along plateaus tell what the formula of the plateaus does not."""
+
+    class Narrow(KNormStaircase):
+        def law(self, counts: Whole) -> BentBoxes:
+            return BentBoxes(self.bend, counts, self.spread * Fraction(9, 10), self.stairs)
+
+    right, wrong = (
+        kind.calibrate(guarantee(alpha, epsilon), cells=cells).certify()
+        for kind in (KNormStaircase, Narrow)
+    )
+    assert right.holds
+    assert right.worst_pair.loss > 0.999 * float(epsilon)
+    assert not wrong.holds
+    assert wrong.worst_pair.loss > 1.999 * float(epsilon)
 
 
 def test_any_gamma_is_private() -> None:

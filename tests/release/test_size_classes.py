@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
 import pytest
 
 import eree
+from eree.release.hiding import Hiding
+from eree.release.record import guarantee_of
+from eree.release.treatment import treat
+from eree.release.verify import row_faults, schema_of
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 CUT = 40
@@ -143,8 +150,8 @@ def test_tables_that_may_share_workplaces_are_not_added_up(people: eree.Release)
         eree.shrink(people, [], PEOPLE)
 
 
-@pytest.mark.parametrize("cuts", [[], [0], [-1], [40, 40]])
-def test_cuts_are_different_sizes(home: Path, cuts: list[int]) -> None:
+@pytest.mark.parametrize("cuts", [[], [0], [-1], [40, 40], [1.5], [True], ["40"]])
+def test_cuts_are_different_sizes(home: Path, cuts: list[Any]) -> None:
     with pytest.raises(eree.Refusal, match="cuts are different whole numbers"):
         eree.size_classes(eree.Release.open(home / "sizes"), "sizes", cuts)
 
@@ -153,6 +160,92 @@ def test_cuts_are_different_sizes(home: Path, cuts: list[int]) -> None:
 def test_classes_are_made_of_a_row_for_each_workplace(people: eree.Release, table: str) -> None:
     with pytest.raises(eree.Refusal, match="does not have a row for each workplace"):
         eree.size_classes(people, table, [CUT])
+
+
+def test_every_workplace_needs_a_class(home: Path, tmp_path: Path) -> None:
+    table = {"name": "some", "by": ["workplace_id"], "where": {"ownership": ["private"]}}
+    plan = planned(home / "data", [{**table, "epsilon": "1"}])
+    coins = eree.SeededCoins(5)
+    data = eree.load(home / "data")
+    some = eree.publish(plan, data, ledger=None, out=tmp_path / "some", coins=coins)
+    with pytest.raises(eree.Refusal, match="leaves out workplaces"):
+        eree.size_classes(some, "some", [CUT])
+
+
+def test_classes_are_written_outside_the_release(home: Path) -> None:
+    sizes = eree.Release.open(home / "sizes")
+    with pytest.raises(eree.Refusal, match="no part of a signed release"):
+        eree.size_classes(sizes, "sizes", [CUT]).write(sizes.folder / "size_class.csv")
+
+
+def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_path: Path) -> None:
+    """That two tables share no workplace is part of the price."""
+    schema = schema_of(people.record)
+    about = people.about("large")
+    marginal = eree.Marginal.over(schema, about["by"], about["where"])
+    price = guarantee_of(about["price"])
+    treatment = treat(schema, marginal, price, about["mechanism"], about["settings"])
+    hiding = Hiding(schema, marginal, treatment, 0.9)
+    assert not list(row_faults(people.folder / "tables", about, hiding))
+    rows = people.table("large")
+    large = set(rows["workplace_id"].to_pylist())
+    small = next(n for n in schema.attributes["size_class"].members if n not in large)
+    ids = [small if i < 8 else n for i, n in enumerate(rows["workplace_id"].to_pylist())]
+    changed = rows.set_column(0, rows.schema.field("workplace_id"), pa.array(ids))
+    parquet.write_table(changed, tmp_path / "large.parquet")
+    arrow_csv.write_csv(changed, tmp_path / "large.csv")
+    assert list(row_faults(tmp_path, about, hiding)) == [
+        "has values of workplace_id that the record does not declare or keep"
+    ]
+
+
+def test_errors_are_not_foretold_where_the_filter_is_one_by_size(
+    home: Path, tmp_path: Path
+) -> None:
+    where = {"size_class": [f"{CUT}+"]}
+    plan = planned(home / "data", [{"name": "large", "by": SITES, "where": where, "epsilon": "2"}])
+    shares = tmp_path / "shares.csv"
+    cells = [
+        (sex, level)
+        for sex in ("F", "M")
+        for level in plan.schema.attributes["education"].values or ()
+    ]
+    shares.write_text(
+        "\n".join(["sex,education,share", *(f"{a},{b},0.125" for a, b in cells)]), encoding="utf-8"
+    )
+    known = eree.WorkerShares.read(shares, plan.schema)
+    for text, said in (
+        ("from,to,workplaces\n1,100,1000\n", "not told apart by size_class"),
+        ("size_class,from,to,workplaces\n0-39,1,39,1000\n40+,40,400,100\n", "predicted"),
+    ):
+        sizes = tmp_path / "sizes.csv"
+        sizes.write_text(text, encoding="utf-8")
+        read = eree.WorkplaceSizes.read(sizes, plan.schema)
+        (table,) = eree.outlook(plan, sizes=read, shares=known).tables
+        assert table.predicted is not None
+        assert said in table.predicted.words
+
+
+def test_a_table_of_few_groups_joins_with_its_noisy_counts(home: Path, tmp_path: Path) -> None:
+    by = ["sector", "sex", "education"]
+    tables = [
+        {"name": "large", "by": SITES, "where": {"size_class": [f"{CUT}+"]}, "epsilon": "4"},
+        {
+            "name": "small",
+            "by": by,
+            "where": {"size_class": [f"0-{CUT - 1}"]},
+            "mechanism": "vector-radial",
+            "epsilon": "4",
+        },
+    ]
+    plan, data = planned(home / "data", tables), eree.load(home / "data")
+    coins = eree.SeededCoins(6)
+    made = eree.publish(plan, data, ledger=None, out=tmp_path / "out", coins=coins)
+    with pytest.raises(eree.Refusal, match="30 or more"):
+        eree.shrink(made, "small")
+    true = true_sums(data, by, by)
+    for row in eree.shrink(made, ["large", "small"], by).rows.to_pylist():
+        assert row["estimate"] == pytest.approx(true[tuple(row[n] for n in by)], rel=0.25, abs=40)
 
 
 def test_many_classes_have_names_of_their_own(home: Path) -> None:

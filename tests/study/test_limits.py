@@ -7,6 +7,7 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from eree.noise.coins import SeededCoins
 from eree.study.limits import (
@@ -22,20 +23,56 @@ from eree.study.workloads import WORKLOADS, Counted
 TENTH = Fraction(1, 10)
 
 
-@pytest.mark.parametrize("cells", [2, 3, 8, 36])
+@pytest.mark.parametrize("cells", [2, 3, 8, 20])
 @pytest.mark.parametrize("epsilon", [1, 2, 4])
 def test_no_noise_is_below_the_bound_and_laplace_noise_is_not_far(cells: int, epsilon: int) -> None:
     bound = least_noise(cells, epsilon)
     assert bound < _staircase(cells, epsilon) < 1 / epsilon
     if cells == 8:
-        assert bound > {1: 0.98, 2: 0.92, 4: 0.76}[epsilon] / epsilon
+        assert bound > {1: 0.89, 2: 0.83, 4: 0.75}[epsilon] / epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "best"), [(1, 0.9595), (2, 0.4255), (4, 0.1379)])
 def test_in_one_dimension_the_bound_is_the_best_staircase(epsilon: int, best: float) -> None:
     bound = least_noise(1, epsilon)
-    assert bound == pytest.approx(best, abs=1e-4)
-    assert bound == pytest.approx(_staircase(1, epsilon), rel=2e-3)
+    assert 0.99 * best < bound <= best
+    assert _staircase(1, epsilon) == pytest.approx(best, rel=2e-3)
+
+
+@pytest.mark.parametrize(("cells", "epsilon"), [(1, 2), (2, 0.5), (3, 4), (8, 1), (8, 2), (8, 4)])
+def test_no_sequence_of_volumes_that_steps_allow_is_below_the_bound(
+    cells: int, epsilon: float
+) -> None:
+    """Radii with R(j + k) >= R(j) + r(k) for all j and k, drawn at random and then improved."""
+    bound = least_noise(cells, epsilon)
+    rng = np.random.default_rng(cells)
+    steps = int(40 / epsilon) + 6 * cells
+    reach = np.array([_reach(cells, k) for k in range(steps)]) / 2
+    weights = np.exp(-epsilon * np.arange(steps))
+
+    def mean(more: NDArray[np.float64]) -> float:
+        """Each radius as small as the ones before allow, and something more."""
+        radii = np.zeros(steps)
+        radii[0] = more[0]
+        for k in range(1, steps):
+            radii[k] = (radii[:k] + reach[k:0:-1]).max() + more[k]
+        scaled = (radii / radii[-1]) ** cells * weights
+        return float((scaled * radii).sum() / scaled.sum()) / (cells + 1)
+
+    least = np.inf
+    for _ in range(8):
+        more = rng.exponential(0.1, steps) * (rng.random(steps) < 0.2)
+        more[0] = rng.uniform(0, cells + 1)
+        best = mean(more)
+        for _ in range(150):
+            change = rng.normal(0, 0.2, steps) * (rng.random(steps) < 0.1)
+            change[0] = rng.normal(0, 0.2)
+            tried = np.maximum(more + change, 0)
+            found = mean(tried)
+            if found < best:
+                more, best = tried, found
+        least = min(least, best)
+    assert bound <= least < 1.5 * bound
 
 
 def _staircase(d: int, epsilon: int) -> float:

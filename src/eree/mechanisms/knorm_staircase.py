@@ -17,7 +17,7 @@ from eree.mechanisms.certificate import Certificate, upper
 from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.linlog import IntegerLinLog
 from eree.mechanisms.mechanism import Array, exactly, rounded_down
-from eree.mechanisms.vector import VectorCertificate
+from eree.mechanisms.vector import GroupPair, VectorCertificate
 from eree.noise.box_stairs import BentBoxes, BoxStairs, OneNumber, best_first
 from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
@@ -26,6 +26,8 @@ from eree.policy.guarantee import Guarantee
 _MOST_SUMMED = 300_000
 #: More plateaus than this take too long to sum.
 _MOST_PLATEAUS = 100_000
+#: A step of a large count has so many workers, and outputs that are looked at are below this.
+_FINE, _FAR_OUTPUT = 1_000, 1e60
 #: Points on a plateau, or the part of one between two knots, at which noise is looked at.
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -112,7 +114,20 @@ class KNormStaircase(BentVector):
         reached = stairs.plateau(stairs.first + gain / self.spread)
         with exactly():
             loss = upper((stairs.density(0, 0) / stairs.density(reached, 0)).log())
-        return VectorCertificate.pure(self, loss, self.worst_growth(place, [10**6]))
+        seen = [self.worst_growth(place, [10**6]), self._worst_along_a_plateau()]
+        return VectorCertificate.pure(self, loss, max(seen, key=lambda pair: pair.loss))
+
+    def _worst_along_a_plateau(self) -> GroupPair:
+        """The worst loss seen of a count whose outputs are much finer than plateaus.
+
+        Outputs lie all along the first two plateaus beyond the middle one, above and below.
+        """
+        count = int(_FINE / self.alpha)
+        away = float(self.spread) * (float(self.gamma) + np.arange(25) / 12)
+        heights = float(self.bend.lift(count)) + np.concatenate([away, -away])
+        ends = self.bend.near_lower(heights)[0]
+        outputs = [int(end) for end in ends if abs(end) < _FAR_OUTPUT]
+        return self.worst_growth(count, outputs)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of both tails over whole numbers, the far upper one by an integral.
@@ -166,8 +181,9 @@ class KNormStaircase(BentVector):
         far = climbed + log(float(bend.step) / rate)
         sizes = np.where(climbed > 500, far, np.log(np.maximum(error, 1e-300)))
         logs = one.log_density(at / spread) + np.log(half * _NODE_WEIGHTS / spread)
-        chance, mean = float(np.exp(logs).sum()), float(np.exp(logs + sizes).sum())
-        square = float(np.exp(logs + 2 * sizes).sum()) if self._squares else inf
+        with np.errstate(over="ignore"):  # too much for a double is too much
+            chance, mean = float(np.exp(logs).sum()), float(np.exp(logs + sizes).sum())
+            square = float(np.exp(logs + 2 * sizes).sum()) if self._squares else inf
         return chance, mean, square
 
     @property

@@ -231,7 +231,7 @@ class _Reading:
         if not all(members.values()):
             self.faults.add(place, "has a group that holds no value")
         if len(set(codes)) < len(codes):
-            self.faults.add(place, f"puts a value of {of} into two groups")
+            self.faults.add(place, f"puts a value of {of} into two groups, or twice into one")
         if parent is not None and parent.values is not None:
             if set(parent.values) - set(codes):
                 self.faults.add(place, f"leaves out a declared value of {parent.name}")

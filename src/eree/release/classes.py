@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import Refusal
-from eree.release.listing import write_csv
+from eree.release.listing import outside, write_csv
 from eree.release.release import Release
 from eree.release.verify import schema_of
 
@@ -56,7 +56,7 @@ class SizeClasses:
 
     def write(self, out: str | os.PathLike[str]) -> Path:
         """Write all workplaces into a new CSV file."""
-        return write_csv(self.rows, out)
+        return write_csv(self.rows, outside(self.release, out))
 
 
 def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClasses:
@@ -64,18 +64,22 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
 
     `cuts` are the sizes at which a new class begins, such as 40: below 40, and 40 or more.
     """
-    starts = sorted(cuts)
-    if not starts or starts[0] < 1 or len(set(starts)) < len(starts):
+    starts = list(cuts)
+    whole = all(type(start) is int and start >= 1 for start in starts)
+    if not starts or not whole or len(set(starts)) < len(starts):
         raise Refusal("cuts are different whole numbers of 1 or more, such as 40")
+    starts.sort()
     about, rows = release.about(table), release.table(table)
     schema = schema_of(release.record)
     by = tuple(about["by"])
-    workers = any(schema.attributes[name].owner == "worker" for name in (*by, *about["where"]))
+    workers = any(schema.attributes[name].owner == "worker" for name in by)
     if len(by) != 1 or workers or not (rows["workplaces"].to_numpy() == 1).all():
         raise Refusal(
             f"table {table} does not have a row for each workplace with all its workers; release"
             " one that is counted by the key of workplaces alone"
         )
+    if about["where"]:
+        raise Refusal(f"table {table} leaves out workplaces, and each needs a class; take all")
     names = tuple(_named(starts))
     place = np.searchsorted(np.array(starts), rows["noisy"].to_numpy(), side="right")
     groups = pa.array(np.array(names)[place], pa.string())

@@ -65,6 +65,16 @@ class Listing:
         return write_csv(self.rows, out)
 
 
+def outside(release: Release, out: str | os.PathLike[str]) -> Path:
+    """The path of a file that is no part of a signed release."""
+    path = Path(out)
+    if path.resolve().is_relative_to(release.folder.resolve()):
+        raise Refusal(
+            "what is made of it is no part of a signed release; write it outside the folder"
+        )
+    return path
+
+
 def new_csv(out: str | os.PathLike[str]) -> Path:
     """The path of a CSV file that can be written; asked before the work starts."""
     path = Path(out)

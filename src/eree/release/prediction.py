@@ -61,6 +61,10 @@ def predict(
     alone = by_count and plan.schema.workplace.key in table.marginal.by
     if by_count and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")
+    for name in table.marginal.where:  # a filter by workplace may be one by size
+        own = plan.schema.column(name).name == plan.schema.workplace.key
+        if own and name not in sizes.attributes:
+            return Prediction(None, None, f"the sizes are not told apart by {name}, its filter")
     touched = table.marginal.touches_workers(plan.schema)
     part = touched and (alone or "largest" in statistics)
     if part and shares is None:

@@ -27,7 +27,7 @@ from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
 from eree.release.intervals import UNBOUNDED
-from eree.release.listing import Listing, checked_level, names_of, write_csv
+from eree.release.listing import Listing, checked_level, names_of, outside, write_csv
 from eree.release.release import Release
 from eree.release.sums import Areas, summed
 from eree.release.treatment import SCALED_TO
@@ -53,12 +53,7 @@ class Shrunk(Listing):
 
     def write(self, out: str | os.PathLike[str]) -> Path:
         """Write all cells into a new CSV file beside the release, never into it."""
-        path = Path(out)
-        if path.resolve().is_relative_to(self.release.folder.resolve()):
-            raise Refusal(
-                "estimates are no part of a signed release; write them outside its folder"
-            )
-        return write_csv(self.rows, path)
+        return write_csv(self.rows, outside(self.release, out))
 
 
 def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
@@ -86,7 +81,7 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
             )
     for areas in found:
         _check(areas, several=len(tables) > 1)
-    parts = [_Part.of(areas) for areas in found]
+    parts = [_Part.of(areas, several=len(tables) > 1) for areas in found]
     level, first = checked_level(release.record["level"]), parts[0]
     if not asked:
         return first.listed(level)
@@ -110,8 +105,8 @@ class _Part:
     habits: dict[str, float]
 
     @classmethod
-    def of(cls, areas: Areas) -> _Part:
-        """Learn from a table."""
+    def of(cls, areas: Areas, *, several: bool) -> _Part:
+        """Learn from a table; one of several that has too few groups stays as it is."""
         release, table, schema, counted = areas.release, areas.table, areas.schema, areas.counted
         workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
         mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
@@ -120,6 +115,8 @@ class _Part:
         if rows.num_rows % cells:
             raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
         noisy = areas.noisy.reshape(-1, cells)
+        if len(noisy) < LEAST_GROUPS and several:
+            return cls(areas, np.maximum(areas.noisy, 0).astype(np.float64), {})
         if len(noisy) < LEAST_GROUPS:
             raise Refusal(
                 f"table {table} has {len(noisy)} groups of worker cells; what is usual can be"

@@ -176,12 +176,14 @@ def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
         if rows[attribute.name].to_pylist() != expected:
             yield f"does not have every value of {attribute.name} in its place in every group"
             return
+    kept = kept_workplaces(hiding.schema, hiding.marginal.where)
     for attribute in (a for a in attributes if a.owner == "workplace"):
         column = rows[attribute.name].combine_chunks().dictionary_encode()
         codes = column.indices.to_numpy().reshape(-1, size)
         if not (codes == codes[:, :1]).all():
             yield f"has groups of more than one {attribute.name}"
-        declared = hiding.marginal.where.get(attribute.name, attribute.values)
+        known_values = hiding.marginal.where.get(attribute.name, attribute.values)
+        declared = kept.get(attribute.name, known_values)  # groups of the column may filter it too
         if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
             yield f"has values of {attribute.name} that the record does not declare or keep"
 

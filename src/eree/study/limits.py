@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import comb, exp, log, log1p
 from typing import ClassVar
 
@@ -21,6 +22,8 @@ from eree.study.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree.study.workloads import WORKER_VALUES, Counted, Workload
 
 Array = NDArray[np.float64]
+#: The squares in which the bound of noise is looked for, and how far: beyond is one long one.
+_SQUARE, _SQUARES = 0.01, 1.5
 #: Totals vary so much more than noise does.
 _FREE = 100.0
 
@@ -28,27 +31,62 @@ _FREE = 100.0
 def least_noise(cells: int, epsilon: float) -> float:
     """A mean error of one of d cells, in units of S, that no noise added at a public scale S beats.
 
-    Let T be the simplex of growths: vectors of numbers at least 0 with a sum of at most S.  Where
-    the density of the noise is above h, moved by T, it is above h e^-eps, and so moved by -T; after
-    k steps it is above h e^-(k eps) on A + U, U the union of all i T - (k - i) T.  By Brunn and
-    Minkowski the d-th root of the volume of A + U is at least that of A and that of U.  Of all sets
-    of a volume the ball of the L1 norm has the least mean norm.  So the density is at least as
-    spread as one on balls of these volumes with the heights 1, e^-eps, e^-2eps, ..., for the best
-    first one.  With one cell that is the best staircase itself.
+    S is large, so that counts are as good as real numbers.  Let T be the simplex of growths:
+    vectors of numbers at least 0 with a sum of at most S.  Where the density of the noise is above
+    h, moved by T, it is above h e^-eps, and so moved by -T; after k steps it is above h e^-(k eps)
+    on A + U_k, U_k the union of all i T - (k - i) T.  Let R_k be the radius of a ball of the L1
+    norm with the volume of the set where the density is above h e^-(k eps), and r_k that of U_k.
+    By Brunn and Minkowski R_(j+k) >= R_j + r_k where the first set is not empty.  Of all sets of a
+    volume the ball has the least mean norm.  So the mean norm of one cell is at least M / (d + 1),
+    M the least of sum q^k R_k^(d+1) / sum q^k R_k^d over such sequences, q = e^-eps.
+
+    M >= L if the sum of q^k p(R_k) is never below 0, p(R) = R^d (R - L).  p falls up to
+    m = L d / (d + 1) and grows from there on.  Let K be the first k with R_K >= m, R_K = m + y and
+    R_(K-1) = m - x, 0 <= x <= m.  Then y + x >= r_1, and
+
+        R_(K+i) >= max(m + y + r_i, m - x + r_(i+1)), where p grows,
+        R_(K-1-i) <= min(m - x - r_i, m + y - r_(i+1)), where p falls and is below 0,
+
+    so the sum is at least that of p at these; if nothing is left at K - 1, x = m, and the second
+    bound of R_(K+i) is no bound.  `_least_sum` takes the least over all x and y, in small squares.
+    With one cell the bound is the best staircase itself.
     """
     steps = int(80 / epsilon) + 40 + 8 * cells
-    radii = np.array([_reach(cells, k) for k in range(steps)]) / 2
-    heights = -epsilon * np.arange(steps)
+    reach = np.array([_reach(cells, k) for k in range(steps + 1)]) / 2
+    low, high = 0.0, (cells + 1) / epsilon  # of Laplace noise
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        fits = _least_sum(cells, epsilon, reach, middle) >= 0
+        low, high = (middle, high) if fits else (low, middle)
+    return low / (cells + 1)
 
-    def mean(first: float) -> float:
-        outer = first + radii
-        inside = np.concatenate([[0.0], outer[:-1]]) / np.maximum(outer, 1e-300)
-        size = heights + cells * np.log(np.maximum(outer, 1e-300))
-        mass = np.exp(size - size.max())
-        norms = mass * outer * (1 - inside ** (cells + 1)) / (cells + 1)
-        return float(norms.sum() / (mass * (1 - inside**cells)).sum())
 
-    return min(mean(first) for first in np.linspace(0.0, cells + 1.0, 100 * (cells + 1) + 1))
+def _least_sum(cells: int, epsilon: float, reach: Array, scale: float) -> float:
+    """A bound of the least sum of q^k p(R_k), L the scale, over q^K and L^d.
+
+    In a square of x and y each radius is taken at the corner where the sum is least.
+    """
+    middle, steps = scale * cells / (cells + 1), np.arange(len(reach) - 1)
+    edges = np.append(np.arange(0.0, _SQUARES, _SQUARE), np.inf)
+
+    def p(radius: Array) -> Array:
+        found: Array = (radius / scale) ** cells * (radius - scale)
+        return found
+
+    least = np.inf
+    after = np.exp(-epsilon * steps)
+    for left, right in pairwise(np.append(edges[edges < middle], middle)):
+        some = edges[1:] + right >= reach[1]
+        bottom, top = edges[:-1][some, None], edges[1:][some, None]
+        outer = middle + bottom + reach[:-1]
+        if right < middle:
+            outer = np.maximum(outer, middle - right + reach[1:])
+        inner = np.minimum(middle - left - reach[:-1], middle + top - reach[1:])
+        kept = int((inner > 0).any(0).sum())  # radii only fall
+        sums = p(outer) @ after
+        sums += p(np.maximum(inner[:, :kept], 0.0)) @ np.exp(epsilon * (steps[:kept] + 1))
+        least = min(least, float(sums.min()))
+    return least
 
 
 def _reach(cells: int, k: int) -> float:
