@@ -29,6 +29,16 @@ def planned(folder: Path, tables: list[dict[str, Any]]) -> eree.Plan:
     return eree.Plan.of({"data": str(folder), "privacy": privacy, "table": tables})
 
 
+def by_class(by: list[str], epsilon: str) -> list[dict[str, Any]]:
+    """Large workplaces one by one, and small ones together by some attributes."""
+    large, small = ({"size_class": [name]} for name in (f"{CUT}+", f"0-{CUT - 1}"))
+    together = {"name": "small", "by": by, "where": small, "mechanism": "vector-radial"}
+    return [
+        {"name": "large", "by": SITES, "where": large, "epsilon": epsilon},
+        {**together, "epsilon": epsilon},
+    ]
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Linked tables with classes by noisy size, and the releases `sizes` and `people`."""
@@ -44,14 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (data / "schema.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n{made.declaration('size_class', 'size_class.csv')}\n")
     tables: list[dict[str, Any]] = [
-        {"name": "large", "by": SITES, "where": {"size_class": [f"{CUT}+"]}, "epsilon": "3.85"},
-        {
-            "name": "small",
-            "by": PEOPLE,
-            "where": {"size_class": [f"0-{CUT - 1}"]},
-            "mechanism": "vector-radial",
-            "epsilon": "3.85",
-        },
+        *by_class(PEOPLE, "3.85"),
         {"name": "all", "by": PEOPLE, "mechanism": "vector-radial", "epsilon": "1"},
     ]
     plan = planned(data, tables)
@@ -228,17 +231,7 @@ def test_errors_are_not_foretold_where_the_filter_is_one_by_size(
 
 def test_a_table_of_few_groups_joins_with_its_noisy_counts(home: Path, tmp_path: Path) -> None:
     by = ["sector", "sex", "education"]
-    tables = [
-        {"name": "large", "by": SITES, "where": {"size_class": [f"{CUT}+"]}, "epsilon": "4"},
-        {
-            "name": "small",
-            "by": by,
-            "where": {"size_class": [f"0-{CUT - 1}"]},
-            "mechanism": "vector-radial",
-            "epsilon": "4",
-        },
-    ]
-    plan, data = planned(home / "data", tables), eree.load(home / "data")
+    plan, data = planned(home / "data", by_class(by, "4")), eree.load(home / "data")
     coins = eree.SeededCoins(6)
     made = eree.publish(plan, data, ledger=None, out=tmp_path / "out", coins=coins)
     with pytest.raises(eree.Refusal, match="30 or more"):

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from eree.budget.entries import Reserved
 from eree.budget.ledger import Ledger
 from eree.errors import Fault, Refusal
@@ -19,7 +21,7 @@ Progress = Callable[[str, float], None]
 #: What a record of another shape than ours raises where it is believed.
 _MISWRITTEN = (
     *(LookupError, TypeError, ValueError, AttributeError),
-    *(ArithmeticError, RecursionError, NotImplementedError),
+    *(ArithmeticError, RecursionError, pa.ArrowException),
 )
 #: Names of ledgers and of releases, and hashes of entries.
 _NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
