@@ -239,15 +239,14 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
 
 
 def test_counts_and_halves_are_drawn_around_the_true_ones() -> None:
-    """Unbiased but for the quarter by which the halves are rounded, with the stated variances."""
+    """Unbiased, with the stated variances."""
     n, sigmas = 120_000, 5.5
     counts, largest = np.array([120, 40, 7, 0, 60, 90, 1, 33]), 200
     chosen = margins("0.1", 4, 4)
     drawn = chosen.draw(np.tile(counts, (n, 1)), np.full(n, largest), coins=SeededCoins(3))
     assert drawn.shape == (n, 6)
     assert (drawn[:, :4].sum(axis=1) == drawn[:, 4:].sum(axis=1)).all()
-    by_half = counts[:4].sum() - 0.25, counts[4:].sum() + 0.25
-    expected = np.array([*(counts[:4] + counts[4:]), *by_half])
+    expected = np.array([*(counts[:4] + counts[4:]), counts[:4].sum(), counts[4:].sum()])
     spread = sigmas * drawn.std(axis=0) / math.sqrt(n)
     assert (np.abs(drawn.mean(axis=0) - expected) < spread).all()
     scale = largest * math.log1p(0.1)
@@ -266,18 +265,22 @@ def test_counts_and_halves_are_drawn_around_the_true_ones() -> None:
 @given(st.lists(st.lists(st.integers(0, 900), min_size=6, max_size=6), min_size=1, max_size=4))
 def test_counts_of_true_margins_are_the_true_counts(groups: list[list[int]]) -> None:
     cells = np.array(groups)
-    published = counts_of(true_margins(cells))
+    published = counts_of(true_margins(cells), SeededCoins(1))
     assert (published[:, :3] == cells[:, :3] + cells[:, 3:]).all()
     assert (published[:, 3] == cells[:, :3].sum(axis=1)).all()
     assert (published[:, 4] == cells[:, 3:].sum(axis=1)).all()
 
 
-def test_halves_of_an_odd_rest_are_rounded_away_from_the_first() -> None:
-    assert counts_of(np.array([[3, 4, 2], [3, 4, -2], [0, -3, 0]])).tolist() == [
-        [3, 4, 4, 3],
-        [3, 4, 2, 5],
-        [0, -3, -2, -1],
-    ]
+def test_a_coin_says_which_half_of_an_odd_rest_is_rounded_up() -> None:
+    n = 10_000
+    differences = np.tile([[3, 4, 2], [3, 4, -2], [0, -3, 0]], (n, 1))
+    published = counts_of(differences, SeededCoins(1))
+    assert (published[:, :2] == differences[:, :2]).all()
+    assert (published[:, 2] + published[:, 3] == differences[:, :2].sum(axis=1)).all()
+    for i, (low, high) in enumerate([(4, 5), (2, 3), (-2, -1)]):
+        first = published[i::3, 2]
+        assert set(first) == {low, high}
+        assert stats.binomtest(int((first == high).sum()), n).pvalue > FALSE_ALARM
 
 
 def test_margins_cost_less_than_all_cells_of_which_they_are_sums() -> None:

@@ -200,9 +200,9 @@ def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     made = plan(data, table=[table(epsilon="", target=wanted)])
     found = made.table("t")
     target = Target(Fraction(9, 10), 100, Fraction(1, 5))
-    assert target.met(found.treatment)
+    assert target.met([found.treatment])
     less = plan(data, table=[table(epsilon=str(found.price.epsilon - Fraction(1, 1_000)))])
-    assert not target.met(less.table("t").treatment)
+    assert not target.met([less.table("t").treatment])
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,11 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
     def treated(epsilon: Fraction) -> Any:
         tried.append(epsilon)
         chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
-        return SimpleNamespace(
+        one = SimpleNamespace(
             mechanism=chosen,
             quantile=lambda level, jobs: chosen.quantile(level, count=jobs, largest=jobs),
         )
+        return [one]
 
     target = Target(Fraction(9, 10), jobs, Fraction(within))
     found = target.least_epsilon(treated, Fraction(8))
@@ -240,7 +241,7 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
 
     def treated(epsilon: Fraction) -> Any:
         chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
-        return SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)
+        return [SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)]
 
     found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(treated, Fraction(1))
     treated(found)

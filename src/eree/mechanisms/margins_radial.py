@@ -125,7 +125,7 @@ class MarginsRadial:
 
     def draw(self, counts: Whole, largests: Whole, *, coins: Coins) -> Whole:
         """Noisy counts by value and by half: rows of v + 2 numbers, the halves at the end."""
-        return counts_of(self.draw_differences(counts, largests, coins=coins))
+        return counts_of(self.draw_differences(counts, largests, coins=coins), coins)
 
     def draw_differences(self, counts: Whole, largests: Whole, *, coins: Coins) -> Whole:
         """Noisy counts by value, and the noisy difference of the halves: rows of v + 1 numbers.
@@ -236,12 +236,13 @@ class MarginsRadial:
             yield old, new, rows
 
 
-def counts_of(differences: Whole) -> Whole:
+def counts_of(differences: Whole, coins: Coins) -> Whole:
     """Counts by value and by half, from noisy counts by value and a noisy difference of the halves.
 
     The halves add up to the sum of the others.  Where the difference is not as odd or even as the
-    sum, the first half is rounded down and the second up: each is off by a quarter on average.
+    sum, a coin says which half is rounded up: each is right on average.
     """
     sums, total = differences[:, :-1], differences[:, :-1].sum(axis=1)
-    first = (total + differences[:, -1]) // 2
+    coin = (coins.words(len(total)) & np.uint64(1)).astype(np.int64)
+    first = (total + differences[:, -1] + coin) // 2
     return np.column_stack([sums, first, total - first])

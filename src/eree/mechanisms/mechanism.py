@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -165,13 +165,7 @@ class Mechanism(ABC):
             return bool(outside <= 1 - arb(level))
 
         with exactly():
-            inside, outside = 0, -1
-            while not enough(inside) and inside < 2 * LIMIT:
-                inside, outside = 2 * inside + 1, inside
-            while inside - outside > 1:
-                middle = (inside + outside) // 2
-                inside, outside = (middle, outside) if enough(middle) else (inside, middle)
-            return inside
+            return least_error(enough)
 
     def _cell(self, count: int, largest: int | None) -> tuple[int, int]:
         """A cell as plain whole numbers; refused without quoting one."""
@@ -186,6 +180,17 @@ class Mechanism(ABC):
         if not all(0 <= number < _MOST_WORKERS for number in found):
             raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
         return found[0], found[1]
+
+
+def least_error(enough: Callable[[int], bool]) -> int:
+    """The least whole number from which on errors are `enough`."""
+    inside, outside = 0, -1
+    while not enough(inside) and inside < 2 * LIMIT:
+        inside, outside = 2 * inside + 1, inside
+    while inside - outside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if enough(middle) else (inside, middle)
+    return inside
 
 
 @contextmanager

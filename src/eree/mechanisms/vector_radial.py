@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, inf, log1p, sqrt
+from math import inf, log1p, sqrt
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainc
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
@@ -18,13 +16,16 @@ from eree.mechanisms.scaled import least, whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
 from eree.noise.exact import Whole
-from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
+from eree.noise.vector_radial import (
+    RoundedVectorRadial,
+    ShareOfNorm,
+    VectorRadialShape,
+    signed_within,
+)
 from eree.policy.guarantee import Guarantee
 
 #: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
 _LARGE = 1e3
-#: A sum's share of the norm is rounded up to a multiple of 1 over this.
-_SHARES = 512
 
 
 @dataclass(frozen=True)
@@ -91,25 +92,11 @@ class VectorRadial(ScaledVector):
         return whole_reach(self.near_scales(largests) * away, 0.5)
 
     def reach_of_sum(self, level: float, largests: Whole) -> Whole:
-        """Given the norm, the sum is that norm times a number W of the shape's own law.
-
-        With i numbers above 0, which i of d are with the chance binomial(d, i) / 2^d, their share
-        B of the norm is a beta number of (i, d - i), and |W| is |2 B - 1|; 1 where i is 0 or d.  W
-        is moved up to the next of a grid.  Rounding d numbers moves their sum by d / 2 at most.
-        """
-        d, w = self.cells, np.linspace(0, 1, _SHARES + 1)[1:]
-        within = np.zeros_like(w)
-        for i in range(1, d):
-            inside = betainc(i, d - i, (1 + w) / 2) - betainc(i, d - i, (1 - w) / 2)
-            within += comb(d, i) / 2**d * inside
-        within[-1] = 1.0
-        chances = np.diff(within, prepend=0.0)
-
-        def enough(z: Array) -> NDArray[np.bool_]:
-            tails = self.shape.near_norm_tail(z[:, None] / w)
-            return np.asarray(tails @ chances <= (1 - level) * (1 - 1e-9))
-
-        return whole_reach(self.near_scales(largests) * least(enough), -d / 2)
+        """Given the norm, the sum is a share of it; rounding moves it by d / 2 at most."""
+        d = self.cells
+        share = ShareOfNorm.of(self.shape, lambda w: signed_within(d, w))
+        away = least(lambda z: share.tail(z) <= (1 - level) * (1 - 1e-9))
+        return whole_reach(self.near_scales(largests) * away, -d / 2)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""

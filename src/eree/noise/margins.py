@@ -114,6 +114,10 @@ class MarginsShape:
         first, second = self._norm_moments()
         return first * (d + 1) / (2 * d), second * (d + 2) / (3 * d)
 
+    def norm_mean(self) -> float:
+        """The mean of the norm."""
+        return self._norm_moments()[0]
+
     def _norm_moments(self) -> tuple[float, float]:
         """The means of t and t^2, which exist: m > D >= 2."""
         with ctx.workprec(320):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -29,6 +29,8 @@ from eree.noise.rows import Array, Flags, Row, near, verdicts_of
 
 #: Uniform numbers below this are left to the slow path; in doubles they must only stay finite.
 _LEAST = 2.0**-20
+#: A share of the norm is rounded up to a multiple of 1 over this.
+_SHARES = 512
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,48 @@ class VectorRadialShape:
             return inner + self.joint() * (whole - (edge / (1 + edge)).beta_lower(s, rest))
 
         return integral(d + n) / integral(d) / exact_ball(self.bend) ** n
+
+
+@dataclass(frozen=True, eq=False)
+class ShareOfNorm:
+    """The norm times a number W from 0 to 1 that does not depend on it, in doubles.
+
+    `chances` are those of W on a grid, to whose next number it is moved up.
+    """
+
+    shape: VectorRadialShape
+    chances: Array
+
+    @classmethod
+    def of(cls, shape: VectorRadialShape, within: Callable[[Array], Array]) -> ShareOfNorm:
+        """For the law of W: `within` says how likely it is at most some numbers."""
+        upto = within(cls.grid())
+        upto[-1] = 1.0
+        return cls(shape, np.diff(upto, prepend=0.0))
+
+    @staticmethod
+    def grid() -> Array:
+        """What W may be."""
+        return np.linspace(0, 1, _SHARES + 1)[1:]
+
+    def tail(self, z: Array) -> Array:
+        """The chance of z or more, or a little above it."""
+        found: Array = self.shape.near_norm_tail(z[:, None] / self.grid()) @ self.chances
+        return found
+
+
+def signed_within(d: int, share: Array) -> Array:
+    """The chance that the size of the sum of d numbers is at most a share of their L1 norm.
+
+    For a law of the norm alone: with i numbers above 0, which i of d are with the chance
+    binomial(d, i) / 2^d, their share B of the norm is a beta number of (i, d - i), and the sum is
+    2 B - 1 of it; all of it where i is 0 or d.
+    """
+    found = np.zeros_like(share)
+    for i in range(1, d):
+        inside = betainc(i, d - i, (1 + share) / 2) - betainc(i, d - i, (1 - share) / 2)
+        found += comb(d, i) / 2**d * inside
+    return np.where(share < 1, found, 1.0)
 
 
 class NearSizes(NamedTuple):

@@ -7,7 +7,8 @@ never opens a table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -16,12 +17,15 @@ from typing import Any
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.data.frame import Frame
 from eree.errors import Faulty, Refusal
+from eree.mechanisms.margins_radial import MarginsRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
+from eree.release.margins import margins, pays
 from eree.release.settings import (
     PLAN_FILE,
+    TABLE_NAME,
     PlanSettings,
     PrivacySettings,
     TableSettings,
@@ -38,11 +42,15 @@ MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """One table: what is counted, and how each count is hidden."""
+    """One table: what is counted, and how each count is hidden.
+
+    `drawn_with` names the table that is drawn at once with it, and paid for with it.
+    """
 
     name: str
     marginal: Marginal
     treatment: Treatment
+    drawn_with: str | None = None
 
     @property
     def price(self) -> Guarantee:
@@ -93,6 +101,7 @@ class Plan:
         charges = [
             Charge(table.name, table.price, kept_workplaces(self.schema, table.marginal.where))
             for table in self.tables
+            if pays(table.name, table.drawn_with)
         ]
         return together(charges, self.total.neighbours)
 
@@ -109,6 +118,28 @@ class Plan:
         delta = f", delta {plain(price.delta)}" if price.delta else ""
         several = "s" * (len(self.tables) != 1)
         return f"{len(self.tables)} table{several} for epsilon {plain(price.epsilon)}{delta} in all"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A table to come, before it is known how it is hidden."""
+
+    name: str
+    marginal: Marginal
+    settings: Mapping[str, Any]
+    drawn_with: str | None = None
+
+
+def _wanted(given: TableSettings, schema: Schema) -> list[_Wanted]:
+    """The table that is asked for, or its two margins."""
+    marginal = Marginal.over(schema, given.by, given.where)
+    if given.mechanism != MarginsRadial.name:
+        return [_Wanted(given.name, marginal, given.parameters)]
+    if given.parameters:
+        raise Refusal(f"{MarginsRadial.name} takes no parameters; leave them out")
+    one, other = margins(schema, marginal)
+    names = [f"{given.name}-{attribute}" for attribute, _, _ in (one, other)]
+    return [_Wanted(names[0], *one[1:], names[1]), _Wanted(names[1], *other[1:], names[0])]
 
 
 class _Reading:
@@ -145,13 +176,25 @@ class _Reading:
                 self.faults.add(f"{place}.name", "is used twice; give each table its own")
             names.add(given.name.lower())
             if schema is not None and total is not None and given.name:
-                table = self._table(given, place, schema, total)
-                tables += [table] if table is not None else []
+                found = self._tables(given, place, schema, total)
+                for name in (table.name for table in found if table.drawn_with is not None):
+                    self._check_margin_name(name, place, names)
+                tables += found
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
         plan = Plan(frame, total, level, tuple(tables))
         self._check_price(plan.price(), total)
         return plan
+
+    def _check_margin_name(self, name: str, place: str, names: set[str]) -> None:
+        """The name of a margin is made of the table's and the attribute's."""
+        if not re.fullmatch(TABLE_NAME, name):
+            self.faults.add(
+                f"{place}.name", "is too long, or an attribute's name cannot follow it in a file's"
+            )
+        elif name.lower() in names:
+            self.faults.add(f"{place}.name", f"gives a margin the name {name}, which is used twice")
+        names.add(name.lower())
 
     def _check_price(self, price: Guarantee, total: Guarantee) -> None:
         for name in ("epsilon", "delta"):
@@ -214,38 +257,43 @@ class _Reading:
             if attribute is None or attribute.owner != "worker":
                 self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
 
-    def _table(
+    def _tables(
         self, given: TableSettings, place: str, schema: Schema, total: Guarantee
-    ) -> PlannedTable | None:
-        """One table, or None where it has a fault."""
+    ) -> list[PlannedTable]:
+        """One table, or the two margins that stand for it; none where it has a fault."""
         try:
-            marginal = Marginal.over(schema, given.by, given.where)
+            wanted = _wanted(given, schema)
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return None
+            return []
         delta = self._exact(given.delta or "0", f"{place}.delta")
         if delta is None:
-            return None
+            return []
 
-        def treated(epsilon: Fraction) -> Treatment:
+        def treated(epsilon: Fraction) -> list[Treatment]:
             price = Guarantee(total.neighbours, epsilon, delta)
-            return treat(schema, marginal, price, given.mechanism, given.parameters)
+            return [
+                treat(schema, one.marginal, price, given.mechanism, one.settings) for one in wanted
+            ]
 
         try:
             epsilon = self._price(given, place, total, treated)
             if epsilon is None:
-                return None
-            return PlannedTable(given.name, marginal, treated(epsilon))
+                return []
+            return [
+                PlannedTable(one.name, one.marginal, treatment, one.drawn_with)
+                for one, treatment in zip(wanted, treated(epsilon), strict=True)
+            ]
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return None
+            return []
 
     def _price(
         self,
         given: TableSettings,
         place: str,
         total: Guarantee,
-        treated: Callable[[Fraction], Treatment],
+        treated: Callable[[Fraction], Sequence[Treatment]],
     ) -> Fraction | None:
         """The epsilon of a table: stated, a share of the whole, or what its target needs."""
         ways = [
@@ -262,7 +310,8 @@ class _Reading:
             within = self._exact(wanted.within, f"{place}.target.within")
             if cells is None or within is None or not wanted.jobs:
                 return None
-            return Target(cells, wanted.jobs, within).least_epsilon(treated, total.epsilon)
+            target = Target(cells, wanted.jobs, within)
+            return target.least_epsilon(treated, total.epsilon)
         value = self._exact(getattr(given, ways[0]), f"{place}.{ways[0]}")
         if value is not None and value <= 0:
             self.faults.add(f"{place}.{ways[0]}", "must be above 0")

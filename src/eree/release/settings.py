@@ -10,6 +10,8 @@ from eree.policy.settings import FileName, Settings, Text
 
 #: A plan's file when it was not read from one.
 PLAN_FILE = "plan.toml"
+#: What a table may be called, because it becomes a file's name.
+TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 Exactly = Annotated[
     StrictStr | StrictInt,
@@ -48,7 +50,7 @@ class TableSettings(Settings):
     name: Annotated[
         StrictStr,
         Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            pattern=TABLE_NAME,
             description="must be a name of letters, digits, '-', '_' and '.', because it becomes"
             " a file's",
         ),

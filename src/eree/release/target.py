@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log
@@ -33,12 +33,14 @@ class Target:
         if self.within < 0:
             raise Refusal("within of a target must be a share of the count, such as '0.05'")
 
-    def met(self, treatment: Treatment) -> bool:
-        """Whether noisy counts are that accurate."""
-        within = treatment.quantile(float(self.cells), self.jobs)
-        return within <= int(self.within * self.jobs)
+    def met(self, treatments: Sequence[Treatment]) -> bool:
+        """Whether noisy counts are that accurate, in all of some tables."""
+        within = (one.quantile(float(self.cells), self.jobs) for one in treatments)
+        return all(found <= int(self.within * self.jobs) for found in within)
 
-    def least_epsilon(self, treated: Callable[[Fraction], Treatment], most: Fraction) -> Fraction:
+    def least_epsilon(
+        self, treated: Callable[[Fraction], Sequence[Treatment]], most: Fraction
+    ) -> Fraction:
         """The least price, in steps of a thousandth, at which the target is met.
 
         The next price to try is where the chance to miss, whose logarithm is nearly a line, would
@@ -49,11 +51,11 @@ class Target:
 
         def enough(steps: int) -> bool:
             try:
-                treatment = treated(steps * STEP)
+                treatments = treated(steps * STEP)
             except Refusal:  # too little for the mechanism to exist
                 return False
-            known[steps] = self._lack(treatment)
-            return self.met(treatment)
+            known[steps] = max(map(self._lack, treatments))
+            return self.met(treatments)
 
         high = int(most / STEP)
         if high < 1 or not enough(high):

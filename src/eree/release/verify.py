@@ -17,10 +17,12 @@ import pyarrow.parquet as parquet
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
+from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
+from eree.release.margins import DRAWN_WITH, drawn_at_once, pays
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.record import guarantee_of
 from eree.release.release import Release
@@ -58,6 +60,7 @@ class _Verifying(Recheck):
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
             self.fault("tables", "has two tables of one name")
+        known = {table["name"]: table for table in self.record["tables"]}
         for i, table in enumerate(self.record["tables"]):
             self.tell(f"checking {table['name']}", (i + 0.5) / (len(names) + 1))
             treatment = self._treatment(schema, table)
@@ -70,6 +73,10 @@ class _Verifying(Recheck):
                 if not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
             self._rows(schema, table, treatment, level)
+            if isinstance(treatment.mechanism, Margin):
+                self._margin(schema, table, known)
+            elif DRAWN_WITH in table:
+                self.fault(table["name"], "is said to be drawn with another table, and is not")
         self.checks.append(f"{len(certified)} mechanisms keep their claims, certified afresh")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
@@ -102,6 +109,17 @@ class _Verifying(Recheck):
         for rule in row_faults(self.release.folder / "tables", table, hiding):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
 
+    def _margin(
+        self, schema: Schema, table: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """A margin is paid for with the one that it was drawn with, if it was."""
+        other = known.get(str(table.get(DRAWN_WITH)))
+        if other is None or not drawn_at_once(schema, table, other):
+            self.fault(table["name"], "was not drawn at once with the table that it names")
+        elif pays(table["name"], other["name"]):
+            for rule in pair_faults(self.release, schema, table, other):
+                self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
+
     # ---------------------------------------------------------------- the price and the ledger
 
     def _price(self) -> None:
@@ -113,6 +131,7 @@ class _Verifying(Recheck):
                 kept_workplaces(schema, Marginal.over(schema, table["by"], table["where"]).where),
             )
             for table in self.record["tables"]
+            if pays(table["name"], table.get(DRAWN_WITH))
         ]
         if together(charges, total.neighbours) != total:
             self.fault("guarantee", "is not what the prices of the tables add up to")
@@ -163,6 +182,23 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
         yield "low and high are not the ends that the noisy counts give"
     if not (rows["workplaces"].to_numpy() >= 1).all():
         yield "has cells without workplaces"
+
+
+def pair_faults(
+    release: Release, schema: Schema, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> Iterator[str]:
+    """What is wrong with two margins: they have the same groups, and as many workers in each."""
+    groups, sums = [], []
+    keys = [name for name in one["by"] if schema.attributes[name].owner == "workplace"]
+    for table in (one, other):
+        rows, size = release.table(table["name"]), table["worker_cells"]
+        first = np.arange(0, rows.num_rows, size)
+        groups.append(rows.select([*keys, "workplaces"]).take(first))
+        sums.append(rows["noisy"].to_numpy().reshape(-1, size).sum(axis=1))
+    if not groups[0].equals(groups[1]):
+        yield f"has other groups than {other['name']}, with which it was drawn"
+    elif not np.array_equal(*sums):
+        yield f"has other sums than {other['name']}, so they were not drawn at once"
 
 
 def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.estimate.grids import by_workplaces
-from eree.estimate.groups import ShrunkGroups, Sight
+from eree.estimate.margins import learn_from_margins
 from eree.mechanisms.margins_radial import MarginsRadial
 from eree.noise.coins import Coins
 from eree.policy.guarantee import Guarantee
@@ -26,10 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MarginsShrunk(Contender):
-    """The margins of two attributes hidden at once, and estimates of all cells made of them alone.
-
-    Which values of the two go together is taken to be chance.
-    """
+    """The margins of two attributes hidden at once, and estimates of all cells made of them."""
 
     mechanism: MarginsRadial
     slow: ClassVar[bool] = True
@@ -37,17 +33,9 @@ class MarginsShrunk(Contender):
     def draw(self, cells: Counted, coins: Coins) -> Array:
         """Draw, and estimate: whole counts of at least 0."""
         groups = cells.counts.reshape(-1, cells.workers)
-        largests, values = cells.largest_total[:: cells.workers], self.mechanism.values
+        largests = cells.largest_total[:: cells.workers]
         noisy = self.mechanism.draw_differences(groups, largests, coins=coins)
-        sums, difference = self.mechanism.variances()
-        pace = float(self.mechanism.bend)
-
-        def variance(size: float) -> float:
-            return sums * max(pace * size, 1.0) ** 2
-
-        classed = by_workplaces(noisy[:, :values], cells.workplaces, variance)
-        sight = Sight.of_margins(values, difference / sums)
-        learnt = ShrunkGroups.learn(noisy, cells.kinds, classed, (2, values), sight)
+        learnt = learn_from_margins(self.mechanism, noisy, cells.workplaces, cells.kinds)
         return np.rint(np.maximum(learnt.estimates(), 0)).ravel()
 
     def expected(self, cells: Counted) -> None:

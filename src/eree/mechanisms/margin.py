@@ -1,0 +1,162 @@
+"""One of the two margins that are hidden at once: what a table shows of `margins-radial`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+from flint import arb
+
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.margins_radial import MarginsRadial
+from eree.mechanisms.mechanism import Array, exactly, least_error, one_cell
+from eree.mechanisms.one_step import scale_at
+from eree.mechanisms.scaled import least, whole_reach
+from eree.noise.coins import SeededCoins
+from eree.noise.exact import Whole
+from eree.noise.margin_sums import MarginSums
+from eree.noise.vector_radial import ShareOfNorm
+from eree.policy.guarantee import Guarantee
+
+#: Below this mean size, rounding changes an error, and it is taken from so many draws.
+_SMALL, _DRAWS = 5.0, 1 << 15
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The counts by one of two attributes that `margins-radial` hides at once.
+
+    `halves` says that it is the attribute of two values.  Theorem: that of `both`; a margin is made
+    of what is drawn for both, so its guarantee is theirs, and they are paid for together once.
+    """
+
+    both: MarginsRadial
+    halves: bool
+    name: ClassVar[str] = MarginsRadial.name
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of both margins together."""
+        return self.both.guarantee
+
+    @property
+    def cells(self) -> int:
+        """The cells of a group in this margin."""
+        return 2 if self.halves else self.both.values
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Those of both: which of them a table has follows from its attribute."""
+        return self.both.parameters
+
+    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
+        """Those that both are drawn from."""
+        del worker_attributes
+        return self.both.statistics()
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee of both from their chances alone."""
+        return self.both.certify()
+
+    # ------------------------------------------------------------------------------ errors
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """What the noise of one cell stays within, for many groups."""
+        scales = self._near_scales(largests)
+        if self.halves:
+            share = self._share_of_half
+            away = least(lambda z: share.tail(z) <= (1 - level) * (1 - 1e-9))
+            return whole_reach(scales * away, 1 - self._rounding)
+        shape = self.both.shape
+        with exactly():
+            away = least(lambda z: np.array([2 * shape.sum_tail(Fraction(z[0])) <= 1 - level]))
+        return whole_reach(scales * away, 0.5)
+
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """What the noise of all workers of a group stays within: that of the e_c together."""
+        values = self.both.values
+        share = ShareOfNorm.of(self.both.shape.radial, MarginSums(values).total_within)
+        away = least(lambda z: share.tail(z) <= (1 - level) * (1 - 1e-9))
+        return whole_reach(self._near_scales(largests) * away, 1 - values / 2)
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The chance of an error of at least `distance` >= 1 on one side, the same on both.
+
+        Of a half it is not known exactly: this is a little more than it is.
+        """
+        del count
+        if not self.halves:
+            return self.both.law(one_cell(largest)).sum_tail(distance, 0)
+        far = (distance - self._rounding) / float(scale_at(self.both.bend, largest))
+        return arb(0.5 * float(self._share_of_half.tail(np.array([max(far, 0.0)]))[0]))
+
+    def quantile(self, level: float, *, count: int, largest: int) -> int:
+        """What the error of a cell stays within with a chance of at least `level`.
+
+        It is the least such number, but of a half, for which it may be greater by the rounding.
+        """
+        with exactly():
+            return least_error(
+                lambda error: bool(
+                    2 * self.beyond(error + 1, 1, count=count, largest=largest) <= 1 - arb(level)
+                )
+            )
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """The mean size of the error of a cell, and the root of its mean square.
+
+        Where noise is so small that rounding tells, they are those of many draws, the same ones
+        every time: the standard error of the mean is below 1%.
+        """
+        del count
+        scale = float(scale_at(self.both.bend, largest))
+        mean, square = self._real_error
+        if scale * mean < _SMALL:
+            return _drawn_error(self, largest)
+        rounded = sqrt(1 + self._rounding_variance / (scale * square) ** 2)
+        return scale * mean * rounded, scale * square * rounded
+
+    @cached_property
+    def _real_error(self) -> tuple[float, float]:
+        """Both before rounding, in units of the scale."""
+        values, shape = self.both.values, self.both.shape
+        if not self.halves:
+            mean, square = shape.sum_moments()
+            return mean, sqrt(square)
+        grid = np.concatenate([[0.0], ShareOfNorm.grid()])
+        share = float(np.trapezoid(1 - MarginSums(values).half_within(grid), grid))
+        by_value, difference = self.both.variances()
+        return share * shape.norm_mean(), sqrt(values * by_value + difference) / 2
+
+    @cached_property
+    def _share_of_half(self) -> ShareOfNorm:
+        within = MarginSums(self.both.values).half_within
+        return ShareOfNorm.of(self.both.shape.radial, within)
+
+    @property
+    def _rounding(self) -> float:
+        """What rounding moves a half by at most: D numbers by 1/2, and their half by 1/2."""
+        return (self.both.values + 1) / 4 + 0.5
+
+    @property
+    def _rounding_variance(self) -> float:
+        """The variance of what rounding moves a count by, where noise is large."""
+        return (self.both.values + 1) / 48 + 1 / 8 if self.halves else 1 / 12
+
+    def _near_scales(self, largests: Whole) -> Array:
+        scales: Array = np.maximum(largests * float(self.both.bend), 1.0)
+        return scales
+
+
+@lru_cache(maxsize=1_024)  # a prediction asks for the same sizes table after table
+def _drawn_error(margin: Margin, largest: int) -> tuple[float, float]:
+    """The mean size and root mean square of many drawn errors, both cells of a row at once."""
+    both = margin.both
+    counts = np.zeros((_DRAWS, both.cells), dtype=np.int64)
+    drawn = both.draw(counts, np.full(_DRAWS, largest), coins=SeededCoins(0))
+    errors = drawn[:, both.values :] if margin.halves else drawn[:, : both.values]
+    return float(np.abs(errors).mean()), float(np.sqrt((errors.astype(np.float64) ** 2).mean()))
