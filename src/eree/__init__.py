@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from eree.legacy.ramp import RAMP, WIDE, Ramp
     from eree.mechanisms.certificate import Certificate
     from eree.mechanisms.grid import certify_grid
+    from eree.mechanisms.margin import Margin
+    from eree.mechanisms.margins_radial import MarginsRadial, margins_mechanism
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
     from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
     from eree.mechanisms.vectors import VECTOR_MECHANISMS
@@ -81,6 +83,8 @@ _HOMES = {
     "eree.legacy.key": ("new_key", "read_key"),
     "eree.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
     "eree.mechanisms.certificate": ("Certificate",),
+    "eree.mechanisms.margin": ("Margin",),
+    "eree.mechanisms.margins_radial": ("MarginsRadial", "margins_mechanism"),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
     "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
@@ -164,7 +168,9 @@ __all__ = [
     "Ledger",
     "Listing",
     "LodesTable",
+    "Margin",
     "Marginal",
+    "MarginsRadial",
     "Mechanism",
     "NoisyTotal",
     "Plan",
@@ -210,6 +216,7 @@ __all__ = [
     "infuse",
     "load",
     "lodes",
+    "margins_mechanism",
     "mechanism",
     "memo",
     "new_csv",

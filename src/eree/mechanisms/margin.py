@@ -13,7 +13,14 @@ from flint import arb
 
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.margins_radial import MarginsRadial
-from eree.mechanisms.mechanism import Array, exactly, least_error, one_cell
+from eree.mechanisms.mechanism import (
+    LEVELS,
+    Array,
+    ExpectedError,
+    exactly,
+    least_error,
+    one_cell,
+)
 from eree.mechanisms.one_step import scale_at
 from eree.mechanisms.scaled import least, whole_reach
 from eree.noise.coins import SeededCoins
@@ -119,6 +126,13 @@ class Margin:
             return _drawn_error(self, largest)
         rounded = sqrt(1 + self._rounding_variance / (scale * square) ** 2)
         return scale * mean * rounded, scale * square * rounded
+
+    def expected_error(self, *, count: int, largest: int) -> ExpectedError:
+        """The error of a cell."""
+        cell = {"count": count, "largest": largest}
+        return ExpectedError(
+            *self.mean_error(**cell), {level: self.quantile(level, **cell) for level in LEVELS}
+        )
 
     @cached_property
     def _real_error(self) -> tuple[float, float]:

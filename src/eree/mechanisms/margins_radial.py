@@ -32,6 +32,7 @@ from eree.noise.laws import Scales
 from eree.noise.margins import MarginsShape, RoundedMargins
 from eree.noise.rows import draw_rows
 from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Exact, Strong, exact
 
 _MOST_WORKERS = 2.0**60
 
@@ -246,3 +247,13 @@ def counts_of(differences: Whole, coins: Coins) -> Whole:
     coin = (coins.words(len(total)) & np.uint64(1)).astype(np.int64)
     first = (total + differences[:, -1] + coin) // 2
     return np.column_stack([sums, first, total - first])
+
+
+def margins_mechanism(
+    *, alpha: Exact | None = None, epsilon: Exact, values: int, delta: Exact | None = None
+) -> MarginsRadial:
+    """Hides the counts by an attribute of so many values and by one of two, strong neighbours."""
+    if alpha is None:
+        raise Refusal(f"{MarginsRadial.name} needs an alpha, such as '0.1'")
+    guarantee = Guarantee(Strong(alpha), exact(epsilon, "epsilon"), delta or 0)
+    return MarginsRadial.calibrate(guarantee, values=values)
