@@ -19,11 +19,12 @@ PLANS: dict[str, list[dict[str, Any]]] = {
     "edge": [{"name": "fair"}],
     "node": [{"name": "cut", "mechanism": "truncated-laplace", "parameters": {"theta": 50}}],
     "strong": [
-        {"name": "fair", "mechanism": "log-laplace-tight"},
+        {"name": "fair-one", "mechanism": "log-laplace-tight"},
         {"name": "skew", "mechanism": "log-laplace-tight", "parameters": {"aim": "absolute"}},
         {"name": "skewed", "mechanism": "linlog"},
         {"name": "fairest", "mechanism": "smooth-pareto"},
         {"name": "staged", "by": ["county", "sex"], "mechanism": "two-stage-clip", "epsilon": "4"},
+        {"name": "fair", "by": ["county", "sex", "age"], "mechanism": "margins-radial"},
     ],
 }
 WORDS = {"fair": "", "cut": "left out", "skew": "off on average", "staged": "scaled down"}
@@ -63,6 +64,20 @@ def test_bias_is_told_wherever_figures_are(promised: Site) -> None:
     methods = promised.methods("").body.decode()
     biased = [data for data in promised.catalogue.data_sets if data.bias]
     assert "except" in methods and len(biased) == 4
+
+
+def test_two_tables_of_one_draw_are_told_to_be_paid_for_together(promised: Site) -> None:
+    told = {
+        data.table: " ".join(data.noise())
+        for data in promised.catalogue.data_sets
+        if isinstance(data, LinkedTable)
+    }
+    assert (
+        "For this table and fair-age, drawn at once, the release paid epsilon 2"
+        in (told["fair-sex"])
+    )
+    assert "For this table and fair-sex, drawn at once" in told["fair-age"]
+    assert "For this table the release paid" in told["staged"]
 
 
 def test_only_a_relation_with_alpha_hides_sizes_within_it(promised: Site) -> None:
