@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import eree
 from cases import FALSE_ALARM
 from eree.estimate.margins import learn_from_margins
 from eree.mechanisms.margins_radial import MarginsRadial
+from eree.release.margins import drawn_at_once, pays
 from eree.release.record import RECORD, digest_of, file_digest
 from eree.release.sums import Areas
 from eree.release.treatment import treat
@@ -66,6 +68,7 @@ def test_a_table_by_two_attributes_becomes_two_that_are_paid_for_once(
     looked = eree.outlook(plan).tables
     assert [table.epsilon for table in looked] == ["2", "2", "1"]
     assert "drawn at once with the counts by education" in looked[0].note
+    assert [table.drawn_with for table in looked] == [PAIR[1], PAIR[0], None]
 
 
 def test_a_target_is_met_by_both_margins(population: eree.Tables) -> None:
@@ -91,6 +94,7 @@ def test_a_target_is_met_by_both_margins(population: eree.Tables) -> None:
         ({}, {"neighbours": "edge", "alpha": None}, "needs strong or weak neighbours"),
         ({}, {"neighbours": "weak", "types": ["sex"]}, "education is not one of the worker types"),
         ({"name": "x" * 95}, {}, "is too long"),
+        ({"by": [*ALL, "sex", "sex"]}, {}, "names an attribute twice"),
     ],
 )
 def test_what_has_no_margins_is_refused(
@@ -99,6 +103,34 @@ def test_what_has_no_margins_is_refused(
     with pytest.raises(eree.Faulty) as caught:
         planned(population, TABLE | changes, **privacy)
     assert words in " ".join(fault.rule for fault in caught.value.faults)
+
+
+def test_an_attribute_and_a_group_of_it_have_no_margins(tmp_path: Path) -> None:
+    data = eree.synthesize(tmp_path / "data", jobs=1_000)
+    group = '\n[group.sexes]\nof = "sex"\nmembers = { a = ["F"], b = ["M"] }\n'
+    with (data / "schema.toml").open("a", encoding="utf-8") as file:
+        file.write(group)
+    tables = eree.load(data)
+    with pytest.raises(eree.Faulty, match="are made of the same column"):
+        planned(tables, TABLE | {"by": ["place", "sex", "sexes"]})
+    price = eree.Guarantee(eree.Strong("0.1"), 2)
+    marginal = eree.Marginal.over(tables.schema, ["place", "sex"])
+    with pytest.raises(eree.Refusal, match="are made of the same column"):
+        treat(tables.schema, marginal, price, MarginsRadial.name, {"with": "sexes"})
+
+
+def test_an_attribute_whose_name_is_no_files_is_told(tmp_path: Path) -> None:
+    data = eree.synthesize(tmp_path / "data", jobs=1_000)
+    known = eree.load(data).schema.attributes["education"].values or ()
+    group = f"""
+[group."any/how"]
+of = "education"
+members = {{ a = {json.dumps(known[:1])}, b = {json.dumps(known[1:])} }}
+"""
+    with (data / "schema.toml").open("a", encoding="utf-8") as file:
+        file.write(group)
+    with pytest.raises(eree.Faulty, match="cannot stand in a file's"):
+        planned(eree.load(data), TABLE | {"by": ["place", "sex", "any/how"]})
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -246,44 +278,131 @@ def test_a_record_that_is_written_anew_is_as_sound_as_before(
     assert rewritten(paid, tmp_path / "out", lambda *_: None).sound
 
 
-def _alone(known: dict[str, Any], _record: dict[str, Any]) -> None:
+def _priced(record: dict[str, Any], epsilon: str) -> None:
+    """Let a record promise what it would if its tables cost so much."""
+    price = eree.Guarantee(eree.Strong("0.1"), epsilon)
+    record["guarantee"]["epsilon"] = epsilon
+    record["statements"] = [statement.words for statement in price.statements()]
+
+
+NOT_DRAWN = "was not drawn at once with the table that it names"
+
+
+def _alone(known: dict[str, Any], record: dict[str, Any]) -> set[tuple[str, str]]:
     for name in PAIR:
         del known[name]["drawn_with"]
+    _priced(record, "5")
+    return {(name, NOT_DRAWN) for name in PAIR}
 
 
-def _itself(known: dict[str, Any], _record: dict[str, Any]) -> None:
-    known[PAIR[0]]["drawn_with"] = PAIR[0]
+def _itself(known: dict[str, Any], record: dict[str, Any]) -> set[tuple[str, str]]:
+    for name in PAIR:
+        known[name]["drawn_with"] = name
+    _priced(record, "1")
+    return {(name, NOT_DRAWN) for name in PAIR}
 
 
-def _nobody(known: dict[str, Any], _record: dict[str, Any]) -> None:
-    known[PAIR[0]]["drawn_with"] = "nobody"
+def _nobody(known: dict[str, Any], _record: dict[str, Any]) -> set[tuple[str, str]]:
+    known[PAIR[0]]["drawn_with"] = "a-nobody"  # and so it would not pay
+    return {(name, NOT_DRAWN) for name in PAIR}
 
 
-def _one_way(known: dict[str, Any], _record: dict[str, Any]) -> None:
+def _one_way(known: dict[str, Any], record: dict[str, Any]) -> set[tuple[str, str]]:
     del known[PAIR[1]]["drawn_with"]
+    return {(name, NOT_DRAWN) for name in PAIR}
 
 
-def _free_rider(known: dict[str, Any], record: dict[str, Any]) -> None:
+def _free_rider(known: dict[str, Any], record: dict[str, Any]) -> set[tuple[str, str]]:
     """A table of another mechanism claims to have been paid for with a margin."""
-    known["places"]["drawn_with"] = PAIR[0]
-    record["guarantee"]["epsilon"] = "2"
+    known["places"]["drawn_with"] = PAIR[1]
+    _priced(record, "2")
+    return {("places", "is said to be drawn with another table, and is not")}
 
 
-def _other_filter(known: dict[str, Any], _record: dict[str, Any]) -> None:
-    known[PAIR[1]]["where"] = {"sector": ["62"]}
-
-
-def _cheaper(known: dict[str, Any], _record: dict[str, Any]) -> None:
-    known[PAIR[0]]["price"]["epsilon"] = "1"
-
-
-@pytest.mark.parametrize(
-    "change", [_alone, _itself, _nobody, _one_way, _free_rider, _other_filter, _cheaper]
-)
+@pytest.mark.parametrize("change", [_alone, _itself, _nobody, _one_way, _free_rider])
 def test_a_false_claim_of_one_draw_is_found(
     paid: eree.Release, tmp_path: Path, change: Any
 ) -> None:
-    assert not rewritten(paid, tmp_path / "out", change).sound
+    """Whatever else the record says is made to agree with the claim."""
+    expected: set[tuple[str, str]] = set()
+    found = rewritten(paid, tmp_path / "out", lambda *given: expected.update(change(*given)))
+    assert {(fault.column, fault.rule) for fault in found.faults} == expected
+
+
+def record_of(plan: eree.Plan, i: int, **changes: Any) -> dict[str, Any]:
+    table = plan.tables[i]
+    said = {
+        "name": table.name,
+        "by": list(table.marginal.by),
+        "where": dict(table.marginal.where),
+        "price": {"epsilon": "2"},
+        "drawn_with": table.drawn_with,
+        **table.treatment.as_json(),
+    }
+    return said | changes
+
+
+def test_two_margins_are_of_one_draw_if_all_they_share_is_the_same(
+    population: eree.Tables,
+) -> None:
+    schema, plan = population.schema, planned(population, TABLE)
+    one, other = record_of(plan, 0), record_of(plan, 1)
+    assert drawn_at_once(schema, one, other)
+    assert drawn_at_once(schema, other, one)
+    more = planned(population, TABLE | {"by": [*ALL, "sex", "age"]})
+    for changed in (
+        {"drawn_with": "another"},
+        {"drawn_with": None},
+        {"name": "another"},
+        {"where": {"sector": ["62"]}},
+        {"price": {"epsilon": "1"}},
+        {"mechanism": "another"},
+        {"by": [*ALL[:2], "education"]},
+        {"by": [*ALL, "age"]},
+        {"settings": {"with": "age"}, "by": [*ALL, "education"]},
+        record_of(more, 1, name=other["name"], drawn_with=one["name"]),
+        # both are the same margin
+        {"by": one["by"], "settings": one["settings"]},
+    ):
+        assert not drawn_at_once(schema, one, other | changed)
+        assert not drawn_at_once(schema, other | changed, one)
+
+
+def test_of_two_tables_of_one_draw_one_pays_and_of_all_others_each() -> None:
+    for one, other in (PAIR, ("a", "B"), ("a", "a-b")):
+        assert pays(one, other) != pays(other, one)
+        assert pays(one, None)
+        assert not pays(one, one)
+
+
+# ------------------------------------------------------------------------------ plans made by hand
+
+
+def test_a_plan_whose_tables_only_say_that_they_are_drawn_at_once_is_refused(
+    population: eree.Tables,
+) -> None:
+    """Before anything is paid: a table that rides free would be a draw that nobody paid for."""
+    places = {"name": "places", "by": ["place"], "epsilon": "1"}
+    plan = planned(population, TABLE, places)
+    sex, education, alone = plan.tables
+    cheaper = planned(population, TABLE | {"epsilon": "1"})
+    filtered = planned(population, TABLE | {"where": {"sector": ["62"]}})
+    for tables in (
+        (sex, education, replace(sex, name="z-sex"), alone),
+        (education, alone),
+        (sex, education, replace(alone, drawn_with=sex.name)),
+        (sex, education, replace(alone, drawn_with="a")),
+        (replace(sex, drawn_with=None), education),
+        (replace(sex, drawn_with=None), replace(education, drawn_with=None)),
+        (replace(sex, drawn_with=sex.name), replace(education, drawn_with=education.name)),
+        (sex, cheaper.tables[1]),
+        (sex, filtered.tables[1]),
+        (sex, replace(sex, name=education.name, drawn_with=sex.name)),
+        (alone, alone),
+    ):
+        with pytest.raises(eree.Refusal, match=r"read the plan anew|two tables of one name"):
+            replace(plan, tables=tables)
+    assert replace(plan, tables=(alone, education, sex)).price().epsilon == 3
 
 
 def test_margins_of_two_draws_are_not_taken_for_one(
@@ -298,10 +417,8 @@ def test_margins_of_two_draws_are_not_taken_for_one(
             shutil.copy(other.folder / name, tmp_path / "out" / name)
 
     found = rewritten(paid, tmp_path / "out", swap)
-    assert [fault.rule for fault in found.faults] == [
-        f"has other sums than {PAIR[1]}, so they were not drawn at once"
-    ] or [fault.rule for fault in found.faults] == [
-        f"has other sums than {PAIR[0]}, so they were not drawn at once"
+    assert [(fault.column, fault.rule) for fault in found.faults] == [
+        (PAIR[1], f"has other sums than {PAIR[0]}, so they were not drawn at once")
     ]
 
 
@@ -316,6 +433,17 @@ def test_margins_of_other_groups_are_not_taken_for_one(paid: eree.Release, tmp_p
 
     found = rewritten(paid, tmp_path / "out", shorten)
     assert any("has other groups than" in fault.rule for fault in found.faults)
+
+
+@pytest.mark.parametrize("size", [1e-12, 0, -1, 10**12, None, "2"])
+def test_a_record_of_strange_groups_has_a_fault(
+    paid: eree.Release, tmp_path: Path, size: object
+) -> None:
+    def change(known: dict[str, Any], _record: dict[str, Any]) -> None:
+        known[PAIR[0]]["worker_cells"] = size
+
+    found = rewritten(paid, tmp_path / "out", change)
+    assert [fault.rule for fault in found.faults] == ["is not what the price gives"]
 
 
 # ------------------------------------------------------------------------------ estimates
@@ -383,6 +511,17 @@ def test_ends_of_cells_follow_from_those_of_margins(
 
 def test_the_order_of_the_tables_does_not_matter(paid: eree.Release, shrunk: eree.Shrunk) -> None:
     assert eree.shrink(paid, PAIR[::-1]).rows.equals(shrunk.rows)
+
+
+def test_margins_whose_files_do_not_belong_together_are_not_estimated_from(
+    population: eree.Tables, paid: eree.Release, tmp_path: Path
+) -> None:
+    other = drawn(planned(population, TABLE), population, tmp_path / "other")
+    shutil.copytree(paid.folder, tmp_path / "out")
+    name = f"tables/{PAIR[0]}.parquet"
+    shutil.copy(other.folder / name, tmp_path / "out" / name)
+    with pytest.raises(eree.Unreadable, match="so they were not drawn at once; run 'eree verify'"):
+        eree.shrink(eree.Release.open(tmp_path / "out"), PAIR)
 
 
 @pytest.mark.parametrize(

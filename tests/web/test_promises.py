@@ -25,6 +25,7 @@ PLANS: dict[str, list[dict[str, Any]]] = {
         {"name": "fairest", "mechanism": "smooth-pareto"},
         {"name": "staged", "by": ["county", "sex"], "mechanism": "two-stage-clip", "epsilon": "4"},
         {"name": "fair", "by": ["county", "sex", "age"], "mechanism": "margins-radial"},
+        {"name": "fair-women", "by": ["county", "sex"], "where": {"sex": ["F"]}},
     ],
 }
 WORDS = {"fair": "", "cut": "left out", "skew": "off on average", "staged": "scaled down"}
@@ -78,6 +79,14 @@ def test_two_tables_of_one_draw_are_told_to_be_paid_for_together(promised: Site)
     )
     assert "For this table and fair-sex, drawn at once" in told["fair-age"]
     assert "For this table the release paid" in told["staged"]
+
+
+def test_workers_whom_a_filter_leaves_out_have_rows_of_their_own(promised: Site) -> None:
+    """A table of women by sex has a row of men, who are none but for noise."""
+    (women,) = (data for data in promised.catalogue.data_sets if "women" in data.name)
+    (sex,) = (variable for variable in women.variables if variable.name == "sex")
+    assert sex.codes == ("F", "M")
+    assert promised.table(women.name, "rows=sex", False).body
 
 
 def test_only_a_relation_with_alpha_hides_sizes_within_it(promised: Site) -> None:

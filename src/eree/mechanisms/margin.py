@@ -29,7 +29,7 @@ from eree.noise.margin_sums import MarginSums
 from eree.noise.vector_radial import ShareOfNorm
 from eree.policy.guarantee import Guarantee
 
-#: Below this mean size, rounding changes an error, and it is taken from so many draws.
+#: Noise of a mean size below so many times what rounding moves is known from so many draws.
 _SMALL, _DRAWS = 5.0, 1 << 15
 
 
@@ -93,18 +93,22 @@ class Margin:
     def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
         """The chance of an error of at least `distance` >= 1 on one side, the same on both.
 
-        Of a half it is not known exactly: this is a little more than it is.
+        Of a half it is not known exactly: where rounding tells, it is that of many draws, the same
+        ones every time, and elsewhere a little more than it is.
         """
         del count
         if not self.halves:
             return self.both.law(one_cell(largest)).sum_tail(distance, 0)
-        far = (distance - self._rounding) / float(scale_at(self.both.bend, largest))
+        scale = scale_at(self.both.bend, largest)
+        if float(scale) * self._real_error[0] < _SMALL * self._rounding:
+            return arb(_drawn(self.both, scale).half_beyond(distance) / 2)
+        far = (distance - self._rounding) / float(scale)
         return arb(0.5 * float(self._share_of_half.tail(np.array([max(far, 0.0)]))[0]))
 
     def quantile(self, level: float, *, count: int, largest: int) -> int:
-        """What the error of a cell stays within with a chance of at least `level`.
+        """The least number that the error of a cell stays within with a chance of `level`.
 
-        It is the least such number, but of a half, for which it may be greater by the rounding.
+        Of a half it is so as far as `beyond` knows; `reach` is what intervals are made of.
         """
         with exactly():
             return least_error(
@@ -120,12 +124,14 @@ class Margin:
         every time: the standard error of the mean is below 1%.
         """
         del count
-        scale = float(scale_at(self.both.bend, largest))
+        scale = scale_at(self.both.bend, largest)
         mean, square = self._real_error
-        if scale * mean < _SMALL:
-            return _drawn_error(self, largest)
-        rounded = sqrt(1 + self._rounding_variance / (scale * square) ** 2)
-        return scale * mean * rounded, scale * square * rounded
+        if float(scale) * mean < _SMALL:
+            drawn = _drawn(self.both, scale)
+            return drawn.halves if self.halves else drawn.values
+        near = float(scale)
+        rounded = sqrt(1 + self._rounding_variance / (near * square) ** 2)
+        return near * mean * rounded, near * square * rounded
 
     def expected_error(self, *, count: int, largest: int) -> ExpectedError:
         """The error of a cell."""
@@ -166,11 +172,33 @@ class Margin:
         return scales
 
 
-@lru_cache(maxsize=1_024)  # a prediction asks for the same sizes table after table
-def _drawn_error(margin: Margin, largest: int) -> tuple[float, float]:
-    """The mean size and root mean square of many drawn errors, both cells of a row at once."""
-    both = margin.both
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Errors of many draws at one scale: mean sizes and root mean squares, and sizes of halves."""
+
+    halves: tuple[float, float]
+    values: tuple[float, float]
+    sizes: Whole
+    beyond: Whole
+
+    def half_beyond(self, distance: int) -> float:
+        """How many of the errors of halves are at least a distance, as a share of all."""
+        place = int(np.searchsorted(self.sizes, distance))
+        return float(self.beyond[place]) / float(self.beyond[0])
+
+
+@lru_cache(maxsize=1_024)  # both margins, and predictions of several tables, ask for the same
+def _drawn(both: MarginsRadial, scale: Fraction) -> _Drawn:
+    """Draw errors of noise at a scale."""
     counts = np.zeros((_DRAWS, both.cells), dtype=np.int64)
+    # one group stands for all: a size whose scale this is, or none, if it is 1
+    largest = round(scale / both.bend) if scale > 1 else 0
     drawn = both.draw(counts, np.full(_DRAWS, largest), coins=SeededCoins(0))
-    errors = drawn[:, both.values :] if margin.halves else drawn[:, : both.values]
-    return float(np.abs(errors).mean()), float(np.sqrt((errors.astype(np.float64) ** 2).mean()))
+    values, halves = np.abs(drawn[:, : both.values]), np.abs(drawn[:, both.values :])
+    sizes, number = np.unique(halves, return_counts=True)
+    beyond = np.append(np.cumsum(number[::-1])[::-1], 0)
+    return _Drawn(_means(halves), _means(values), sizes, beyond)
+
+
+def _means(sizes: Whole) -> tuple[float, float]:
+    return float(sizes.mean()), float(np.sqrt((sizes.astype(np.float64) ** 2).mean()))

@@ -28,6 +28,7 @@ def margins(schema: Schema, both: Marginal) -> Iterator[tuple[str, Marginal, dic
             f"{MarginsRadial.name} is for tables by two worker attributes, one of which has two"
             " values; ask for such a table, or hide all cells with auto"
         )
+    _check_columns(schema, *workers)
     for own, other in (workers, reversed(workers)):
         by = tuple(name for name in both.by if name != other)
         yield own, Marginal(by, both.where, both.bound), {WITH: other}
@@ -48,9 +49,17 @@ def attributes_of(schema: Schema, margin: Marginal, settings: Mapping[str, Any])
     known = schema.attributes.get(other) if isinstance(other, str) else None
     if len(workers) != 1 or set(settings) != {WITH} or known is None or known.owner != "worker":
         raise Refusal(f"{MarginsRadial.name} needs one worker attribute, and another to go with it")
-    if known.name in margin.by:
-        raise Refusal(f"{MarginsRadial.name} needs two worker attributes that differ")
+    _check_columns(schema, workers[0], known.name)
     return workers[0], known.name
+
+
+def _check_columns(schema: Schema, one: str, other: str) -> None:
+    """Refuse an attribute and itself, or a group of it: one would follow from the other."""
+    if schema.column(one).name == schema.column(other).name:
+        raise Refusal(
+            f"{MarginsRadial.name} needs two worker attributes that differ, and {one} and {other}"
+            " are made of the same column; ask for the finer one alone"
+        )
 
 
 def has_halves(schema: Schema, own: str, other: str) -> bool:

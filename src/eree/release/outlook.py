@@ -22,7 +22,8 @@ class TableOutlook:
 
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
     `within` what the error of such cells stays within at the plan's level.  `predicted` is the
-    error of the whole table, where public sizes of workplaces are known.
+    error of the whole table, where public sizes of workplaces are known.  `drawn_with` names the
+    table that is drawn at once with this one, and paid for with it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class TableOutlook:
     bounded: bool
     note: str
     predicted: Prediction | None = None
+    drawn_with: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,4 +95,5 @@ def _table(
         treatment.has_high_ends(plan.schema, table.marginal, level),
         treatment.note,
         None if sizes is None else predict(plan, table, sizes, shares),
+        table.drawn_with,
     )

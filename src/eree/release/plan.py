@@ -17,13 +17,15 @@ from typing import Any
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.data.frame import Frame
 from eree.errors import Faulty, Refusal
+from eree.mechanisms.margin import Margin
 from eree.mechanisms.margins_radial import MarginsRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
-from eree.release.margins import margins, pays
+from eree.release.margins import joined, margins, pays
 from eree.release.settings import (
+    LETTERS,
     PLAN_FILE,
     TABLE_NAME,
     PlanSettings,
@@ -54,8 +56,26 @@ class PlannedTable:
 
     @property
     def price(self) -> Guarantee:
-        """What the table costs."""
+        """What the table costs, with the one that is drawn at once with it."""
         return self.treatment.price
+
+    @property
+    def alone(self) -> bool:
+        """Whether the table is drawn by itself, and its mechanism lets it be."""
+        return self.drawn_with is None and not isinstance(self.treatment.mechanism, Margin)
+
+    def paired_with(self, other: PlannedTable, schema: Schema) -> bool:
+        """Whether this table and another are the two margins of one draw."""
+        one, two = self.treatment, other.treatment
+        if not (isinstance(one.mechanism, Margin) and isinstance(two.mechanism, Margin)):
+            return False
+        counted = (joined(schema, t.marginal, t.treatment.settings) for t in (self, other))
+        return (
+            (self.drawn_with, other.drawn_with) == (other.name, self.name)
+            and one.mechanism.both == two.mechanism.both
+            and one.mechanism.halves != two.mechanism.halves
+            and next(counted) == next(counted)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,19 @@ class Plan:
     total: Guarantee
     level: Fraction
     tables: tuple[PlannedTable, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse tables that are said to be drawn at once and are not: they would be free."""
+        if len({table.name.lower() for table in self.tables}) < len(self.tables):
+            raise Refusal("a plan has two tables of one name; give each its own")
+        for table in self.tables:
+            others = [one for one in self.tables if one.name == table.drawn_with]
+            known = table.paired_with(others[0], self.schema) if others else table.alone
+            if not known:
+                raise Refusal(
+                    f"table {table.name} is not drawn at once with another one of the plan as it"
+                    " should be; read the plan anew"
+                )
 
     @property
     def schema(self) -> Schema:
@@ -189,9 +222,12 @@ class _Reading:
     def _check_margin_name(self, name: str, place: str, names: set[str]) -> None:
         """The name of a margin is made of the table's and the attribute's."""
         if not re.fullmatch(TABLE_NAME, name):
-            self.faults.add(
-                f"{place}.name", "is too long, or an attribute's name cannot follow it in a file's"
+            long = "is too long to be followed by an attribute's; choose a shorter one"
+            odd = (
+                "would be followed by the name of an attribute that cannot stand in a file's; give"
+                " the attribute a name of letters, digits, '-', '_' and '.', or hide all cells"
             )
+            self.faults.add(f"{place}.name", long if re.fullmatch(LETTERS, name) else odd)
         elif name.lower() in names:
             self.faults.add(f"{place}.name", f"gives a margin the name {name}, which is used twice")
         names.add(name.lower())

@@ -12,6 +12,8 @@ from eree.policy.settings import FileName, Settings, Text
 PLAN_FILE = "plan.toml"
 #: What a table may be called, because it becomes a file's name.
 TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+#: The same, however long.
+LETTERS = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Exactly = Annotated[
     StrictStr | StrictInt,

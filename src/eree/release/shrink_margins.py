@@ -24,14 +24,8 @@ from eree.release.margins import drawn_at_once
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Treatment
-from eree.release.usual import (
-    check_all_workers,
-    check_enough,
-    check_whole,
-    kinds_of,
-    within,
-    workers_of,
-)
+from eree.release.usual import check_all_workers, check_enough, kinds_of, within, workers_of
+from eree.release.verify import pair_faults
 
 
 @dataclass(frozen=True)
@@ -52,11 +46,8 @@ class Pair:
             found.reverse()
         pair = cls(*found)
         check_all_workers(pair.halves.table, pair.halves.schema, pair.halves.counted)
-        for areas in found:
-            rows = release.table(areas.table)
-            check_whole(areas.table, rows, _margin(areas).cells)
-        if len(pair.halves.noisy) * _margin(pair.values).cells != 2 * len(pair.values.noisy):
-            raise Unreadable(f"tables {one} and {other} have other groups; run 'eree verify'")
+        for rule in pair_faults(release, found[0].schema, *about):
+            raise Unreadable(f"table {one} {rule}; run 'eree verify'")
         check_enough(one, len(pair.halves.noisy) // 2)
         return pair
 

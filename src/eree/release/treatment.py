@@ -6,6 +6,8 @@ what they hold:
 - cells of workplace attributes lie in disjoint workplaces, so each is hidden at the whole price;
 - d worker cells of the same workplaces, a group, are hidden together by a vector mechanism at the
   whole price, or one by one at a d-th of it each;
+- the counts by one worker attribute and those by another may be drawn at once, and the whole price
+  serves both tables;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each.
 """

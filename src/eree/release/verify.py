@@ -61,6 +61,7 @@ class _Verifying(Recheck):
         if len(set(names)) < len(names):
             self.fault("tables", "has two tables of one name")
         known = {table["name"]: table for table in self.record["tables"]}
+        treatments: dict[str, Treatment] = {}
         for i, table in enumerate(self.record["tables"]):
             self.tell(f"checking {table['name']}", (i + 0.5) / (len(names) + 1))
             treatment = self._treatment(schema, table)
@@ -73,10 +74,9 @@ class _Verifying(Recheck):
                 if not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
             self._rows(schema, table, treatment, level)
-            if isinstance(treatment.mechanism, Margin):
-                self._margin(schema, table, known)
-            elif DRAWN_WITH in table:
-                self.fault(table["name"], "is said to be drawn with another table, and is not")
+            treatments[table["name"]] = treatment
+        for table in self.record["tables"]:
+            self._paired(schema, table, known, treatments)
         self.checks.append(f"{len(certified)} mechanisms keep their claims, certified afresh")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
@@ -109,16 +109,30 @@ class _Verifying(Recheck):
         for rule in row_faults(self.release.folder / "tables", table, hiding):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
 
-    def _margin(
-        self, schema: Schema, table: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
+    def _paired(
+        self,
+        schema: Schema,
+        table: Mapping[str, Any],
+        known: Mapping[str, Mapping[str, Any]],
+        treatments: Mapping[str, Treatment],
     ) -> None:
-        """A margin is paid for with the one that it was drawn with, if it was."""
+        """A margin is paid for with the one that it was drawn with, if it was; no other table is.
+
+        Rows are compared once everything else is as it should be.
+        """
+        name, treatment = table["name"], treatments.get(table["name"])
+        if treatment is None:  # a fault was found
+            return
+        if not isinstance(treatment.mechanism, Margin):
+            if DRAWN_WITH in table:
+                self.fault(name, "is said to be drawn with another table, and is not")
+            return
         other = known.get(str(table.get(DRAWN_WITH)))
         if other is None or not drawn_at_once(schema, table, other):
-            self.fault(table["name"], "was not drawn at once with the table that it names")
-        elif pays(table["name"], other["name"]):
+            self.fault(name, "was not drawn at once with the table that it names")
+        elif pays(name, other["name"]) and not self.faults:
             for rule in pair_faults(self.release, schema, table, other):
-                self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
+                self.fault(name, rule, f"tables/{name}.parquet")
 
     # ---------------------------------------------------------------- the price and the ledger
 
@@ -187,13 +201,20 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
 def pair_faults(
     release: Release, schema: Schema, one: Mapping[str, Any], other: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What is wrong with two margins: they have the same groups, and as many workers in each."""
+    """What is wrong with two margins: they have the same groups, and as many workers in each.
+
+    Two separate draws have other sums, if groups are not few and small.
+    """
     groups, sums = [], []
     keys = [name for name in one["by"] if schema.attributes[name].owner == "workplace"]
     for table in (one, other):
-        rows, size = release.table(table["name"]), table["worker_cells"]
-        first = np.arange(0, rows.num_rows, size)
-        groups.append(rows.select([*keys, "workplaces"]).take(first))
+        rows = release.table(table["name"])
+        (worker,) = (name for name in table["by"] if name not in keys)
+        size = len(schema.attributes[worker].values or ())
+        if rows.num_rows % size:
+            yield "has cells without some of their worker cells"
+            return
+        groups.append(rows.select([*keys, "workplaces"]).take(np.arange(0, rows.num_rows, size)))
         sums.append(rows["noisy"].to_numpy().reshape(-1, size).sum(axis=1))
     if not groups[0].equals(groups[1]):
         yield f"has other groups than {other['name']}, with which it was drawn"

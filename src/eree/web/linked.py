@@ -71,7 +71,8 @@ class LinkedTable(DataSet):
         for attribute in self._attributes.values():
             column = rows[attribute.name].combine_chunks().dictionary_encode()
             found: list[Any] = column.dictionary.to_pylist()
-            kept = about["where"].get(attribute.name)
+            # workplaces that a filter leaves out have no rows; workers have empty ones
+            kept = about["where"].get(attribute.name) if attribute.owner == "workplace" else None
             declared = kept or attribute.values
             known = list(declared) if declared is not None else sorted(found)
             place = {code: i for i, code in enumerate(known)}
