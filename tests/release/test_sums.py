@@ -184,6 +184,21 @@ def test_a_mechanism_of_another_version_is_refused(release: eree.Release) -> Non
         eree.area_totals(other, "places", ["place"])
 
 
+@pytest.mark.parametrize("listed", [None, {}, "places", [{}], [None], [{"name": "a"}, 1]])
+def test_a_record_whose_tables_have_no_names_is_refused(
+    release: eree.Release, listed: object
+) -> None:
+    nameless = eree.Release(release.folder, {**release.record, "tables": listed})
+    for use in (
+        lambda: nameless.tables,
+        lambda: nameless.table("places"),
+        lambda: eree.area_totals(nameless, "places", ["sector"]),
+        lambda: eree.shrink(nameless, ["places", "tracts"]),
+    ):
+        with pytest.raises(eree.Unreadable, match="are not named; run 'eree verify'"):
+            use()
+
+
 def test_a_record_that_says_nothing_is_refused(release: eree.Release) -> None:
     other = replace(release, record={**release.record, "attributes": {}})
     with pytest.raises(eree.Refusal, match="what the release says of table places"):

@@ -71,14 +71,25 @@ class Release:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return tuple(str(table["name"]) for table in self.record["tables"])
+        return tuple(str(table["name"]) for table in self._listed)
+
+    @property
+    def _listed(self) -> list[Mapping[str, Any]]:
+        """What the record says of each table; refused where it is not written as a record is."""
+        listed = self.record.get("tables")
+        if not isinstance(listed, list) or not all(
+            isinstance(table, dict) and "name" in table for table in listed
+        ):
+            raise Unreadable(
+                f"the tables of the release in {self.folder} are not named; run 'eree verify'"
+            )
+        return listed
 
     def about(self, name: str) -> Mapping[str, Any]:
         """What the record says of a table."""
-        for table in self.record["tables"]:
+        for table in self._listed:
             if table["name"] == name:
-                found: Mapping[str, Any] = table
-                return found
+                return table
         raise Refusal(f"the release has no table {name!r}; it has {', '.join(self.tables)}")
 
     def table(self, name: str) -> pa.Table:
