@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -16,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cases import FALSE_ALARM
+from drawn_rows import CommonRows
 from eree.errors import Refusal
 from eree.mechanisms.margins_radial import MarginsRadial, counts_of
-from eree.mechanisms.mechanism import LIMIT, exactly
+from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.vector_loss import worst_vector_loss
 from eree.mechanisms.vector_radial import VectorRadial
 from eree.noise.coins import SeededCoins
@@ -220,22 +220,10 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
     rows = chosen.draw_differences(
         np.tile(np.array(counts), (2 * n, 1)), np.full(2 * n, largest), coins=SeededCoins(largest)
     )
-    seen = Counter(map(tuple, rows[:n].tolist()))
-    common = [row for row, times in seen.most_common(40) if times > 80]
-    seen = Counter(map(tuple, rows[n:].tolist()))
-    observed = [seen[row] for row in common]
-    observed.append(n - sum(observed))
-
-    def fit(law: MarginsRadial) -> float:
-        with exactly():
-            chances = [
-                float(law.joint_pmf(outputs=row, counts=counts, largest=largest)) for row in common
-            ]
-        return float(stats.chisquare(observed, np.array([*chances, 1 - sum(chances)]) * n).pvalue)
-
-    assert fit(chosen) > FALSE_ALARM
+    common = CommonRows.of(rows)
+    assert common.fit(chosen, counts, largest) > FALSE_ALARM
     for epsilon in (Fraction(20, 9), Fraction(20, 11)):
-        assert fit(margins("0.1", epsilon, 2)) < FALSE_ALARM
+        assert common.fit(margins("0.1", epsilon, 2), counts, largest) < FALSE_ALARM
 
 
 def test_counts_and_halves_are_drawn_around_the_true_ones() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -15,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from cases import FALSE_ALARM, made
+from drawn_rows import CommonRows
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, exactly
 from eree.mechanisms.scaled_vector import chances_agree
@@ -494,23 +493,11 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
     scale = 700 if name == "two-stage-clip" else 1  # thousandths that are no whole jobs
     counts = tuple(scale * count for count in counts)
     rows = drawn(chosen, counts, largest, 2 * n, sum(counts))
-    seen = Counter(map(tuple, rows[:n].tolist()))
-    common = [row for row, times in seen.most_common(40) if times > 80]
-    seen = Counter(map(tuple, rows[n:].tolist()))
-    observed = [seen[row] for row in common]
-    observed.append(n - sum(observed))
-
-    def fit(law: VectorMechanism) -> float:
-        with exactly():
-            chances = [
-                float(law.joint_pmf(outputs=row, counts=counts, largest=largest)) for row in common
-            ]
-        expected = np.array([*chances, 1 - sum(chances)]) * n
-        return float(stats.chisquare(observed, expected).pvalue)
-
-    assert fit(chosen) > FALSE_ALARM
+    common = CommonRows.of(rows)
+    assert common.fit(chosen, counts, largest) > FALSE_ALARM
     for epsilon in (Fraction(20, 9), Fraction(20, 11)):
-        assert fit(vector(name, "0.1", epsilon, len(counts))) < FALSE_ALARM
+        other = vector(name, "0.1", epsilon, len(counts))
+        assert common.fit(other, counts, largest) < FALSE_ALARM
 
 
 @every

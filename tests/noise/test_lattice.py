@@ -16,6 +16,7 @@ from flint import arb, ctx, fmpq_poly
 from scipy import stats
 from scipy.integrate import quad
 
+from drawn_rows import check_fast_against_slow
 from eree.noise import exact
 from eree.noise.bent import Knots
 from eree.noise.box_stairs import BentBoxes, BoxStairs
@@ -104,15 +105,7 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str, width: int) -> None:
     n = 600
     chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)], min(width, 18))
-    words = SeededCoins(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
-    rows, verdicts = chosen.fast(words, np.arange(n))
-    for i in range(n):
-        settled = settle_row(chosen, words[:, i], i, SeededCoins(i))
-        if verdicts[i] == Verdict.ACCEPT:
-            assert settled == tuple(rows[i].tolist())
-        elif verdicts[i] == Verdict.REJECT:
-            assert settled is None
-    assert np.count_nonzero(verdicts == Verdict.DOUBT) < 5
+    check_fast_against_slow(chosen, n)
 
 
 @every_law

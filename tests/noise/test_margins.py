@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import linprog
 
+from drawn_rows import check_fast_against_slow
 from eree.noise import exact
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Verdict
@@ -245,15 +246,7 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(values: int) -> None:
     n = 600
     chosen = law([SIZES[i % len(SIZES)] for i in range(n)], values)
-    words = SeededCoins(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
-    rows, verdicts = chosen.fast(words, np.arange(n))
-    for i in range(n):
-        settled = settle_row(chosen, words[:, i], i, SeededCoins(i))
-        if verdicts[i] == Verdict.ACCEPT:
-            assert settled == tuple(rows[i].tolist())
-        elif verdicts[i] == Verdict.REJECT:
-            assert settled is None
-    assert np.count_nonzero(verdicts == Verdict.DOUBT) < 5
+    check_fast_against_slow(chosen, n)
 
 
 @pytest.mark.parametrize(("size", "least"), [(10**11, 0.0), (10**14, 1 - 2.0**-12)])

@@ -29,7 +29,8 @@ from eree.noise.margin_sums import MarginSums
 from eree.noise.vector_radial import ShareOfNorm
 from eree.policy.guarantee import Guarantee
 
-#: Noise of a mean size below so many times what rounding moves is known from so many draws.
+#: Means of noise below so many workers are taken from so many draws, because rounding tells; so is
+#: what halves stay within, below so many times what rounding moves them by at most.
 _SMALL, _DRAWS = 5.0, 1 << 15
 
 
@@ -121,7 +122,7 @@ class Margin:
         """The mean size of the error of a cell, and the root of its mean square.
 
         Where noise is so small that rounding tells, they are those of many draws, the same ones
-        every time: the standard error of the mean is below 1%.
+        every time, and as exact as these are.
         """
         del count
         scale = scale_at(self.both.bend, largest)
