@@ -11,7 +11,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip --quiet --disable-pip-version-check
+# Errors alone; what is installed is said before.  Built with what the constraints name, not with
+# whatever is newest on the day.
+PIP := $(BIN)/pip -qq --disable-pip-version-check install --constraint constraints.txt
+APT := apt-get -qq update && apt-get -qq install -y --no-install-recommends >/dev/null
 export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: demo serve test check bench torture docs clean java postgres browser wrk
@@ -47,29 +50,31 @@ clean:
 # Spark needs Java 17 or later; Debian's is installed where there is none.
 java:
 	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
-	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless)
+	  (echo 'Installing openjdk-17-jre-headless' && $(APT) openjdk-17-jre-headless)
 
 # Ledgers are tested on a real server; Debian's is installed where there is none.
 postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
-	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql)
+	  (echo 'Installing postgresql' && $(APT) postgresql)
 
 # Pages are tested in a real browser, and the kernel's tracer sees what the web process opens.
 browser:
 	@(command -v chromium && command -v strace) >/dev/null 2>&1 || \
-	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium strace)
+	  (echo 'Installing chromium and strace' && $(APT) chromium strace)
 
 # The query tool is asked by wrk, on another core than it has.
 wrk:
 	@(command -v wrk && command -v taskset) >/dev/null 2>&1 || \
-	  (apt-get -qq update && apt-get -qq install -y --no-install-recommends wrk util-linux)
+	  (echo 'Installing wrk and util-linux' && $(APT) wrk util-linux)
 
 .venv/.user: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(PIP) install --constraint constraints.txt --upgrade pip hatchling editables
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
-	touch $@
+	@echo 'Installing eree and what it needs into .venv'
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --upgrade pip setuptools hatchling editables
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
 
 .venv/.developer: .venv/.user
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[spark,postgres,bench,docs,test]'
-	touch $@
+	@echo 'Installing Spark, the drivers of PostgreSQL, and what tests, benchmarks and pages need'
+	@$(PIP) --no-build-isolation --editable '.[spark,postgres,bench,docs,test]'
+	@touch $@
