@@ -100,8 +100,8 @@ def test_the_stairs_are_those_of_the_best_of_all_ways() -> None:
             break
     for x in (0, 1, 3, 7, 8, 11, 12, 16, 20, 24, 30):
         law = chances(chosen, x, 40)
-        outside = ~centre[x][most - 40 : most + 41]
         found = best[x][most - 40 : most + 41]
+        outside = ~centre[x][most - 40 : most + 41] & (found > 1e-8)  # pieces reach further out
         np.testing.assert_allclose(law[outside], found[outside], rtol=1e-6)
 
 
@@ -232,7 +232,7 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
             edge = int((chance * 2**64).floor().unique_fmpz())
         if not 2**41 < edge < 2**63:
             continue
-        for away in (-edge >> 26, -edge >> 36, 0, edge >> 36, edge >> 26):
+        for away in (-edge >> 18, -edge >> 26, -edge >> 36, 0, edge >> 36, edge >> 26, edge >> 18):
             word = np.array([2**64 - 1 - (edge + away)], dtype=np.uint64)
             values, verdicts = law.fast(word[None], np.array([0]))
             tried += verdicts[0] != Verdict.DOUBT

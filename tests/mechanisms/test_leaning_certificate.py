@@ -80,15 +80,22 @@ def test_all_outputs_there_are_are_looked_at() -> None:
             assert (np.diff(side.log_density) < 0).all()
 
 
-def test_pieces_reach_as_far_as_is_said() -> None:
-    for epsilon in ("1", "4"):
-        chosen = leaning("0.1", epsilon)
-        for size in (0, 20, 45, 200, 500):
-            rung = chosen.stairs.ladder.rung_of(size)
-            (table,) = chosen.stairs.tables(np.array([rung]))
-            for side, end in ((1, table.edges[-1]), (-1, -table.edges[0])):
-                beyond = chosen.beyond(math.ceil(end) + 1, side, count=size, largest=size)
-                assert float(beyond) < math.exp(-45)
+@pytest.mark.parametrize(
+    ("alpha", "epsilon"), [("0.1", "1"), ("0.1", "4"), ("0.5", "2.1"), ("0.001", "0.8")]
+)
+def test_what_lies_beyond_the_pieces_is_bounded_and_rare(alpha: str, epsilon: str) -> None:
+    """Draws trust the bound: against the exact probability of all that lies further out."""
+    chosen = leaning(alpha, epsilon)
+    stairs = chosen.stairs
+    rungs = np.array([0, 1, 20, 45, 100, stairs.heights.last // 2, stairs.heights.last])
+    tops = stairs.ladder.numbers(int(rungs.max()) + 1).top
+    for rung, table in zip(rungs, stairs.tables(rungs), strict=True):
+        size = int(tops[rung])
+        beyond = sum(
+            float(chosen.beyond(math.ceil(end) + 1, side, count=size, largest=size))
+            for side, end in ((1, table.edges[-1]), (-1, -table.edges[0]))
+        )
+        assert beyond < table.beyond < 2.0**-26
 
 
 @pytest.mark.parametrize("size", [7, 33, 140])

@@ -254,7 +254,7 @@ def test_a_release_of_margins_is_sound_and_paid_for_once(paid: eree.Release) -> 
     found = eree.verify(paid)
     assert found.sound, found.faults
     assert paid.guarantee.epsilon == 3
-    assert "2 mechanisms keep their claims, certified afresh" in found.checks
+    assert "2 mechanisms keep their claims, by their certificates" in found.checks
     assert paid.about(PAIR[0])["drawn_with"] == PAIR[1]
     assert "drawn_with" not in paid.about("places")
 

@@ -105,7 +105,7 @@ def test_untouched_cubes_are_sound_and_the_command_says_so(home: Path) -> None:
     done = run("verify", "guaranteed", "--ledger", "establishment.db", cwd=home)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("guaranteed: sound\n  the record is the one that was written\n")
-    assert "  3 mechanisms keep their claims, certified afresh\n" in done.out
+    assert "  3 mechanisms keep their claims, by their certificates\n" in done.out
     assert "  3 tables have every row in its place\n" in done.out
     assert "  the prices add up to epsilon 1, delta 0.000001\n" in done.out
     assert "  entry 2 of the ledger paid for it (settled)\n" in done.out

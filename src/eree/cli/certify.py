@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import eree
-from eree.cli.options import as_json, cli
+from eree.cli.options import as_json, certificates, cli, fresh_option
 from eree.cli.terminal import progress
 
 #: What hides two tables at once.
@@ -33,6 +33,7 @@ MARGINS = "margins-radial"
 @click.option("--delta", metavar="D", help="The chance that may be left over.")
 @click.option("--set", "given", multiple=True, metavar="P=V", help="A parameter of the mechanism.")
 @click.option("--all", "whole_grid", is_flag=True, help="Every mechanism over the papers' grid.")
+@fresh_option
 @as_json
 def certify(
     name: str | None,
@@ -41,12 +42,15 @@ def certify(
     delta: str | None,
     given: tuple[str, ...],
     whole_grid: bool,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Find the worst loss of MECHANISM over all neighbouring cells.
 
-    It is computed from the chances of the outputs alone, and compared with what is claimed.  Exit
-    status: 0 the claim holds, 1 it does not, 2 there is no such mechanism for these parameters.
+    It is computed from the chances of the outputs alone, and compared with what is claimed.  What
+    was found once for the same mechanism, parameters and source is kept; --all and --fresh compute
+    it again.  Exit status: 0 the claim holds, 1 it does not, 2 there is no such mechanism for these
+    parameters.
     """
     if whole_grid:
         if name or alpha or epsilon or delta or given:
@@ -58,17 +62,21 @@ def certify(
         raise eree.Refusal(
             f"name a mechanism and an --epsilon, or ask for --all; there are {known}"
         )
+    from eree.mechanisms.cache import certificate_of
+
     with progress() as tell:
         tell(f"certifying {name}", 0.0)
         chosen = _chosen(name, alpha, epsilon, delta, eree.parameters_from_text(given))
-        certificate = chosen.certify()
+        with certificates(fresh):
+            certificate, computed = certificate_of(chosen)
     if as_json:
         errors = {
             f"{workers:,}": asdict(chosen.expected_error(count=workers, largest=workers))
             for workers in (1, 100)
         }
         found = certificate.as_json()
-        click.echo(json.dumps(found | {"parameters": chosen.parameters, "errors": errors}))
+        more = {"parameters": chosen.parameters, "errors": errors, "kept": not computed}
+        click.echo(json.dumps(found | more))
     else:
         for line in certificate.words():
             click.echo(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,22 @@ def path(name: str, metavar: str, words: str, **settings: Any) -> Callable[..., 
 
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
+fresh_option = click.option(
+    "--fresh",
+    is_flag=True,
+    help="Compute certificates again, and take none that is kept in the cache folder.",
+)
+
+
+def certificates(fresh: bool) -> AbstractContextManager[None]:
+    """Within it certificates are computed again, or else those that are kept will do."""
+    if not fresh:
+        return nullcontext()
+    from eree.mechanisms.cache import computed_again  # arithmetic takes a while to load
+
+    return computed_again()
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 assumptions_option = click.option(
     "--assumptions",

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import eree
-from eree.cli.options import as_json, cli, path, with_engine
+from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
 from eree.cli.terminal import one_line, progress, say_released
 from eree.policy.neighbours import plain
 
@@ -182,13 +182,18 @@ def release(
 
 @cli.command(
     short_help="Recheck a release without the confidential data.",
-    examples=["eree verify out", "eree verify out --ledger ledger.db --key agency.pem"],
+    examples=[
+        "eree verify out",
+        "eree verify out --fresh",
+        "eree verify out --ledger ledger.db --key agency.pem",
+    ],
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--ledger", metavar="WHERE", help="The ledger that must have paid for it.")
 @path("--key", "KEY.pem", "The public key that must have signed it.")
+@fresh_option
 @as_json
-def verify(folder: Path, ledger: str | None, key: Path | None, as_json: bool) -> None:
+def verify(folder: Path, ledger: str | None, key: Path | None, fresh: bool, as_json: bool) -> None:
     """Recheck every file, price, mechanism and interval of the release in DIR.
 
     Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.
@@ -196,13 +201,16 @@ def verify(folder: Path, ledger: str | None, key: Path | None, as_json: bool) ->
     made = eree.Release.open(folder)
     book = eree.Ledger.open(ledger) if ledger is not None else None
     public = eree.public_key_of(key) if key is not None else None
-    with progress() as tell:
+    with progress() as tell, certificates(fresh):
         found = eree.verify(made, ledger=book, public_key=public, progress=tell)
     if as_json:
-        faults = [asdict(fault) for fault in found.faults]
-        click.echo(
-            json.dumps({"sound": found.sound, "checks": list(found.checks), "faults": faults})
-        )
+        said = {
+            "sound": found.sound,
+            "checks": list(found.checks),
+            "faults": [asdict(fault) for fault in found.faults],
+            "kept_certificates": found.kept,
+        }
+        click.echo(json.dumps(said))
     elif found.sound:
         click.echo(f"{folder}: sound")
         for check in found.checks:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eree.cli.options import as_json, cli, number
+from eree.cli.options import as_json, certificates, cli, fresh_option, number
 from eree.cli.terminal import progress
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     metavar="NAME=FILE",
     help="Public GeoJSON of a variable's areas; NAME:PROPERTY=FILE says where codes are.",
 )
+@fresh_option
 @as_json
 def serve(
     folders: tuple[Path, ...],
@@ -44,16 +45,18 @@ def serve(
     port: int,
     address: str | None,
     maps: tuple[str, ...],
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Serve the releases and protected cubes in DIR… until interrupted.
 
-    Every folder is verified first; nothing else but the maps is ever opened: no confidential file,
-    no ledger, no key.
+    Every folder is verified first; nothing else is ever opened but the maps and the user's own
+    cache of certificates: no confidential file, no ledger, no key.
     """
     from eree.web.server import Door  # the web framework is not needed for anything else
 
-    run_query_tool(folders, Door(host, port), address=address, maps=maps, as_json=as_json)
+    with certificates(fresh):
+        run_query_tool(folders, Door(host, port), address=address, maps=maps, as_json=as_json)
 
 
 def run_query_tool(

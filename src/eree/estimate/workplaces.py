@@ -23,7 +23,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
@@ -96,6 +95,8 @@ class _Sites:
 
 def _height_moments(mean: Array, deviation: Array, noise: HeightNoise) -> tuple[Array, Array]:
     """The mean and standard deviation of the height of counts with these, by quantiles."""
+    from scipy.special import gammaincinv
+
     shape = np.maximum((mean / deviation) ** 2, 1e-3)[..., None]
     at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     counts = gammaincinv(shape, at)

@@ -11,7 +11,6 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 from flint import arb
-from scipy.integrate import quad
 
 from eree.errors import Refusal
 from eree.mechanisms.bent_loss import certify_bent
@@ -160,6 +159,8 @@ class BentMechanism(Mechanism):
         )
 
         def moment(n: int) -> float:
+            from scipy.integrate import quad
+
             def integrand(z: float) -> float:
                 ends = self.bend.near_lower(centre + spread * np.array([z, -z]))[0]
                 return float((np.abs(ends - count) ** n).sum()) / 2 * exp(-z)

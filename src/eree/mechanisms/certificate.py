@@ -167,9 +167,11 @@ def log_chance(mechanism: Chances, size: int, output: int) -> float:
         ctx.prec = saved
 
 
-def loss_between(mechanism: Chances, before: Cell, after: Cell, output: int) -> float:
+def loss_between(
+    mechanism: Chances, before: Cell, after: Cell, output: int, *, bits: int = _BITS
+) -> float:
     """The loss at an output, from the chances alone, rounded down."""
-    saved, ctx.prec = ctx.prec, _BITS
+    saved, ctx.prec = ctx.prec, bits
     try:
         old = mechanism.pmf(output=output, count=before.count, largest=before.largest)
         new = mechanism.pmf(output=output, count=after.count, largest=after.largest)
@@ -184,14 +186,15 @@ def loss_between(mechanism: Chances, before: Cell, after: Cell, output: int) -> 
 
 
 def worst_of(
-    mechanism: Chances, candidates: Iterable[tuple[Cell, Cell, Iterable[int]]]
+    mechanism: Chances,
+    candidates: Iterable[tuple[Cell, Cell, Iterable[int]]],
+    *,
+    bits: int = _BITS,
 ) -> WorstPair:
     """The pair and output with the greatest loss among some."""
-    return max(
-        (
-            WorstPair(before, after, output, loss_between(mechanism, before, after, output))
-            for before, after, outputs in candidates
-            for output in outputs
-        ),
-        key=lambda pair: pair.loss,
+    pairs = (
+        WorstPair(before, after, output, loss_between(mechanism, before, after, output, bits=bits))
+        for before, after, outputs in candidates
+        for output in outputs
     )
+    return max(pairs, key=lambda pair: pair.loss)

@@ -9,8 +9,6 @@ from math import inf, log, sqrt
 from typing import Self
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.special import gammaincc
 
 from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.certificate import Certificate
@@ -112,6 +110,8 @@ class KNormLinLog(BentVector):
 
             A term u^n / n! gives rate^-(n + 1) times the chance of a Gamma(n + 1) number.
             """
+            from scipy.special import gammaincc
+
             d = self.cells
             n = np.arange(d)
             weights = (d - n + 1) * (d - n) / (2 * d * (d + 1))
@@ -136,6 +136,8 @@ class KNormLinLog(BentVector):
         last = max(60.0 + 4 * d, (float(bend.heights[-1]) - centre) / spread)
 
         def moment(n: int) -> float:
+            from scipy.integrate import quad
+
             def integrand(z: float) -> float:
                 ends = bend.near_lower(centre + spread * np.array([z, -z]))[0]
                 chance = float(near_norm_density(np.array([z]), d)[0])

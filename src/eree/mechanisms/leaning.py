@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,17 +15,19 @@ import numpy as np
 from flint import arb, ctx
 
 from eree.errors import Refusal
+from eree.mechanisms.cache import Arrays, arrays_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.leaning_loss import certify_leaning
 from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
 from eree.mechanisms.scaled import SizedMechanism
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
-from eree.noise.heights import best_widths, lowest_heights
+from eree.noise.heights import Heights, best_widths, lowest_heights
 from eree.noise.ladder import Ladder, Rungs
-from eree.noise.leaning import LeaningNoise, LeaningStairs
+from eree.noise.leaning import LeaningStairs
 from eree.noise.leaning_moments import Spread, point_moments, scaled_norms, whole_moments
-from eree.noise.leaning_table import Tails
+from eree.noise.leaning_noise import LeaningNoise
+from eree.noise.leaning_table import Table, Tails
 from eree.policy.guarantee import Guarantee
 
 #: What is left of epsilon for the certificate and for edges that doubles put in order.
@@ -129,13 +132,14 @@ class LeaningStaircase(SizedMechanism):
 
     def mean_errors(self, largests: Whole) -> Array:
         """The mean sizes of the errors of many cells."""
-        rungs = self.stairs.ladder.rungs_of(largests)
-        known, place = np.unique(np.minimum(rungs, self.stairs.heights.last), return_inverse=True)
-        errors = np.array([table.moments(1.0)[0] for table in self.stairs.tables(known)])[place]
-        for size in np.unique(largests[rungs > self.stairs.heights.last]):
-            errors[largests == size] = self._moments(int(size))[0]
-        found: Array = errors
-        return found
+        rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
+        errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
+        large, place = np.unique(rungs[rungs > last], return_inverse=True)
+        (table,) = self.stairs.tables(np.array([last]))
+        scaled = np.array([table.moments(self.stairs.scale(int(rung)))[0] for rung in large])
+        if large.size:
+            errors[rungs > last] = scaled[place]
+        return errors
 
     def bias(self, *, largest: int) -> float:
         """The mean of the noise: it leans, so that it is near zero, but not zero."""
@@ -169,7 +173,7 @@ class LeaningStaircase(SizedMechanism):
         """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
         rungs = self.stairs.ladder.rungs_of(largests)
         found = []
-        for ends in _tails(self.stairs).points((1 - level) / 2):
+        for ends in _points(self.stairs, (1 - level) / 2):
             away = self._of_all(ends, int(rungs.max(initial=0)))
             whole = np.maximum.accumulate(np.ceil(away * (1 + 1e-9) - 0.5 + 1e-9))
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
@@ -182,7 +186,7 @@ class LeaningStaircase(SizedMechanism):
         further out than its reaches.
         """
         rungs, stairs = self.stairs.ladder.rungs_of(largests), self.stairs
-        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders))
+        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders.tolist()))
         more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
         scales: Array = np.power(float(stairs.ladder.ratio), more)
         # rounding moves a mean by a half at most, whichever way the law leans
@@ -200,8 +204,28 @@ class LeaningStaircase(SizedMechanism):
 def _stairs(alpha: Fraction, drop: Fraction) -> LeaningStairs:
     """The laws for an alpha and a step; they take a while, and are asked for again and again."""
     parts = min(max(12, ceil(8 / drop)), 64)
-    ladder = Ladder(alpha, parts, *best_widths(alpha, parts, drop))
-    return LeaningStairs(ladder, drop, lowest_heights(ladder, drop))
+
+    def compute() -> Arrays:
+        widths = best_widths(alpha, parts, drop)
+        found = lowest_heights(Ladder(alpha, parts, *widths), drop)
+        return {
+            "widths": np.array(widths),
+            "heights": found.heights,
+            "centres": found.centres,
+            "last": np.array(found.last),
+        }
+
+    kept = arrays_of(f"leaning-staircase {alpha} {drop}", compute)
+    ladder = Ladder(alpha, parts, *kept["widths"].tolist())
+    return LeaningStairs(ladder, drop, Heights(kept["heights"], kept["centres"], int(kept["last"])))
+
+
+def _kept(stairs: LeaningStairs, what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Arrays of the laws of all rungs; those of laws that were not calibrated are not kept."""
+    alpha, drop = stairs.ladder.alpha, stairs.drop
+    if stairs is not _stairs(alpha, drop):
+        return compute()
+    return arrays_of(f"leaning-staircase {alpha} {drop} {what}", compute)
 
 
 @lru_cache(maxsize=64)
@@ -230,10 +254,37 @@ def _centres_high_enough(stairs: LeaningStairs) -> bool:
     )
 
 
+def _every_rung(stairs: LeaningStairs) -> list[Table]:
+    """The tables of all laws that are not scaled."""
+    return stairs.tables(np.arange(stairs.heights.last + 1))
+
+
+@lru_cache(maxsize=64)
+def _all_moments(stairs: LeaningStairs) -> Array:
+    """The moments of all laws that are not scaled, a row for each rung."""
+
+    def compute() -> Arrays:
+        return {"moments": np.array([table.moments(1.0) for table in _every_rung(stairs)])}
+
+    return _kept(stairs, "moments", compute)["moments"]
+
+
 @lru_cache(maxsize=8)
 def _tails(stairs: LeaningStairs) -> Tails:
     """The tails of all laws that are not scaled."""
-    return Tails.of(stairs.tables(np.arange(stairs.heights.last + 1)))
+    return Tails.of(_every_rung(stairs))
+
+
+@lru_cache(maxsize=64)
+def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
+    """How far below and above zero a chance is left outside, for all laws that are not scaled."""
+
+    def compute() -> Arrays:
+        below, above = _tails(stairs).points(chance)
+        return {"below": below, "above": above}
+
+    kept = _kept(stairs, f"points {chance!r}", compute)
+    return kept["below"], kept["above"]
 
 
 @lru_cache(maxsize=64)
@@ -241,16 +292,27 @@ def _cut_off(
     stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
 ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
     """Means and norms of the laws of the first rungs, in whole numbers, and of what is scaled."""
-    last, powers = stairs.heights.last, np.array(orders)
-    below, above = np.maximum(_tails(stairs).points(chance / 2), 0.0)
-    means, norms = [], []
-    for rung in range(last + 8 * stairs.ladder.per_step):
-        shape, _ = stairs.shape_of(rung)
-        (table,) = stairs.tables(np.array([shape]))
-        cut = float(below[shape]), float(above[shape])
-        mean, norm = whole_moments(table, stairs.scale(rung), cut, powers)
-        means.append(mean)
-        norms.append(norm)
-    (table,) = stairs.tables(np.array([last]))
-    points = point_moments(table, (float(below[last]), float(above[last])), powers)
-    return (np.array(means), np.array(norms).T), points
+
+    def compute() -> Arrays:
+        last, powers = stairs.heights.last, np.array(orders)
+        below, above = np.maximum(_points(stairs, chance / 2), 0.0)
+        tables = _every_rung(stairs)
+        means, norms = [], []
+        for rung in range(last + 8 * stairs.ladder.per_step):
+            shape, _ = stairs.shape_of(rung)
+            cut = float(below[shape]), float(above[shape])
+            mean, norm = whole_moments(tables[shape], stairs.scale(rung), cut, powers)
+            means.append(mean)
+            norms.append(norm)
+        cut = float(below[last]), float(above[last])
+        mean, signed, sizes = point_moments(tables[last], cut, powers)
+        return {
+            "means": np.array(means),
+            "norms": np.array(norms).T,
+            "mean": np.array(mean),
+            "signed": signed,
+            "sizes": sizes,
+        }
+
+    kept = _kept(stairs, f"moments cut off at {chance!r}, of orders {orders}", compute)
+    return (kept["means"], kept["norms"]), (float(kept["mean"]), kept["signed"], kept["sizes"])

@@ -28,7 +28,7 @@ from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, 
 #: The name that leaves the choice to us.
 AUTO = "auto"
 #: Pure mechanisms for any cell, from which `auto` chooses.
-_CHOICE = (SmoothPareto, Radial, SmoothStaircase, LeaningStaircase)
+_CHOICE = (SmoothPareto, Radial, LeaningStaircase)
 
 MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     {

@@ -8,7 +8,6 @@ from math import inf, log1p
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, rounded_down
@@ -44,6 +43,8 @@ class SmoothStaircase(RoundedDensity):
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
         """The first plateau is as wide as makes the mean error of large cells the least."""
+        from scipy.optimize import minimize_scalar
+
         alpha, epsilon = alpha_of(guarantee, cls.name), guarantee.epsilon
         step = log1p(float(alpha))
         growth = (1 + alpha) * (1 + _MARGIN)

@@ -116,16 +116,20 @@ class Ladder:
 
     def rungs_of(self, sizes: Whole) -> Rungs:
         """The same for many sizes."""
-        distinct, place = np.unique(sizes, return_inverse=True)
-        rungs = np.searchsorted(self.tops, distinct)
-        large = np.flatnonzero(distinct >= self.start)
-        height = np.log(distinct[large] / self.start) / log(float(self.ratio))
-        near = np.abs(height - np.rint(height)) < 1e-6
-        rungs[large] = self.first_large + np.ceil(height).astype(np.intp)
-        for i in large[near]:
+        found: Rungs = self._small_rungs[np.minimum(sizes, self.start - 1)]
+        large = np.flatnonzero(sizes >= self.start)
+        distinct, place = np.unique(sizes[large], return_inverse=True)
+        height = np.log(distinct / self.start) / log(float(self.ratio))
+        rungs = self.first_large + np.ceil(height).astype(np.intp)
+        for i in np.flatnonzero(np.abs(height - np.rint(height)) < 1e-6):
             rungs[i] = self.rung_of(int(distinct[i]))
-        found: Rungs = rungs[place]
+        found[large] = rungs[place]
         return found
+
+    @cached_property
+    def _small_rungs(self) -> Rungs:
+        """The rungs of all sizes below the first large one."""
+        return np.searchsorted(self.tops, np.arange(self.start))
 
     # ------------------------------------------------------------------ numbers by rung
 
@@ -150,10 +154,10 @@ class Ladder:
 
     def _numbers_of(self, count: int) -> Numbers:
         small, ratio = min(count, self.first_large), exact_ball(self.ratio)
-        tops, caps, rights, lefts = (list(column) for column in self._small_numbers)
+        tops = [float(top) for top in self.tops]
+        caps, rights, lefts = (list(column) for column in self.small_numbers)
         top = arb(self.start)
-        halves = (2 * self.right + 1, 2 * self.left + 1)
-        parts = [exact_ball(self.share), *(arb(half) / (2 * self.start) for half in halves)]
+        parts = [exact_ball(share) for share in self.shares]
         for _ in range(small, count):
             tops.append(float(top))
             for column, part in zip((caps, rights, lefts), parts, strict=True):
@@ -162,12 +166,17 @@ class Ladder:
         return Numbers(*(np.array(numbers) for numbers in (tops, caps, rights, lefts)))
 
     @cached_property
-    def _small_numbers(self) -> tuple[list[float], ...]:
-        """Tops, caps and half-widths of the small rungs."""
+    def small_numbers(self) -> tuple[list[float], ...]:
+        """Caps and half-widths, above and below, of the small rungs."""
         tops = [int(top) for top in self.tops]
-        caps = [float(self.most_joined(top)) for top in tops]
-        widths = [[self._small_width(top, side) + 0.5 for top in tops] for side in (1, -1)]
-        return [float(top) for top in tops], caps, *widths
+        widths = ([self._small_width(top, side) + 0.5 for top in tops] for side in (1, -1))
+        return [float(self.most_joined(top)) for top in tops], *widths
+
+    @cached_property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The same of a large rung, as shares of its top."""
+        halves = (Fraction(2 * most + 1, 2 * self.start) for most in (self.right, self.left))
+        return self.share, *halves
 
     def top(self, rung: int) -> arb:
         """The top of a rung, at the precision set."""

@@ -8,7 +8,7 @@ those below it: more workers may still join a workplace that has grown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,17 +18,15 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from eree.noise.climbs import Ends, left_ends, right_ends
-from eree.noise.exact import Verdict, Whole, Words, exact_ball, sure_less
+from eree.noise.climbs import Ends, chains, left_ends, right_ends
+from eree.noise.exact import exact_ball
 from eree.noise.heights import Heights, spare_levels
 from eree.noise.ladder import Array, Ladder, Rungs
-from eree.noise.leaning_exact import ExactLaw, Given, Pieces, Side, exact_pieces
+from eree.noise.leaning_exact import ExactLaw, Given, Side
 from eree.noise.leaning_table import Table
 
-#: Chances below this are left to interval arithmetic: 64 bits tell too little of their place.
-_COARSE = 2.0**-24
-#: A bound of the error of chances and edges in doubles, as a share of themselves.
-_OFF = 2.0**-40
+Precise = NDArray[np.longdouble]
+
 #: By so many bits after the first one edges are told apart before they are sorted.
 _BITS = 8
 #: Outputs further out than this many steps are only known to be unlikely.
@@ -50,13 +48,13 @@ class LeaningStairs:
 
     @cached_property
     def levels(self) -> int:
-        """The number of steps beyond which nothing is left in doubles.
+        """The number of steps up to which pieces are made in doubles.
 
-        Of a mean square, and of chances that are told to 2^-40 of 2^-24: what lies beyond is about
-        e^-46, smaller than 2^-66.
+        What lies beyond has a probability of about e^-23 and a share of about e^-16 of the mean
+        square; `_beyond` bounds it, and draws that it leaves undecided are made exactly.
         """
         drop, b = float(self.drop), log1p(float(self.ladder.alpha))
-        return max(ceil(24 / (drop - 2 * b)), ceil(46 / (drop - b))) + 2
+        return max(ceil(16 / (drop - 2 * b)), ceil(19 / (drop - b))) + 2
 
     def shape_of(self, rung: int) -> tuple[int, int]:
         """The rung whose law it is, and by how many rungs it is scaled up."""
@@ -98,10 +96,46 @@ class LeaningStairs:
             some = missing[start : start + 64]
             # further out a way of yet more steps might be better than those that are listed
             listed = self.sides(some, self.levels + self.spare + 1)
-            for rung, sides in zip(some, listed, strict=True):
+            beyond = self._beyond(some)
+            for rung, sides, rest in zip(some, listed, beyond.tolist(), strict=True):
                 right, left = (side.of_at_most(self.levels) for side in sides)
-                known[int(rung)] = self._table(int(rung), right, left)
+                known[int(rung)] = self._table(int(rung), right, left, rest)
         return [known[int(r)] for r in rungs]
+
+    def _beyond(self, rungs: Rungs) -> Array:
+        """A bound of the probability beyond the pieces of some rungs, on both sides together.
+
+        Between the furthest ends of j - 1 and of j steps a density is at most q^j times the
+        greatest level that j steps lead to: above the count that of the rung itself, below it that
+        of the lowest rung so many steps down, because no step gains more than it costs.  The sum
+        over j is taken until all chains of rungs are of large ones, which grow by one and the same
+        factor.
+        """
+        ladder, levels = self.ladder, self.levels
+        near, most = levels + 12, levels + ladder.first_large + 1
+        way = chains(ladder, rungs, most)
+        known = ladder.numbers(int(way.max()) + 1)
+        level_of = np.exp(self._log_heights(known.top))
+        steps = np.arange(most + 1)
+        fall = np.exp(-float(self.drop) * steps)
+        cap, right, left = known.cap[way], known.right[way], known.left[way]
+        own = level_of[rungs][:, None]
+        last = np.cumsum(cap, axis=1) - cap[:, :1] + right
+        above = (fall[1:] * own * np.diff(last, axis=1))[:, levels:].sum(axis=1)
+        lowest, up = [rungs], ladder.up(np.arange(int(rungs.max()) + 1))
+        for _ in range(most):
+            lowest.append(np.searchsorted(up, lowest[-1]))
+        highest = level_of[np.stack(lowest, axis=1)]
+        furthest = steps * cap + left  # no way of j steps leads further
+        for j in range(levels, near + 1):
+            t = steps[: j + 1]
+            furthest[:, j] = ((j - t) * cap[:, : j + 1] + left[:, : j + 1]).max(axis=1)
+        runs = np.where(steps[1:] <= near, np.diff(furthest, axis=1), furthest[:, 1:])
+        below = (fall[1:] * highest[:, 1:] * runs)[:, levels:].sum(axis=1)
+        growth = float(fall[1]) * float(ladder.ratio) ** ladder.per_step
+        far = fall[-1] * highest[:, -1] * (furthest[:, -1] + last[:, -1]) / (1 - growth) ** 2
+        rest: Array = (above + below + far) * (1 + 1e-6)
+        return rest
 
     def whole_sides(self, rung: int, reach: float) -> tuple[Side, Side]:
         """The stairs of a rung that is not scaled, above and below, at least as far as `reach`."""
@@ -113,7 +147,7 @@ class LeaningStairs:
         ((right, left),) = self.sides(np.array([rung]), levels + self.spare + 1)
         return right.of_at_most(levels), left.of_at_most(levels)
 
-    def _table(self, rung: int, right: Side, left: Side) -> Table:
+    def _table(self, rung: int, right: Side, left: Side, beyond: float) -> Table:
         known = self.ladder.numbers(rung + 1)
         ends = [known.right[rung], known.left[rung]]
         above, below = (
@@ -129,7 +163,7 @@ class LeaningStairs:
         masses = heights * np.diff(edges)
         up = np.cumsum(masses) - masses
         down = np.cumsum(masses[::-1])[::-1] - masses
-        return Table(edges, heights, up, down)
+        return Table(edges, heights, up, down, beyond)
 
     def scale(self, rung: int) -> float:
         """By how much the law of a rung is scaled up from that of its shape."""
@@ -162,15 +196,21 @@ class LeaningStairs:
         shape, more = self.shape_of(rung)
         return self._exact(shape, 0.0).centre / exact_ball(self.ladder.ratio) ** more
 
-    def first_pieces(self, rungs: Rungs, levels: int) -> Iterator[tuple[int, list[Pieces]]]:
-        """The pieces of some rungs that are not scaled, of so many steps, above and below."""
+    def first_pieces(
+        self, rungs: Rungs, levels: int
+    ) -> Iterator[tuple[int, list[tuple[Precise, Precise]]]]:
+        """Edges and densities of some rungs that are not scaled, above and below, of so many steps.
+
+        They are made of the ways that lead there once more, with 64 bits instead of 53: by another
+        order of additions than the tables, and from numbers of the rungs made afresh.
+        """
         listed = levels + self.spare + 1
+        numbers = _PreciseNumbers(self, int(rungs.max()), listed)
         for start in range(0, len(rungs), 64):
             some = rungs[start : start + 64]
             for rung, sides in zip(some.tolist(), self.sides(some, listed), strict=True):
-                given = Given(self.ladder, self.drop, self.heights.heights, rung, self._clear)
-                right, left = (side.of_at_most(levels) for side in sides)
-                yield rung, exact_pieces(given, (right, left), listed)
+                parts = zip((1, -1), sides, strict=True)
+                yield rung, [numbers.pieces(rung, s, p.of_at_most(levels)) for s, p in parts]
 
     def _exact(self, rung: int, reach: float) -> ExactLaw:
         """The law of a rung at the precision set, at least as far out as asked for."""
@@ -207,6 +247,48 @@ class LeaningStairs:
         return max(ceil(wanted), climb + 1, min(most, _MOST_LEVELS)) + 1
 
 
+class _PreciseNumbers:
+    """Caps, half-widths and levels of all rungs that so many steps lead to, with 64 bits."""
+
+    def __init__(self, stairs: LeaningStairs, highest: int, steps: int) -> None:
+        ladder, first = stairs.ladder, stairs.ladder.first_large
+        rungs = np.arange(int(chains(ladder, np.array([highest]), steps).max()) + 1)
+        self.up, last = ladder.up(rungs), len(rungs) - 1
+        more = np.arange(len(rungs) - first)
+        tops = ladder.start * _precise(ladder.ratio) ** more
+        small, shares = ladder.small_numbers, ladder.shares
+        self.cap, right, left = (
+            np.append(np.array(of_small, dtype=np.longdouble), _precise(share) * tops)
+            for of_small, share in zip(small, shares, strict=True)
+        )
+        self.width = {1: right, -1: left}
+        levels = stairs.heights.heights.astype(np.longdouble)
+        self.level = np.append(levels[:first], levels[first] * ladder.start / tops)
+        self.fall = np.exp(-_precise(stairs.drop) * np.arange(steps + 1))
+        added, above = [np.zeros(len(rungs), dtype=np.longdouble)], np.minimum(self.up, last)
+        for _ in range(steps):  # what so many steps up from each rung add
+            added.append(self.cap[above] + added[-1][above])
+        self.added = np.stack(added)
+        self.chain = chains(ladder, rungs[: highest + 1], steps)
+
+    def pieces(self, rung: int, sign: int, side: Side) -> tuple[Precise, Precise]:
+        """Edges of a side from that of the centre outwards, and the densities between them."""
+        width = self.width[sign]
+        if sign > 0:
+            begin = self.added[side.turn, rung]
+            edge = begin + (side.level - side.turn) * self.cap[side.rung] + width[side.rung]
+        else:
+            down, top = np.maximum(side.turn - 1, 0), self.chain[rung, side.ups]
+            steps = side.level - side.ups - down
+            edge = self.added[down, side.rung] + steps * self.cap[top] + width[side.rung]
+        edges = np.maximum.accumulate(np.append(width[rung], edge))
+        return edges, self.fall[side.level] * self.level[side.rung]
+
+
+def _precise(value: Fraction) -> np.longdouble:
+    return np.longdouble(value.numerator) / np.longdouble(value.denominator)
+
+
 def _not_outdone(ends: Ends, value: Array, places: int) -> Rungs:
     """Ends but for most of those that lie within further and higher ones; sorting takes longest.
 
@@ -238,89 +320,3 @@ def _best(ends: Ends, value: Array, order: Rungs, width: float) -> Side:
         ends.turn[best],
         ends.ups[best],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class LeaningNoise:
-    """The noise of some cells, each with the law of its rung.
-
-    Recipe: the whole number nearest to the point below which the chance is U.  In doubles the lower
-    half of U is looked up from below and the upper one from above, so that small chances keep their
-    digits; a point is known to within 2^-40 of its chance and of itself, with room to spare.
-    """
-
-    stairs: LeaningStairs
-    sizes: Whole
-    uniforms = 1
-
-    @cached_property
-    def _rungs(self) -> Rungs:
-        return self.stairs.ladder.rungs_of(self.sizes)
-
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
-        """Values and verdicts; nothing is ever rejected."""
-        word = words[0]
-        upper = word >> np.uint64(63) == 1
-        chance = (np.where(upper, ~word, word).astype(np.float64) + 0.5) * 2.0**-64
-        rungs = self._rungs[cells]
-        shapes = np.minimum(rungs, self.stairs.heights.last)
-        scale = float(self.stairs.ladder.ratio) ** (rungs - shapes)
-        distinct, which = np.unique(shapes, return_inverse=True)
-        tables = self.stairs.tables(distinct)
-        point, doubt = np.empty(len(cells)), chance < _COARSE
-        error = np.empty(len(cells))
-        order = np.argsort(2 * which + upper, kind="stable")
-        bounds = np.searchsorted((2 * which + upper)[order], np.arange(2 * len(distinct) + 1))
-        for i, table in enumerate(tables):
-            for top in (0, 1):
-                some = order[bounds[2 * i + top] : bounds[2 * i + top + 1]]
-                if some.size:
-                    point[some], error[some], unsure = _points(table, chance[some], top)
-                    doubt[some] |= unsure
-        place = point * scale
-        nearest = np.rint(place)
-        off = (error + np.abs(point) * _OFF) * scale
-        doubt |= ~(0.5 - np.abs(place - nearest) >= off)
-        values = np.where(doubt, 0, nearest).astype(np.int64)
-        return values, np.where(doubt, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
-
-    def slow(self, uniforms: Sequence[arb], cell: int) -> int:
-        """The same in interval arithmetic, by bisection of the exact chances."""
-        uniform, rung = uniforms[0], int(self._rungs[cell])
-        inside = uniform - self.stairs.tail(1, -1, rung)  # the chance up to -1/2 is below it
-        if sure_less(inside, arb(0)):
-            return -self._furthest(uniform, -1, rung)
-        rest = 1 - uniform
-        if sure_less(self.stairs.tail(1, 1, rung), rest):
-            return 0
-        return self._furthest(rest, 1, rung)
-
-    def _furthest(self, chance: arb, side: int, rung: int) -> int:
-        """The greatest value that is reached with more than a chance."""
-        low, high = 1, 2
-        while sure_less(chance, self.stairs.tail(high, side, rung)) and high < 1 << 63:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if sure_less(chance, self.stairs.tail(middle, side, rung)):
-                low = middle
-            else:
-                high = middle
-        return low
-
-    def tail(self, value: int, side: int, cell: int) -> arb:
-        """The chance that the noise is at least `value` >= 1 on a side."""
-        return self.stairs.tail(value, side, int(self._rungs[cell]))
-
-
-def _points(table: Table, chance: Array, top: int) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Where a law has a chance outside, from below or from the top; and how sure that is."""
-    outside = table.above[::-1] if top else table.below
-    i = np.maximum(np.searchsorted(outside, chance, side="right") - 1, 0)
-    piece = len(table.density) - 1 - i if top else i
-    rest = (chance - outside[i]) / table.density[piece]
-    point = table.edges[piece + 1] - rest if top else table.edges[piece] + rest
-    error = chance * _OFF / table.density[piece]
-    following = np.append(outside[1:], inf)[i]
-    near = np.minimum(chance - outside[i], following - chance)
-    return point, error, near < chance * _OFF

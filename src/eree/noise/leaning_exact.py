@@ -188,12 +188,6 @@ class Pieces:
     density: list[arb]
 
 
-def exact_pieces(given: Given, sides: tuple[Side, Side], levels: int) -> list[Pieces]:
-    """The pieces of the stairs above and below the count of a rung, at the precision set."""
-    numbers = _Numbers(given, levels)
-    return [_pieces(side, sign, numbers) for side, sign in zip(sides, (1, -1), strict=True)]
-
-
 def _pieces(side: Side, sign: int, numbers: _Numbers, last: arb | None = None) -> Pieces:
     """The pieces of a side, up to a last edge if there is one."""
     edges: list[arb] = [numbers.width(numbers.chain[0], sign)]

@@ -19,13 +19,15 @@ class Table:
     """The law of a rung in doubles: pieces of a density from the lowest to the highest.
 
     `edges` has one more than `density`; `below` is the chance up to the left edge of each piece and
-    `above` that beyond its right edge, both without what lies beyond all pieces.
+    `above` that beyond its right edge, both without what lies beyond all pieces, of which `beyond`
+    is a bound.
     """
 
     edges: Array
     density: Array
     below: Array
     above: Array
+    beyond: float
 
     def moments(self, scale: float) -> tuple[float, float, float]:
         """The means of the size, of the number itself, and of its square, after rounding."""

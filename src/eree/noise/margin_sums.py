@@ -16,7 +16,6 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from eree.noise.vector_radial import signed_within
 
@@ -70,6 +69,8 @@ class MarginSums:
 
     def _sides_below(self, y: Array) -> Array:
         """P(V <= y) for y from -1 on and below 1."""
+        from scipy.special import betainc
+
         v, b = self.values, np.clip((1 + y) / 2, 0.0, 1.0)
         found = np.full(y.shape, 1 / 2**v)  # none is above 0
         for i in range(1, v):
@@ -78,6 +79,8 @@ class MarginSums:
 
     def _area(self, y: Array) -> Array:
         """The integral of P(V <= u) over u from -1 to y."""
+        from scipy.special import betainc
+
         v, low = self.values, np.clip(y, -1.0, 1.0)
         b = (1 + low) / 2
         found = (1 + low) / 2**v

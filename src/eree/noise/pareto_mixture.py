@@ -20,7 +20,6 @@ from math import comb, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc, gammainccinv, gammaincinv
 
 from eree.errors import Refusal
 from eree.noise.rows import Array
@@ -52,6 +51,8 @@ class ParetoMixture:
     @cached_property
     def _nodes(self) -> Array:
         """Values of s, evenly spaced on the scale of its logarithm."""
+        from scipy.special import gammainccinv, gammaincinv
+
         low = float(gammaincinv(self.power - self.width, _LOST))
         high = float(gammainccinv(self.power, _LOST))
         return np.exp(np.linspace(log(low), log(high), _NODES))
@@ -127,6 +128,8 @@ class ParetoMixture:
         Given that G is the greater, the difference is a Gamma(d - k) number with the chance
         binomial(d - 1 + k, k) 2^(1 - d - k), k < d.
         """
+        from scipy.special import gammaincc
+
         d, z = self.width, np.arange(_LAST * _STEPS + 1) / _STEPS
         tails = np.zeros_like(z)
         for k in range(d):

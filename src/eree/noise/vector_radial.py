@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from eree.noise.exact import (
     Whole,
@@ -97,6 +96,8 @@ class VectorRadialShape:
 
     def near_tail(self, x: Array) -> Array:
         """The chance that one number is at least x >= 0, in doubles."""
+        from scipy.special import betainc
+
         m, d, edge = float(self.turns), self.width, float(self.edge)
         y, outside = float(self.bend) * x, self.near_outer_share
         gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
@@ -112,6 +113,8 @@ class VectorRadialShape:
         Inside s = bend t is a beta number of (d, m - d + 1), outside s / (1 - s) = bend t one of
         (d, m).
         """
+        from scipy.special import betainc
+
         m, d, edge = float(self.turns), self.width, float(self.edge)
         y, outside = float(self.bend) * t, self.near_outer_share
         whole = betainc(d, m - d + 1, edge)
@@ -169,6 +172,8 @@ def signed_within(d: int, share: Array) -> Array:
     binomial(d, i) / 2^d, their share B of the norm is a beta number of (i, d - i), and the sum is
     2 B - 1 of it; all of it where i is 0 or d.
     """
+    from scipy.special import betainc
+
     found = np.zeros_like(share)
     for i in range(1, d):
         inside = betainc(i, d - i, (1 + share) / 2) - betainc(i, d - i, (1 - share) / 2)

@@ -29,10 +29,14 @@ _NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Verification:
-    """What was rechecked, and every fault that was found."""
+    """What was rechecked, and every fault that was found.
+
+    So many certificates were not computed now but taken from the user's cache, as `kept` says.
+    """
 
     checks: tuple[str, ...]
     faults: tuple[Fault, ...]
+    kept: int = 0
 
     @property
     def sound(self) -> bool:
@@ -47,6 +51,7 @@ class Recheck(ABC):
         self.release, self.record, self.tell = release, release.record, tell
         self.faults: list[Fault] = []
         self.checks: list[str] = []
+        self.kept = 0
 
     def fault(self, place: str, rule: str, file: str = RECORD) -> None:
         """Note a fault."""
@@ -78,7 +83,7 @@ class Recheck(ABC):
             self.fault("", "cannot be read to its end")
         except Refusal as refusal:
             self.fault("", str(refusal))
-        return Verification(tuple(self.checks), tuple(self.faults))
+        return Verification(tuple(self.checks), tuple(self.faults), self.kept)
 
     # ------------------------------------------------------------- the record and the files
 

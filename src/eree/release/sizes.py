@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from eree.errors import Refusal
 from eree.policy.schema import Schema
@@ -290,6 +289,8 @@ def thinned(sizes: Array, numbers: Array, share: float, at: Whole) -> Array:
 
     With a share of 1 these are all workers.
     """
+    from scipy.special import bdtr
+
     if share == 1:
         total = np.concatenate([[0.0], np.cumsum(numbers)])
         found: Array = total[np.searchsorted(sizes, at, side="right")] / total[-1]

@@ -55,7 +55,6 @@ from __future__ import annotations
 from math import factorial
 
 import numpy as np
-from scipy.special import gammaln
 
 from eree.errors import Refusal
 from eree.noise.exact import Whole
@@ -107,6 +106,8 @@ def sum_intervals(
 
 def _levels(cells: Whole, place: Whole, miss: float) -> Whole:
     """The levels of t_r, for the r-th of some cells each."""
+    from scipy.special import gammaln
+
     ways = gammaln(cells + 1) - gammaln(place + 1) - gammaln(cells - place + 1)
     later = np.maximum(place, 2)
     chance = np.exp((np.log(miss / (2 * later * (later - 1))) - ways) / later)

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from eree.data.tabulation import check_combinations
 from eree.errors import Refusal
+from eree.mechanisms.cache import certificate_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.margin import Margin
@@ -134,9 +135,9 @@ class Treatment:
 
         return flat
 
-    def certify(self) -> Certificate:
-        """Recheck the mechanism from its chances alone."""
-        return self.mechanism.certify()
+    def certificate(self) -> tuple[Certificate, bool]:
+        """What the mechanism loses by its chances alone, and whether it was computed now."""
+        return certificate_of(self.mechanism)
 
     def has_high_ends(self, schema: Schema, marginal: Marginal, level: float) -> bool:
         """Whether every interval has a high end: known before a row is read."""

@@ -129,7 +129,7 @@ class _Verifying(Recheck):
             if not noise.certify().holds:
                 self.fault("tables", f"{noise.name} does not keep its claim")
         several = "s keep their claims" if len(distinct) > 1 else " keeps its claim"
-        self.checks.append(f"{len(distinct)} mechanism{several}, certified afresh")
+        self.checks.append(f"{len(distinct)} mechanism{several}, by their certificates")
 
     def _calibration(self, mode: Mode, cube: ProtectedCube) -> None:
         """What is said of the calibration and of sampling.

@@ -240,10 +240,10 @@ class LinkedTable(DataSet):
         ]
 
     def certificates(self) -> list[dict[str, Any]]:
-        """The certificate of the table's law, made afresh."""
+        """The certificate of the table's mechanism."""
         treatment = self._areas.treatment
         assert isinstance(treatment, Treatment)
-        made = treatment.certify()
+        made, _ = treatment.certificate()
         claim = made.guarantee
         return [
             {

@@ -1,0 +1,200 @@
+"""Certificates and calibrations that were computed before, in the user's own cache folder.
+
+They take seconds and are the same for the same mechanism, parameters and source.  The name of an
+entry is a digest of all three and of the versions of what it was computed with; who changes any of
+them has another entry.  Entries hold public numbers alone.
+
+Who can write to the folder can make a mechanism seem to keep its claim.  So it belongs to the user
+alone (0700), and one that others may write to is refused.  `EREE_CACHE` names another; empty,
+it switches all of this off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Cell, Certificate, WorstPair
+from eree.mechanisms.margin import Margin
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.vector import Group, GroupPair, VectorCertificate
+
+#: Entries beyond this number make room by the oldest half.
+MOST_ENTRIES = 1_000
+_SOURCES = ("errors.py", "policy", "noise", "mechanisms")
+_DIGEST = 32
+_OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
+#: What a certificate is made of, by name.
+_PARTS = {
+    kind.__name__: kind
+    for kind in (Certificate, VectorCertificate, WorstPair, GroupPair, Cell, Group)
+}
+
+_fresh: ContextVar[bool] = ContextVar("fresh", default=False)
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@contextmanager
+def computed_again() -> Iterator[None]:
+    """Within it nothing is taken from the cache; what is computed replaces what is there."""
+    token = _fresh.set(True)
+    try:
+        yield
+    finally:
+        _fresh.reset(token)
+
+
+def certificate_of(mechanism: Mechanism | Margin) -> tuple[Certificate, bool]:
+    """The certificate of a mechanism, and whether it was computed now."""
+    computed: list[Certificate] = []
+
+    def compute() -> bytes:
+        computed.append(mechanism.certify())
+        return json.dumps(_plain(computed[0])).encode()
+
+    kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
+    kept = _entry(f"certificate {kind} {mechanism!r}", compute)
+    if computed:
+        return computed[0], True
+    found = _made(json.loads(kept), mechanism)
+    assert isinstance(found, Certificate)
+    return found, False
+
+
+def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Arrays that follow from public parameters, which `what` names in full."""
+
+    def packed() -> bytes:
+        file = BytesIO()
+        np.savez(file, allow_pickle=False, **compute())
+        return file.getvalue()
+
+    with np.load(BytesIO(_entry(f"arrays {what}", packed)), allow_pickle=False) as found:
+        return dict(found)
+
+
+# ------------------------------------------------------------------------------------ entries
+
+
+def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
+    """The bytes kept for something, or those computed now."""
+    folder = cache_folder()
+    if folder is None:
+        return compute()
+    path = folder / sha256(f"{_source()} {what}".encode()).hexdigest()
+    if not _fresh.get():
+        with suppress(OSError):
+            entry = path.read_bytes()
+            if sha256(entry[_DIGEST:]).digest() == entry[:_DIGEST]:
+                return entry[_DIGEST:]
+    found = compute()
+    with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
+        _write(folder, path, sha256(found).digest() + found)
+    return found
+
+
+def _write(folder: Path, path: Path, entry: bytes) -> None:
+    """An entry is there as a whole or not at all."""
+    handle, partial = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(entry)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    entries = sorted((entry.stat().st_mtime, entry) for entry in folder.iterdir())
+    for _, old in entries[: len(entries) // 2] if len(entries) > MOST_ENTRIES else ():
+        old.unlink(missing_ok=True)
+
+
+def cache_folder() -> Path | None:
+    """The folder, made if it is missing; none where the user has no place for it."""
+    named = os.environ.get("EREE_CACHE")
+    if named == "":
+        return None
+    if named is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME")
+        if not home or not Path(home).is_absolute():
+            return None
+        under = "eree" if os.environ.get("XDG_CACHE_HOME") else ".cache/eree"
+        named = str(Path(home) / under)
+    folder = Path(named)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about, above = folder.stat(), folder.resolve().parent.stat()
+    except OSError:
+        return None
+    if (
+        about.st_uid != os.geteuid()
+        or about.st_mode & _OTHERS_MAY_WRITE
+        or (above.st_mode & _OTHERS_MAY_WRITE and not above.st_mode & _STICKY)
+    ):
+        raise Refusal(
+            f"others may write to the cache folder {folder}, so that nothing in it can be believed;"
+            " remove it, or name another one in EREE_CACHE (empty for none)"
+        )
+    return folder
+
+
+@lru_cache(maxsize=1)
+def _source() -> str:
+    """A digest of all code that entries follow from."""
+    package, digest = Path(__file__).parents[1], sha256()
+    for name in _SOURCES:
+        top = package / name
+        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+            digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    for name in ("numpy", "scipy", "python-flint"):
+        digest.update(f"{name} {version(name)}\0".encode())
+    digest.update(f"{platform.python_version()} {platform.machine()}".encode())
+    return digest.hexdigest()
+
+
+# ------------------------------------------------------------------- certificates as plain data
+
+
+def _plain(value: Any) -> Any:
+    """A certificate as plain data; the mechanism and its guarantee are known to who asks."""
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_plain(item) for item in value]}
+    if is_dataclass(value):
+        names = [f.name for f in fields(value) if f.name not in ("mechanism", "guarantee")]
+        parts = {name: _plain(getattr(value, name)) for name in names}
+        return {"kind": type(value).__name__, "parts": parts}
+    return value
+
+
+def _made(plain: Any, mechanism: Mechanism | Margin) -> Any:
+    """What such data stand for."""
+    if not isinstance(plain, Mapping):
+        return plain
+    if "fraction" in plain:
+        return Fraction(plain["fraction"])
+    if "tuple" in plain:
+        return tuple(_made(item, mechanism) for item in plain["tuple"])
+    kind = _PARTS[plain["kind"]]
+    parts = {name: _made(part, mechanism) for name, part in plain["parts"].items()}
+    if issubclass(kind, Certificate):
+        parts |= {"mechanism": mechanism.name, "guarantee": mechanism.guarantee}
+    return kind(**parts)
