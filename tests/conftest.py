@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,13 @@ settings.register_profile(
     derandomize="CI" in os.environ,  # a landing must not depend on luck; at a desk it may find more
 )
 settings.load_profile("eree")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache of certificates for the run and all commands it starts; none of earlier runs."""
+    if not hasattr(config, "workerinput"):  # the workers inherit it
+        os.environ["EREE_CACHE"] = tempfile.mkdtemp(prefix="eree-cache-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ["EREE_CACHE"], ignore_errors=True))
 
 
 @pytest.fixture(scope="session")
