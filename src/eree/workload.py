@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import SupportsIndex
 
 import pyarrow as pa
@@ -131,6 +132,14 @@ class Marginal:
                 whole = attribute.kind == "integer" and re.fullmatch("-?[0-9]{1,19}", text)
                 kept.setdefault(attribute.name, []).append(int(text) if whole else text)
         return kept
+
+    def worker_cells(self, schema: Schema) -> int:
+        """How many worker cells every workplace cell has; their values are declared."""
+        return prod(
+            len(schema.attributes[name].values or ())
+            for name in self.by
+            if schema.attributes[name].owner == "worker"
+        )
 
     def touches_workers(self, schema: Schema) -> bool:
         """Whether a worker attribute stands in `by` or `where`."""

@@ -124,7 +124,10 @@ class DuckEngine:
             raise
 
     def load(self, name: str, data: Source | pa.Table) -> None:
-        """Files become a view over them; an Arrow table is copied, so that its range is known."""
+        """Files become a view over them; an Arrow table is copied, so that its range is known.
+
+        What had the name before is replaced.
+        """
         connection = self._open()
         with _own_words():
             if isinstance(data, Source):
@@ -138,10 +141,10 @@ class DuckEngine:
                         " quote = '\"', escape = '\"', auto_detect = false,"
                         " hive_partitioning = false)"
                     )
-                connection.execute(f'create view "{name}" as select * from {scan}')
+                connection.execute(f'create or replace view "{name}" as select * from {scan}')
             else:
                 connection.register("_arrow", data)
-                connection.execute(f'create table "{name}" as select * from _arrow')
+                connection.execute(f'create or replace table "{name}" as select * from _arrow')
                 connection.unregister("_arrow")
 
     def query(self, sql: str) -> pa.RecordBatchReader:

@@ -6,10 +6,9 @@ A plan is made from this alone.  Of the confidential tables nothing is opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,25 +41,30 @@ class Frame:
             raise Faulty(faults)
         return cls(home, resolved(schema, {"workplace": source}), source)
 
-    def cells(self, marginal: Marginal) -> int:
-        """How many rows the table of a marginal has: it depends on public things alone."""
-        worker = prod(
-            len(self.schema.attributes[name].values or ())
-            for name in marginal.by
-            if self.schema.attributes[name].owner == "worker"
-        )
-        found = self._asked(marginal, Tabulation.public_sql)
-        return int(found.column(0)[0].as_py()) * worker
+    def cells(self, marginals: Sequence[Marginal]) -> list[int]:
+        """How many rows the table of each marginal has: it depends on public things alone."""
+        found = self._asked(marginals, Tabulation.public_sql)
+        return [
+            int(counted.column(0)[0].as_py()) * marginal.worker_cells(self.schema)
+            for marginal, counted in zip(marginals, found, strict=True)
+        ]
 
     def workplaces_by(self, marginal: Marginal) -> pa.Table:
         """How many workplaces every workplace cell has: its attributes, and `_workplaces`."""
-        return self._asked(marginal, Tabulation.public_counts_sql)
+        return self._asked([marginal], Tabulation.public_counts_sql)[0]
 
-    def _asked(self, marginal: Marginal, text: Callable[[Tabulation], str]) -> pa.Table:
-        """The answer to a question about the workplaces that the marginal keeps."""
-        tabulation = Tabulation(self.schema, {"workplace": self.workplaces}, marginal)
+    def _asked(
+        self, marginals: Sequence[Marginal], text: Callable[[Tabulation], str]
+    ) -> list[pa.Table]:
+        """The answers to a question about the workplaces that each marginal keeps, asked once."""
+        answers: dict[str, pa.Table] = {}
         with closing(open_engine()) as engine:
             engine.load("workplace_file", self.workplaces)
-            for name, values in tabulation.public_side_tables().items():
-                engine.load(name, values)
-            return engine.query(text(tabulation)).read_all()
+            for marginal in marginals:
+                if repr(marginal) in answers:
+                    continue
+                tabulation = Tabulation(self.schema, {"workplace": self.workplaces}, marginal)
+                for name, values in tabulation.public_side_tables().items():
+                    engine.load(name, values)
+                answers[repr(marginal)] = engine.query(text(tabulation)).read_all()
+        return [answers[repr(marginal)] for marginal in marginals]

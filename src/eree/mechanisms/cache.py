@@ -87,7 +87,18 @@ def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
         np.savez(file, allow_pickle=False, **compute())
         return file.getvalue()
 
-    with np.load(BytesIO(_entry(f"arrays {what}", packed)), allow_pickle=False) as found:
+    return _unpacked(_entry(f"arrays {what}", packed))
+
+
+def arrays_kept(what: str) -> Arrays | None:
+    """The same, if they were computed before."""
+    folder = cache_folder()
+    kept = None if folder is None else _read(folder / _name(f"arrays {what}"))
+    return None if kept is None else _unpacked(kept)
+
+
+def _unpacked(kept: bytes) -> Arrays:
+    with np.load(BytesIO(kept), allow_pickle=False) as found:
         return dict(found)
 
 
@@ -99,16 +110,28 @@ def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
     folder = cache_folder()
     if folder is None:
         return compute()
-    path = folder / sha256(f"{_source()} {what}".encode()).hexdigest()
+    path = folder / _name(what)
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    found = compute()
+    with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
+        _write(folder, path, sha256(found).digest() + found)
+    return found
+
+
+def _name(what: str) -> str:
+    return sha256(f"{_source()} {what}".encode()).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    """An entry as it was written; none where it is missing, damaged, or not to be believed."""
     if not _fresh.get():
         with suppress(OSError):
             entry = path.read_bytes()
             if sha256(entry[_DIGEST:]).digest() == entry[:_DIGEST]:
                 return entry[_DIGEST:]
-    found = compute()
-    with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
-        _write(folder, path, sha256(found).digest() + found)
-    return found
+    return None
 
 
 def _write(folder: Path, path: Path, entry: bytes) -> None:

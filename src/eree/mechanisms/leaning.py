@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb, ctx
 
 from eree.errors import Refusal
-from eree.mechanisms.cache import Arrays, arrays_of
+from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.leaning_loss import certify_leaning
 from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
@@ -127,7 +127,7 @@ class LeaningStaircase(SizedMechanism):
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums over the pieces of the density."""
         del count
-        mean, _, square = self._moments(largest)
+        mean, _, square = self._moments(self.stairs.ladder.rung_of(largest))
         return mean, sqrt(max(square, 0.0))
 
     def mean_errors(self, largests: Whole) -> Array:
@@ -135,30 +135,27 @@ class LeaningStaircase(SizedMechanism):
         rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
         errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
         large, place = np.unique(rungs[rungs > last], return_inverse=True)
-        (table,) = self.stairs.tables(np.array([last]))
-        scaled = np.array([table.moments(self.stairs.scale(int(rung)))[0] for rung in large])
         if large.size:
-            errors[rungs > last] = scaled[place]
+            errors[rungs > last] = np.array([self._moments(int(r))[0] for r in large])[place]
         return errors
 
     def bias(self, *, largest: int) -> float:
         """The mean of the noise: it leans, so that it is near zero, but not zero."""
-        return self._moments(largest)[1]
+        return self._moments(self.stairs.ladder.rung_of(largest))[1]
 
-    def _moments(self, largest: int) -> tuple[float, float, float]:
-        stairs = self.stairs
-        rung = stairs.ladder.rung_of(largest)
-        (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
-        return table.moments(stairs.scale(rung))
+    def _moments(self, rung: int) -> tuple[float, float, float]:
+        known = self.stairs.__dict__.setdefault("_moments", {})
+        if rung not in known:
+            known[rung] = _moments_of(self.stairs, rung)
+        found: tuple[float, float, float] = known[rung]
+        return found
 
     def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
         """Looked up in doubles; where they leave doubt, found from the exact chances."""
         _, size = self._cell(count, largest)
         if 0 < float(level) < 1 - 1e-9:
             stairs = self.stairs
-            rung = stairs.ladder.rung_of(size)
-            (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
-            found = table.quantile(float(level), stairs.scale(rung))
+            found = _quantile(stairs, float(level), stairs.ladder.rung_of(size))
             if found is not None:
                 return found
         return super().quantile(level, count=count, largest=largest)
@@ -215,17 +212,26 @@ def _stairs(alpha: Fraction, drop: Fraction) -> LeaningStairs:
             "last": np.array(found.last),
         }
 
-    kept = arrays_of(f"leaning-staircase {alpha} {drop}", compute)
+    kept = arrays_of(f"leaning-staircase {alpha} {drop} levels", compute)
     ladder = Ladder(alpha, parts, *kept["widths"].tolist())
     return LeaningStairs(ladder, drop, Heights(kept["heights"], kept["centres"], int(kept["last"])))
 
 
 def _kept(stairs: LeaningStairs, what: str, compute: Callable[[], Arrays]) -> Arrays:
     """Arrays of the laws of all rungs; those of laws that were not calibrated are not kept."""
+    name = _name_of(stairs)
+    return compute() if name is None else arrays_of(f"{name} {what}", compute)
+
+
+def _known(stairs: LeaningStairs, what: str) -> Arrays | None:
+    """The same, if they were computed before."""
+    name = _name_of(stairs)
+    return None if name is None else arrays_kept(f"{name} {what}")
+
+
+def _name_of(stairs: LeaningStairs) -> str | None:
     alpha, drop = stairs.ladder.alpha, stairs.drop
-    if stairs is not _stairs(alpha, drop):
-        return compute()
-    return arrays_of(f"leaning-staircase {alpha} {drop} {what}", compute)
+    return f"leaning-staircase {alpha} {drop}" if stairs is _stairs(alpha, drop) else None
 
 
 @lru_cache(maxsize=64)
@@ -235,6 +241,7 @@ def _certificate(mechanism: LeaningStaircase, stairs: LeaningStairs, bits: int) 
     return certify_leaning(mechanism)
 
 
+@lru_cache(maxsize=64)
 def _centres_high_enough(stairs: LeaningStairs) -> bool:
     """The conditions of the theorem, in doubles, with some room."""
     centres, ladder = stairs.heights.centres, stairs.ladder
@@ -269,6 +276,35 @@ def _all_moments(stairs: LeaningStairs) -> Array:
     return _kept(stairs, "moments", compute)["moments"]
 
 
+def _moments_of(stairs: LeaningStairs, rung: int) -> tuple[float, float, float]:
+    """The moments of one law; those of all are not computed for its sake."""
+    shape, more = stairs.shape_of(rung)
+    kept = _known(stairs, "moments") if not more else None
+    if kept is not None:
+        mean, bias, square = kept["moments"][rung].tolist()
+        return mean, bias, square
+
+    def compute() -> Arrays:
+        (table,) = stairs.tables(np.array([shape]))
+        return {"moments": np.array(table.moments(stairs.scale(rung)))}
+
+    mean, bias, square = _kept(stairs, f"moments of rung {rung}", compute)["moments"].tolist()
+    return mean, bias, square
+
+
+@lru_cache(maxsize=1_024)
+def _quantile(stairs: LeaningStairs, level: float, rung: int) -> int | None:
+    """The quantile of the size of the noise of one law; none where doubles leave doubt."""
+
+    def compute() -> Arrays:
+        (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+        found = table.quantile(level, stairs.scale(rung))
+        return {"quantile": np.array([] if found is None else [found], dtype=np.int64)}
+
+    kept = _kept(stairs, f"quantile {level!r} of rung {rung}", compute)["quantile"]
+    return int(kept[0]) if len(kept) else None
+
+
 @lru_cache(maxsize=8)
 def _tails(stairs: LeaningStairs) -> Tails:
     """The tails of all laws that are not scaled."""
@@ -281,6 +317,7 @@ def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
 
     def compute() -> Arrays:
         below, above = _tails(stairs).points(chance)
+        _all_moments(stairs)  # the tables are there now
         return {"below": below, "above": above}
 
     kept = _kept(stairs, f"points {chance!r}", compute)

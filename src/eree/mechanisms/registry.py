@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from inspect import signature
 from math import ceil, prod
 from re import fullmatch
@@ -68,6 +69,7 @@ def kind_of(name: str) -> type[Mechanism]:
     return kind
 
 
+@lru_cache(maxsize=256)  # a plan of many tables asks for the same again and again
 def automatic(guarantee: Guarantee, *, alone: bool = False) -> Mechanism:
     """The mechanism for one cell with the least error, by alpha and epsilon alone.
 

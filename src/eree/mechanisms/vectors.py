@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from math import inf, isfinite
 from types import MappingProxyType
 
@@ -29,6 +30,7 @@ VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
 _SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 
 
+@lru_cache(maxsize=256)  # a plan of many tables asks for the same again and again
 def automatic_vector(
     guarantee: Guarantee, cells: int, *, alone: bool = False
 ) -> tuple[VectorMechanism, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,7 @@ def alike(reach: Callable[[Whole], Whole]) -> Reaches:
     return both
 
 
+@lru_cache(maxsize=64)  # tables of one mechanism are many, and each asks more than once
 def intervals(mechanism: Mechanism, level: float) -> Ends:
     """Ends of intervals at a level for the cells of a mechanism that sees their own largest."""
     if isinstance(mechanism, SizedMechanism):

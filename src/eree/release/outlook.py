@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from eree.mechanisms.margin import Margin
+from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.release.plan import Plan, PlannedTable
 from eree.release.prediction import Prediction, predict
@@ -71,16 +73,33 @@ def outlook(
     With public `sizes` of workplaces the error of every whole table is predicted; worker cells
     under weak neighbours need public `shares` of workers as well.
     """
+    typical: dict[Mechanism | Margin, tuple[dict[int, float], dict[int, int]]] = {}
     found = []
-    for i, table in enumerate(plan.tables):
+    if progress:
+        progress("counting cells", 0.0)
+    cells = plan.frame.cells([table.marginal for table in plan.tables])
+    for i, (table, rows) in enumerate(zip(plan.tables, cells, strict=True)):
         if progress:
             progress(f"looking at {table.name}", i / len(plan.tables))
-        found.append(_table(plan, table, sizes, shares))
+        treatment, level = table.treatment, float(plan.level)
+        if treatment.mechanism not in typical:
+            typical[treatment.mechanism] = (
+                {jobs: treatment.mean_error(jobs) for jobs in TYPICAL},
+                {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},
+            )
+        errors, within = typical[treatment.mechanism]
+        predicted = None if sizes is None else predict(plan, table, sizes, shares)
+        found.append(_table(plan, table, rows, errors, within, predicted))
     return Outlook(plan, tuple(found))
 
 
 def _table(
-    plan: Plan, table: PlannedTable, sizes: WorkplaceSizes | None, shares: WorkerShares | None
+    plan: Plan,
+    table: PlannedTable,
+    cells: int,
+    errors: dict[int, float],
+    within: dict[int, int],
+    predicted: Prediction | None,
 ) -> TableOutlook:
     treatment, level = table.treatment, float(plan.level)
     return TableOutlook(
@@ -89,11 +108,11 @@ def _table(
         treatment.mechanism.name,
         plain(treatment.price.epsilon),
         plain(treatment.price.delta),
-        plan.frame.cells(table.marginal),
-        {jobs: treatment.mean_error(jobs) for jobs in TYPICAL},
-        {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},
+        cells,
+        errors,
+        within,
         treatment.has_high_ends(plan.schema, table.marginal, level),
         treatment.note,
-        None if sizes is None else predict(plan, table, sizes, shares),
+        predicted,
         table.drawn_with,
     )

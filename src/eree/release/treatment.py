@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -180,11 +179,7 @@ def treat(
     touched = marginal.touches_workers(schema)
     if isinstance(relation, Weak):
         _check_types(schema, marginal, relation)
-    cells = prod(
-        len(schema.attributes[a].values or ())
-        for a in marginal.by
-        if schema.attributes[a].owner == "worker"
-    )
+    cells = marginal.worker_cells(schema)
     if name == MarginsRadial.name:
         return _margin(schema, marginal, price, parameters)
     growing, alone = isinstance(relation, (Strong, Weak)), schema.workplace.key in marginal.by
