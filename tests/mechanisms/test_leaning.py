@@ -241,6 +241,39 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
     assert tried > 10
 
 
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "size"), [("0.1", "2", 0), ("0.1", "1", 19), ("0.29", "2", 45)]
+)
+def test_first_bits_decide_a_draw_only_where_all_words_with_them_agree(
+    alpha: str, epsilon: str, size: int
+) -> None:
+    """The first and the last word of a run, where the next run is of another integer or open."""
+    law = leaning(alpha, epsilon).law(np.full(300, size))
+    (decided, _), rows = law._decided
+    assert (rows == 0).all()
+    known = decided > np.iinfo(np.int32).min
+    assert known.mean() > 0.9
+    edge = np.flatnonzero(known[1:-1] & (np.diff(decided)[1:] + np.diff(decided)[:-1] != 0)) + 1
+    some = [*edge[:: max(len(edge) // 20, 1)], *np.flatnonzero(known)[[0, -1]], 2047, 2048]
+    for bits in (int(b) for b in some if known[b]):
+        for word in (bits << 52, (bits << 52) + (1 << 52) - 1):
+            exact = settle(law, np.array([word], dtype=np.uint64), 0, SeededCoins(1))
+            assert decided[bits] == exact
+
+
+def test_draws_are_the_same_with_and_without_first_bits() -> None:
+    """Many cells of a size are looked up by first bits, few by all of them."""
+    chosen, sizes = leaning(), np.array([0, 7, 25, 180, 299, 1_000, 10**6])
+    words = SeededCoins(5).words(2_000)
+    for size in sizes:
+        many, few = (chosen.law(np.full(n, size)) for n in (400, 10))
+        values, verdicts = many.fast(words[None], np.zeros(len(words), dtype=np.intp))
+        others, doubts = few.fast(words[None], np.zeros(len(words), dtype=np.intp))
+        sure = (verdicts == Verdict.ACCEPT) & (doubts == Verdict.ACCEPT)
+        assert sure.mean() > 0.999
+        assert (values == others)[sure].all()
+
+
 def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"alpha": "0.1", "epsilon": 3}
     before = mechanism(NAME, **own).parameters

@@ -36,8 +36,8 @@ from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector import Group, GroupPair, VectorCertificate
 
-#: Entries beyond this number make room by the oldest half.
-MOST_ENTRIES = 1_000
+#: Entries, of some kilobytes each; beyond this number the oldest half makes room.
+MOST_ENTRIES = 5_000
 _SOURCES = ("errors.py", "policy", "noise", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000

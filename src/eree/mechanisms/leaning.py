@@ -311,7 +311,7 @@ def _tails(stairs: LeaningStairs) -> Tails:
     return Tails.of(_every_rung(stairs))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1_024)  # bounds of sums ask at many levels
 def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
     """How far below and above zero a chance is left outside, for all laws that are not scaled."""
 
