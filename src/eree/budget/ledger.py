@@ -12,14 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from eree.budget.account import Account, read_account
 from eree.budget.entries import Created, Entry, Reserved, Row, Settled
-from eree.budget.stores import Store, store_at
 from eree.budget.troubles import DamagedStore
 from eree.errors import Fault, Refusal
 from eree.noise.coins import fresh_name
 from eree.policy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from eree.budget.stores import Store
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Ledger:
 
         `where` is a file, or an address such as `postgresql://user@host/database`.
         """
+        from eree.budget.stores import store_at  # a database takes a while to load
+
         store = store_at(where)
         event = Created(fresh_name(), data_set, total, _now())
         store.create(Row.after(None, event))
@@ -60,6 +65,8 @@ class Ledger:
     @classmethod
     def open(cls, where: str | os.PathLike[str]) -> Ledger:
         """A ledger that exists.  A faulty one opens too, so that `verify` can tell its faults."""
+        from eree.budget.stores import store_at
+
         ledger = cls(store_at(where))
         with suppress(DamagedStore):
             ledger._store.rows()

@@ -106,9 +106,8 @@ def sum_intervals(
 
 def _levels(cells: Whole, place: Whole, miss: float) -> Whole:
     """The levels of t_r, for the r-th of some cells each."""
-    from scipy.special import gammaln
-
-    ways = gammaln(cells + 1) - gammaln(place + 1) - gammaln(cells - place + 1)
+    logs = np.append(0.0, np.cumsum(np.log(np.arange(1.0, cells.max(initial=0) + 1))))
+    ways = logs[cells] - logs[place] - logs[cells - place]  # of factorials
     later = np.maximum(place, 2)
     chance = np.exp((np.log(miss / (2 * later * (later - 1))) - ways) / later)
     return _level(np.where(place == 1, miss / (4 * cells), np.minimum(chance, 0.5)))

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.linalg import LinearOperator, cg
 
 from eree.errors import Refusal
 from eree.survey.calibrate.margins import Array, Margin
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 #: Controls without noise get this share of what the noise of their cells would be.
 _SURE = 1e-9
@@ -36,6 +38,9 @@ class ControlSystem:
         variance: float,
         noises: Sequence[float],
     ) -> None:
+        from scipy.sparse import coo_array, csr_array
+        from scipy.sparse.linalg import LinearOperator
+
         self._possible, self._margins, self._variance = possible, tuple(margins), variance
         sizes = [prod(margin.shape) for margin in margins]
         self._starts = np.cumsum([0, *sizes])
@@ -71,6 +76,8 @@ class ControlSystem:
         return max(float(self._variance * (chosen.sum() - self._variance * gained)), 0.0)
 
     def _solve(self, right: Array) -> tuple[Array, int]:
+        from scipy.sparse.linalg import cg
+
         right = np.where(self._empty, 0.0, right)
         rounds = 0
 
@@ -101,6 +108,8 @@ def _shared(
     possible: NDArray[np.bool_], margins: Sequence[Margin], starts: NDArray[np.int_]
 ) -> csr_array:
     """How many possible cells each two control cells have in common."""
+    from scipy.sparse import coo_array, csr_array
+
     whole = possible.astype(np.int64)
     rows, columns, values = [], [], []
     for a, b in combinations_with_replacement(range(len(margins)), 2):
