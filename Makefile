@@ -3,8 +3,8 @@
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
-#              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, totals,
-#              cubes or web runs one part
+#              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, commands,
+#              totals, cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
 #              kills and races; PAGE=1 writes the grid into the documentation
 # make docs    the documentation as a site in build/site

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 import eree
-from bench import cubes, draws, totals, web
+from bench import commands, cubes, draws, totals, web
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -33,7 +33,7 @@ WEB = ["DuckDB", "NumPy", "Starlette", "uvicorn", "uvloop", "httptools"]
 RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
-PARTS = ["tables", "draws", "releases", "totals", "cubes", "web"]
+PARTS = ["tables", "draws", "releases", "commands", "totals", "cubes", "web"]
 
 
 def tell(line: str) -> None:
@@ -158,6 +158,10 @@ def main() -> None:
         released = releases(chosen)
         found["releases"] = as_rows(released)
         texts["bench-releases"] = f"Measured on {machine(*RELEASES)}.\n\n{table(released)}"
+    if "commands" in parts:
+        waited = commands.run(OUT / "commands", chosen.rounds, tell)
+        found["commands"] = as_rows(waited)
+        texts["bench-commands"] = f"Measured on {machine(*TABLES)}.\n\n{commands.table(waited)}"
     if "totals" in parts:
         compared = totals.run(OUT / f"data-{chosen.jobs}", tell)
         found["totals"] = as_rows(compared)
