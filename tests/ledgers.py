@@ -60,7 +60,8 @@ class PostgresServer:
     """A real PostgreSQL in a temporary folder, on a socket there, run by an unprivileged user."""
 
     def __init__(self) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="eree-pg-"))  # short: a socket's path is limited
+        # short, as a socket's path is limited, and where another user may go, whatever TMPDIR is
+        self.home = Path(tempfile.mkdtemp(prefix="eree-pg-", dir="/tmp"))
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda b: int(b.parent.name))
         self.names = count(1)
         self.process: subprocess.Popen[bytes] | None = None

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-#: Seconds, far more than anything takes on a busy machine: a guard against waiting for ever.
-PATIENCE = 120.0
+#: Seconds, far more than anything takes on a busy machine: guards against waiting for ever.  The
+#: first for what happens at once otherwise, the second for a whole command.
+PATIENCE, LONGEST = 120.0, 600.0
 #: A process hands the signals that it ignores on to all that it starts.  A shell ignores SIGINT in
 #: what it runs in the background, and `nohup` ignores SIGHUP, so the tests may ignore them.
 _HEARING = """
@@ -48,7 +49,7 @@ def running(
 def ended(command: Sequence[str | Path], **given: Any) -> subprocess.CompletedProcess[str]:
     """A process that signals reach, once it has come to its own end."""
     with running(command, **given) as process:
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=LONGEST)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 

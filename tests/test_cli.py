@@ -21,7 +21,7 @@ import pytest
 import eree
 import pages
 from eree.cli import terminal
-from processes import PATIENCE, ended, running, until
+from processes import LONGEST, PATIENCE, ended, running, until
 
 EREE = Path(sys.executable).with_name("eree")
 
@@ -42,7 +42,7 @@ def run(*arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | N
         env=pages.environment() | (env or {}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -418,7 +418,7 @@ def interrupted(
             if again:
                 time.sleep(0.01)
                 process.send_signal(number)
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = process.communicate(timeout=LONGEST)
         if process.returncode != 0:
             break
         for made in work.iterdir():

@@ -15,7 +15,7 @@ import eree
 import pages
 from disks import OBEDIENT
 from offices import SPENT, TOTAL, left, settings, text
-from processes import ended
+from processes import LONGEST, ended
 from uses import eree_command
 
 
@@ -133,7 +133,7 @@ def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
         env=pages.environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     if mode is not None:
         path.chmod(0o755)
