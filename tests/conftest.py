@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import pages
 from eree.data.engine import _spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+for name in pages.LEFT_OUT:  # nor do they change what is printed in this process
+    os.environ.pop(name, None)
+os.environ |= {"COLUMNS": pages.WIDTH, "LC_ALL": "C.UTF-8"}
 
 settings.register_profile(
     "eree",

@@ -23,7 +23,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
 
 PRICE = Guarantee(Strong("0.1"), "1/10", "1/1000000")
-#: A kill comes at a random moment while a process makes about this many reservations.
+#: A kill comes at a random moment after at most this many reservations of a process.
 LIFETIME = 10
 
 
@@ -51,8 +51,11 @@ def forked(work: Callable[[int], None]) -> tuple[int, int]:
 def heard(listen: int) -> list[list[Any]]:
     """All that a child told before its end; a line that it did not finish does not count."""
     with os.fdopen(listen, "rb") as pipe:
-        whole, _, _ = pipe.read().rpartition(b"\n")
-    return [json.loads(line) for line in whole.splitlines()]
+        return whole_lines(pipe.read())
+
+
+def whole_lines(text: bytes) -> list[list[Any]]:
+    return [json.loads(line) for line in text.rpartition(b"\n")[0].splitlines()]
 
 
 def say(tell: int, *words: Any) -> None:
@@ -117,10 +120,15 @@ def kill(where: str, kills: int, seed: int) -> dict[str, Any]:
     lost, faults, untimely = 0, 0, 0
     for _ in range(kills):
         child, listen = forked(work)
-        time.sleep(chance.uniform(0, LIFETIME * pace))
+        begun = b""
+        for _ in range(chance.randrange(LIFETIME)):
+            while (byte := os.read(listen, 1)) not in (b"\n", b""):
+                begun += byte
+            begun += byte
+        time.sleep(chance.uniform(0, pace))
         os.kill(child, signal.SIGKILL)
         untimely += os.waitpid(child, 0)[1] != signal.SIGKILL
-        told |= dict(heard(listen))
+        told |= dict(whole_lines(begun)) | dict(heard(listen))
         faults += len(ledger.verify())
         entries = {entry.number: entry.hash for entry in ledger.entries()}
         lost += sum(entries.get(number) != digest for number, digest in told.items())

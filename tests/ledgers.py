@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 import eree
 import pages
 from eree.budget.stores import store_at
+from processes import PATIENCE, hearing, until
 
 STRONG = eree.Strong("0.1")
 DIGEST = "0123456789abcdef" * 4
@@ -60,7 +60,8 @@ class PostgresServer:
     """A real PostgreSQL in a temporary folder, on a socket there, run by an unprivileged user."""
 
     def __init__(self) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="eree-pg-"))  # short: a socket's path is limited
+        # short, as a socket's path is limited, and where another user may go, whatever TMPDIR is
+        self.home = Path(tempfile.mkdtemp(prefix="eree-pg-", dir="/tmp"))
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda b: int(b.parent.name))
         self.names = count(1)
         self.process: subprocess.Popen[bytes] | None = None
@@ -81,20 +82,15 @@ class PostgresServer:
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = self._command("postgres", "-D", self.home / "data", *options)
         with (self.home / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.home)
-        for _ in range(600):
-            try:
-                self.execute("postgres", "SELECT 1")
-                return
-            except psycopg.OperationalError:
-                assert self.process.poll() is None, (self.home / "log").read_text()
-                time.sleep(0.05)
-        raise AssertionError("the server did not start")
+            self.process = subprocess.Popen(hearing(command), stdout=log, stderr=log, cwd=self.home)
+        assert until(self._answers), "the server did not start"
 
     def stop(self, how: str = "fast") -> None:
         """End the server: `fast` in an orderly way, `immediate` as a power cut would."""
         assert self.process is not None
-        self._run("pg_ctl", "stop", "-D", self.home / "data", "-m", how, "-w")
+        self._run(
+            "pg_ctl", "stop", "-D", self.home / "data", "-m", how, "-w", "-t", f"{PATIENCE:.0f}"
+        )
         self.process.wait()
 
     def address(self, database: str, login: str = "eree") -> str:
@@ -122,9 +118,23 @@ class PostgresServer:
                 connection.execute(statement)
 
     def close(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.stop("immediate")
-        shutil.rmtree(self.home)
+        try:
+            if self.process is not None and self.process.poll() is None:
+                self.stop("immediate")
+        finally:
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait()
+            shutil.rmtree(self.home)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        try:
+            self.execute("postgres", "SELECT 1")
+        except psycopg.OperationalError:
+            assert self.process.poll() is None, (self.home / "log").read_text()
+            return False
+        return True
 
     def _command(self, program: str, *arguments: str | Path) -> list[str]:
         drop = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]

@@ -19,6 +19,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from processes import LONGEST
+
 ROOT = Path(__file__).parents[1]
 NOISY = "<!-- noisy -->"
 BLOCK = re.compile(
@@ -26,6 +28,11 @@ BLOCK = re.compile(
 )
 FIGURE = r"-?\d[\d,.-]*%?"
 WIDTH = "80"
+#: What somebody may have set for a terminal or for Python, and would change what commands print.
+LEFT_OUT = (
+    *("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *("PYTHONIOENCODING", "PYTHONOPTIMIZE", "PYTHONDEVMODE", "PYTHONSAFEPATH", "COVERAGE_PROCESS"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ def matches(shown: str, came: str) -> bool:
 def environment() -> dict[str, str]:
     """The surroundings of a command: this environment's `eree`, a plain terminal of fixed width."""
     here = str(Path(sys.executable).parent)
-    plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COVERAGE_PROCESS")}
+    plain = {k: v for k, v in os.environ.items() if k not in LEFT_OUT}
     return plain | {
         "PATH": f"{here}{os.pathsep}{plain.get('PATH', '')}",
         "COLUMNS": WIDTH,
@@ -115,7 +122,7 @@ def shell(command: str, folder: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=LONGEST,
     )
     return done.stdout
 
@@ -164,4 +171,8 @@ class Session:
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            self.process.communicate()
+            try:
+                self.process.communicate(timeout=LONGEST)
+            finally:
+                self.process.kill()
+                self.process.wait()

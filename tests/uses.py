@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 import eree
 import pages
 from eree.release.sums import Areas
+from processes import LONGEST
 
 #: A row for each workplace, and what the rows may be added up to.
 SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
@@ -69,6 +70,6 @@ def eree_command(*arguments: object, cwd: Path | None = None) -> tuple[int, str,
         env=pages.environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     return done.returncode, done.stdout, done.stderr

@@ -27,6 +27,7 @@ from eree.budget.entries import Row
 from eree.budget.troubles import BY_RESULT_CODE, BY_SQLSTATE, Busy
 from eree.errors import Refusal, Unreadable
 from ledgers import PostgresServer, execute, grown, is_file, made, raw, spend, spoil
+from processes import PATIENCE, running, until
 
 __all__ = ["small_disk"]
 
@@ -49,22 +50,29 @@ def held(where: str) -> Iterator[None]:
         connection.close()
 
 
-def in_another_process(code: str, *, obedient: bool = False) -> subprocess.Popen[str]:
+@contextmanager
+def in_another_process(code: str, *, obedient: bool = False) -> Iterator[subprocess.Popen[str]]:
     """Python elsewhere; `obedient` to file permissions, which do not bind root otherwise."""
-    return subprocess.Popen(
-        [*(OBEDIENT if obedient else []), sys.executable, "-c", code],
-        env=pages.environment() | {"PYTHONPATH": os.pathsep.join(TESTS_AND_OURS)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [*(OBEDIENT if obedient else []), sys.executable, "-c", code]
+    surroundings = pages.environment() | {"PYTHONPATH": os.pathsep.join(TESTS_AND_OURS)}
+    with running(command, env=surroundings) as process:
+        yield process
 
 
 def told(code: str, *, obedient: bool = False) -> str:
     """What some Python prints elsewhere."""
-    out, err = in_another_process(code, obedient=obedient).communicate(timeout=120)
+    with in_another_process(code, obedient=obedient) as process:
+        out, err = process.communicate(timeout=PATIENCE)
     assert err == ""
     return out
+
+
+def waited_for(where: str) -> bool:
+    """Whether a server knows of somebody who waits for the lock of a ledger."""
+    asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with psycopg.connect(where) as connection:
+        (waiting,) = connection.execute(asked).fetchone() or (0,)
+    return bool(waiting)
 
 
 SPEND = """
@@ -75,6 +83,18 @@ try:
 except eree.Refusal as refusal:
     print(refusal)
 """
+#: The same, and whenever a file turns out to be locked, a line.
+SPEND_WAITING = (
+    """
+from eree.budget import stores
+trouble = stores.SQLiteStore._trouble
+def busy(store, error):
+    print("waits", flush=True)
+    return trouble(store, error)
+stores.SQLiteStore._trouble = busy
+"""
+    + SPEND
+)
 SETTINGS = ("synchronous", "journal_mode")
 LOOK = """
 import eree
@@ -88,51 +108,55 @@ except eree.Refusal as refusal:
 # ---------------------------------------------------------------------------------------- locks
 
 
-def test_who_finds_the_lock_taken_waits_and_then_works(where: str) -> None:
+def test_who_finds_the_lock_taken_waits_and_then_works(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = grown(where)
-    done: list[float] = []
+    waits: list[str] = []
+    trouble = stores.SQLiteStore._trouble
 
-    def work() -> None:
-        spend(eree.Ledger.open(where), "1/10")
-        done.append(time.monotonic())
+    def busy(store: stores.SQLiteStore, error: BaseException | None) -> Refusal:
+        waits.append(store.name)
+        return trouble(store, error)
 
+    monkeypatch.setattr(stores, "WAIT_SECONDS", PATIENCE)
+    monkeypatch.setattr(stores.SQLiteStore, "_trouble", busy)
+    thread = threading.Thread(target=lambda: spend(eree.Ledger.open(where), "1/10"))
     with held(where):
-        thread = threading.Thread(target=work)
         thread.start()
-        time.sleep(1.2)
-        assert done == []
-        released = time.monotonic()
-    thread.join(timeout=30)
-    assert done[0] >= released
+        assert until(lambda: len(waits) > 1 if is_file(where) else waited_for(where))
+        assert len(ledger.entries()) == 8
+    thread.join(PATIENCE)
+    assert len(ledger.entries()) == 9
     assert ledger.verify() == ()
 
 
 def test_reading_does_not_wait_for_a_writer(where: str) -> None:
     ledger = grown(where)
-    with held(where):
-        begin = time.monotonic()
+    with held(where):  # whoever waited here would wait in vain
         assert len(ledger.entries()) == 8
-        assert time.monotonic() - begin < 5
 
 
 def test_who_waits_in_vain_is_told(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = grown(where)
-    monkeypatch.setattr(stores, "WAIT_SECONDS", 0.3)
-    with held(where), pytest.raises(Busy, match=r"another process has been writing .* try again"):
-        spend(ledger, "1/10")
+    with monkeypatch.context() as hasty:
+        hasty.setattr(stores, "WAIT_SECONDS", 0.3)
+        in_vain = pytest.raises(Busy, match=r"another process has been writing .* try again")
+        with held(where), in_vain:
+            spend(ledger, "1/10")
     spend(ledger, "1/10")
 
 
 def test_who_waits_can_be_interrupted(where: str) -> None:
     grown(where)
-    with held(where):
-        begun = "import ledgers\nprint('on', flush=True)\n"
-        waiting = in_another_process(begun + SPEND.format(where=where))
+    with held(where), in_another_process(SPEND_WAITING.format(where=where)) as waiting:
         assert waiting.stdout is not None
-        waiting.stdout.readline()
-        time.sleep(1)
+        if is_file(where):
+            assert waiting.stdout.readline() == "waits\n"
+        else:
+            assert until(lambda: waited_for(where))
         waiting.send_signal(signal.SIGINT)
-        _, err = waiting.communicate(timeout=20)
+        _, err = waiting.communicate(timeout=PATIENCE)
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert len(eree.Ledger.open(where).entries()) == 8
 

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -20,8 +18,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, open_engine
+from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, _SpillFolder, open_engine
 from eree.data.sources import Source, inspect_source
+from processes import ended, running, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,30 +44,29 @@ def population(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
-    population: Path, spills: Path
+    population: Path, spills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by = ["place", "sector", "ownership", "sex", "education"]
+    spilled: list[bool] = []
+    make, remove = _SpillFolder.__init__, _SpillFolder.remove
+
+    def made(folder: _SpillFolder) -> None:
+        make(folder)
+        os.utime(folder.path, (0, 0))  # until there was a file in it
+
+    def removed(folder: _SpillFolder) -> None:
+        spilled.append(folder.path.stat().st_mtime > 0)
+        remove(folder)
+
+    monkeypatch.setattr(_SpillFolder, "__init__", made)
+    monkeypatch.setattr(_SpillFolder, "remove", removed)
     free = eree.load(population)
     expected = eree.tabulate(free, by).confidential
-    spilled = threading.Event()
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.002):
-            with suppress(FileNotFoundError):  # a folder may go while it is being looked into
-                if any(spills.glob("*/*")):
-                    spilled.set()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        tight = replace(free, memory_limit="30MB", threads=1)
-        found = eree.tabulate(tight, by).confidential
-    finally:
-        done.set()
-        watcher.join()
+    assert not any(spilled)
+    tight = replace(free, memory_limit="30MB", threads=1)
+    found = eree.tabulate(tight, by).confidential
     assert found.equals(expected)
-    assert spilled.is_set(), "the limit was not felt, so nothing was shown"
+    assert any(spilled), "the limit was not felt, so nothing was shown"
 
 
 def test_a_spill_folder_is_for_its_owner_alone(spills: Path) -> None:
@@ -93,26 +91,28 @@ def test_an_error_removes_the_spill_folder(population: Path, spills: Path) -> No
         engine.query("select nonsense")
 
 
+def kept(folder: Path) -> bool:
+    """Whether some process, perhaps of one that has ended, still keeps a spill folder in there."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if os.fsencode(folder) in command.read_bytes():
+                return True
+    return False
+
+
 def test_a_killed_process_leaves_no_spill_folder(tmp_path: Path) -> None:
-    program = "from eree.data.engine import DuckEngine; e = DuckEngine(); print(); input()"
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    program = (
+        "from eree.data.engine import DuckEngine; e = DuckEngine(); print(flush=True); input()"
     )
-    assert process.stdin and process.stdout
-    process.stdout.readline()
-    assert len(list(tmp_path.iterdir())) == 1
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdin.close()
-    process.stdout.close()
-    for _ in range(100):
-        if not list(tmp_path.iterdir()):
-            break
-        time.sleep(0.1)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    with running(command, stdin=subprocess.PIPE, stderr=None, env=environment) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert len(list(tmp_path.iterdir())) == 1
+        assert kept(tmp_path)
+        process.send_signal(signal.SIGKILL)
+    assert until(lambda: not kept(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -265,9 +265,8 @@ def test_a_spill_folder_whose_name_nobody_reads_is_removed(tmp_path: Path) -> No
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     for _ in range(5):
-        command = [sys.executable, "-c", program]
-        subprocess.run(command, env=environment, capture_output=True, check=False)
-    time.sleep(0.5)
+        assert ended([sys.executable, "-c", program], env=environment).returncode
+    assert until(lambda: not kept(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -275,15 +274,17 @@ def test_an_interrupt_at_any_moment_of_opening_leaves_no_spill_folder(tmp_path: 
     program = (
         "import signal, threading, time, sys\n"
         "from eree.data.engine import DuckEngine\n"
-        "threading.Timer(float(sys.argv[1]), lambda: signal.raise_signal(signal.SIGINT)).start()\n"
+        "def interrupt():\n"
+        "    time.sleep(float(sys.argv[1]))\n"
+        "    while True:\n"  # one that comes while something is collected stops nothing
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "        time.sleep(5)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
         "while True: DuckEngine().close()\n"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     for i in range(12):
         command = [sys.executable, "-c", program, str(0.01 + 0.004 * i)]
-        subprocess.run(command, env=environment, capture_output=True, check=False)
-    for _ in range(100):
-        if not list(tmp_path.iterdir()):
-            break
-        time.sleep(0.1)
+        assert ended(command, env=environment).returncode
+    assert until(lambda: not kept(tmp_path))
     assert list(tmp_path.iterdir()) == []

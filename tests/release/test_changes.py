@@ -17,6 +17,7 @@ import eree
 import pages
 from disks import OBEDIENT
 from eree.release.record import RECORD, digest_of
+from processes import LONGEST
 from release_campaigns import change_bytes, signed_release
 
 CSV, TWIN = "tables/sectors.csv", "tables/women.csv"
@@ -233,7 +234,7 @@ def test_a_part_that_may_not_be_read_is_a_fault_of_the_command(copy: Path) -> No
             env=pages.environment(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LONGEST,
         )
         (copy / name).chmod(0o755)
         assert done.returncode == status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import eree
 import pages
 from disks import OBEDIENT
 from offices import SPENT, TOTAL, left, settings, text
+from processes import LONGEST, ended
 from uses import eree_command
 
 
@@ -46,19 +48,15 @@ main()
         ("raise OSError(28, 'worker 4711')", 2, "the disk of {home} is full; {spent}; free space"),
         ("raise ValueError('worker 4711')", 2, "eree met a fault of its own (ValueError at"),
         ("os.kill(os.getpid(), signal.SIGINT)", 130, "interrupted; nothing was left half-written"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", 130, "interrupted; nothing was left half-written"),
+        ("os.kill(os.getpid(), signal.SIGHUP)", 130, "interrupted; nothing was left half-written"),
     ],
 )
 def test_the_command_ends_in_one_sentence_that_says_what_was_spent(
     office: Path, what: str, status: int, words: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BROKEN.format(what=what), "--json"],
-        cwd=office,
-        env=pages.environment() | {"PYTHONWARNINGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = [sys.executable, "-c", BROKEN.format(what=what), "--json"]
+    done = ended(command, cwd=office, env=pages.environment() | {"PYTHONWARNINGS": ""})
     spent = SPENT.format(ledger="ledger.db")
     told = json.loads(done.stdout)["error"]
     assert done.returncode == status
@@ -71,6 +69,21 @@ def test_the_command_ends_in_one_sentence_that_says_what_was_spent(
     assert "settles" not in shown
     assert re.search(r"2 .* 3 +0 +reserved", shown)
     assert "spent  epsilon 3" in shown
+
+
+def test_a_release_in_the_background_is_stopped_by_a_polite_kill_alone(office: Path) -> None:
+    """Under `nohup`, or behind `&` in a script: Ctrl-C and a closed terminal mean others then."""
+    for number, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGTERM, 130)):
+        what = f"os.kill(os.getpid(), signal.{number.name})"
+        done = ended(
+            [sys.executable, "-c", BROKEN.format(what=what), "--out", number.name],
+            ignoring=[signal.SIGINT, signal.SIGHUP],
+            cwd=office,
+            env=pages.environment() | {"PYTHONWARNINGS": ""},
+        )
+        assert done.returncode == status, done.stderr
+        assert (office / number.name).exists() is (status == 0)
+    assert len(eree.Ledger.open(office / "ledger.db").account().settled) == 2
 
 
 def test_a_full_disk_under_the_output_does_not_undo_a_release(office: Path) -> None:
@@ -120,7 +133,7 @@ def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
         env=pages.environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     if mode is not None:
         path.chmod(0o755)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -41,6 +39,7 @@ from eree.study.run import Part, Study, work
 from eree.study.tidy import Figures
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
+from processes import ended
 from uses import eree_command
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)
@@ -377,28 +376,38 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path) -> None
     assert "made-up data" in page
 
 
+#: A study that is killed, with all its workers, when three of its parts are done.
+KILLED = """
+import os, signal, sys
+from eree.study import run
+on_every_core = run.on_every_core
+def killed(*given):
+    for number, done in enumerate(on_every_core(*given), start=1):
+        if number > 3:
+            os.killpg(0, signal.SIGKILL)
+        yield done
+run.on_every_core = killed
+from eree.cli import main
+main()
+"""
+
+
 def test_a_study_that_was_killed_goes_on_and_is_the_same_for_a_seed(
     undisturbed: Path, tmp_path: Path
 ) -> None:
     """Whenever it is killed, and whatever that leaves behind: the figures are the same ones."""
     out = tmp_path / "study"
-    command = [
-        *(Path(sys.executable).with_name("eree"), "study", "run", "--out", out, "--seed", "3"),
+    arguments = [
+        *("study", "run", "--out", str(out), "--seed", "3"),
         *("--jobs", "5000", "--trials", "2", "--only", "workload-1"),
     ]
-    there = PARTS
-    for enough in (3, 2, 1):  # a kill may come too late on a machine that is busy elsewhere
-        out.mkdir()
-        (out / ".study.json.abc").write_text("{")  # of one that was killed before it began
-        process = subprocess.Popen(command, start_new_session=True)
-        while process.poll() is None and len(list(out.glob("parts/*.json"))) < enough:
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        there = len(list(out.glob("parts/*.json")))
-        if there < PARTS:
-            break
-        shutil.rmtree(out)
+    out.mkdir()
+    (out / ".study.json.abc").write_text("{")  # of one that was killed before it began
+    killed = ended([sys.executable, "-c", KILLED, *arguments], start_new_session=True)
+    assert killed.returncode == -signal.SIGKILL
+    there = len(list(out.glob("parts/*.json")))
+    assert there >= 3
+    command = [Path(sys.executable).with_name("eree"), *arguments]
     (out / ".data.partial-abc").mkdir()
     (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
     (out / "parts" / ".a.json.x").write_text("[")

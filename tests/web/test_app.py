@@ -17,9 +17,10 @@ from starlette.testclient import TestClient
 
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
-from eree.web.guard import Limits
+from eree.web.guard import Front, Limits
 from eree.web.maps import maps_of
 from eree.web.site import Site
+from processes import PATIENCE
 
 PAGES = ("", "/chart", "/ranking", "/threshold", "/about")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -297,11 +298,12 @@ def test_too_many_questions_at_once_are_told_to_come_again(
 
     def slow(site: Site, data: str, query: str) -> object:
         calls.append(query)
-        let_go.wait(20)
+        let_go.wait(PATIENCE)
         return answer(site, data, query)
 
     monkeypatch.setattr(Site, "chart", slow)
-    app = application(catalogue, "http://home", Limits(at_work=1, waiting=2))
+    app = application(catalogue, "http://home", Limits(at_work=1, waiting=2, seconds=PATIENCE))
+    assert isinstance(app, Front)
 
     async def ask() -> list[httpx2.Response]:
         transport = httpx2.ASGITransport(app=app)
@@ -311,10 +313,14 @@ def test_too_many_questions_at_once_are_told_to_come_again(
                 for c in ("0.8", "0.95", "0.99")
             ]
             tasks = [asyncio.create_task(client.get(p)) for p in (*pages, pages[0])]
-            await asyncio.sleep(0.2)
-            refused = await client.get(f"/d/{name}/chart?rows=place&show=margin")
-            still = await client.get("/openapi.json")  # not worked out yet, so it must wait too
-            let_go.set()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    while len(app.desk) < 3:
+                        await asyncio.sleep(0.01)
+                refused = await client.get(f"/d/{name}/chart?rows=place&show=margin")
+                still = await client.get("/openapi.json")  # not worked out yet, so it must wait too
+            finally:
+                let_go.set()
             return [refused, still, *(await asyncio.gather(*tasks))]
 
     refused, still, *others = asyncio.run(ask())
@@ -328,15 +334,16 @@ def test_a_question_that_takes_too_long_is_given_up(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = threading.Event()
-    monkeypatch.setattr(Site, "chart", lambda *_: let_go.wait(5))
+    monkeypatch.setattr(Site, "chart", lambda *_: let_go.wait(PATIENCE))
     app = application(catalogue, "http://home", Limits(seconds=0.1))
 
     async def ask() -> httpx2.Response:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://home") as client:
-            reply = await client.get(f"/d/{catalogue.data_sets[0].name}/chart")
-            let_go.set()
-            return reply
+            try:
+                return await client.get(f"/d/{catalogue.data_sets[0].name}/chart")
+            finally:
+                let_go.set()
 
     assert asyncio.run(ask()).status_code == 503
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import eree
 from eree.web.server import QueryTool
+from processes import PATIENCE
 from served import TABLES
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -37,8 +39,10 @@ def tool(
     if "PAGE" in os.environ:  # pictures for the documentation show a larger country
         folders, shapes = country(tmp_path_factory.mktemp("country"), releases[1])
     found = QueryTool(folders, port=0, maps=shapes)
-    running = threading.Thread(target=found.run)
+    ready = threading.Event()
+    running = threading.Thread(target=found.run, args=(ready.set,))
     running.start()
+    assert ready.wait(PATIENCE)
     yield found
     found.stop()
     running.join()
@@ -61,14 +65,23 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     assert path, "the browser is missing; 'make test' installs it"
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        found = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=1000 * PATIENCE
+        )
         yield found
         found.close()
 
 
+def opened(browser: Browser, **given: Any) -> BrowserContext:
+    """A window of a browser that is patient with a busy machine."""
+    found = browser.new_context(**given)
+    found.set_default_timeout(1000 * PATIENCE)
+    return found
+
+
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
 def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[BrowserContext]:
-    found = browser.new_context(java_script_enabled=request.param, accept_downloads=True)
+    found = opened(browser, java_script_enabled=request.param, accept_downloads=True)
     yield found
     found.close()
 
@@ -101,7 +114,13 @@ def reach(page: Page, selector: str) -> None:
     pytest.fail(f"the keyboard does not reach {selector}")
 
 
+def settled(page: Page) -> None:
+    """Wait until a page shows the answer to what was last changed on it."""
+    page.wait_for_selector("#result:not([aria-busy])", state="attached")
+
+
 def submit(page: Page) -> None:
+    settled(page)
     reach(page, "#builder .go")
     page.keyboard.press("Enter")
 
@@ -120,7 +139,7 @@ def test_put_variables_on_rows_and_columns(page: Page, tool: QueryTool) -> None:
     for side in ("rows", "cols"):
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(f'input[name="at.ownership"][value="{side}"]:checked')
-        page.wait_for_timeout(400)
+        settled(page)
     submit(page)
     page.wait_for_url("**cols=ownership**")
     page.wait_for_selector("thead th.total")
@@ -162,7 +181,6 @@ def test_read_an_error(page: Page, tool: QueryTool) -> None:
     assert page.inner_text("tbody .error").startswith("±")
     reach(page, "#f-show")
     page.keyboard.press("ArrowDown")
-    page.wait_for_timeout(400)
     submit(page)
     page.wait_for_url("**show=interval**")
     page.wait_for_selector("tbody .error")
@@ -201,7 +219,6 @@ def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:
     assert not page.locator("tr.subtotal").count()
     reach(page, 'input[name="subtotals"]')
     page.keyboard.press("Space")
-    page.wait_for_timeout(400)
     submit(page)
     page.wait_for_url("**subtotals=yes**")
     page.wait_for_selector("tr.subtotal")
@@ -214,7 +231,6 @@ def test_show_a_coarser_level(page: Page, tool: QueryTool) -> None:
     total, rows = page.inner_text("tfoot .estimate"), page.locator("tbody tr").count()
     reach(page, "#g-place")
     page.keyboard.press("ArrowDown")
-    page.wait_for_timeout(400)
     submit(page)
     page.wait_for_url("**group.place=county**")
     page.wait_for_selector("tfoot")
@@ -270,20 +286,18 @@ def test_recover_from_a_bad_address(page: Page, tool: QueryTool) -> None:
 
 
 def test_the_back_button_goes_back(browser: Browser, tool: QueryTool) -> None:
-    page = browser.new_page()
+    page = opened(browser).new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     page.select_option("#f-show", "interval")
     page.wait_for_url("**show=interval**")
     page.go_back()
     page.wait_for_url("**show=margin**")
-    page.wait_for_function(
-        "document.querySelector('tbody .error').innerText.startsWith('±')", timeout=5000
-    )
-    page.close()
+    page.wait_for_function("document.querySelector('tbody .error').innerText.startsWith('±')")
+    page.context.close()
 
 
 def test_variables_are_dragged_to_rows_and_columns(browser: Browser, tool: QueryTool) -> None:
-    page = browser.new_page()
+    page = opened(browser).new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     page.drag_and_drop('.chip[data-name="ownership"]', '.zone[data-side="cols"]')
     page.wait_for_url("**rows=sector&cols=ownership**")
@@ -298,11 +312,11 @@ def test_variables_are_dragged_to_rows_and_columns(browser: Browser, tool: Query
     page.drag_and_drop('.chip[data-name="sector"]', '.zone[data-side=""]')
     page.wait_for_url("**rows=place&cols=ownership**")
     assert not page.locator(".board [tabindex], .board button, .board input").count()
-    page.close()
+    page.context.close()
 
 
 def test_an_address_is_copied(browser: Browser, tool: QueryTool) -> None:
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    context = opened(browser, permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     page.get_by_role("button", name="Copy: API address").click()
@@ -314,7 +328,7 @@ def test_an_address_is_copied(browser: Browser, tool: QueryTool) -> None:
 def test_headings_stay_in_sight_while_a_table_is_scrolled(
     browser: Browser, tool: QueryTool
 ) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 700})
+    page = opened(browser, viewport={"width": 1280, "height": 700}).new_page()
     address = "rows=place&rows=sector&cols=ownership&subtotals=yes&show=interval"
     page.goto(f"{tool.address}/d/{jobs(tool)}?{address}")
     box = page.locator(".scroll.tall")
@@ -325,18 +339,18 @@ def test_headings_stay_in_sight_while_a_table_is_scrolled(
     left = box.evaluate("box => box.getBoundingClientRect().left")
     first = page.locator("thead th.first").evaluate("th => th.getBoundingClientRect().left")
     assert abs(first - left) < 3
-    page.close()
+    page.context.close()
 
 
 def test_a_printed_table_is_whole(browser: Browser, tool: QueryTool) -> None:
-    page = browser.new_page()
+    page = opened(browser).new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
     page.emulate_media(media="print")
     box = page.locator(".scroll.tall")
     assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1
     for hidden in ("#builder", ".tabs", ".top nav", ".board"):
         assert not page.locator(hidden).first.is_visible()
-    page.close()
+    page.context.close()
 
 
 def views(tool: QueryTool) -> dict[str, str]:
@@ -394,9 +408,8 @@ def keep(page: Page, name: str) -> None:
 def test_pages_are_accessible_and_never_wider_than_the_screen(
     width: int, scheme: str, browser: Browser, tool: QueryTool
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-    )
+    screen = {"width": width, "height": 900}
+    context = opened(browser, viewport=screen, color_scheme=scheme, reduced_motion="reduce")
     page = context.new_page()
     for name, address in views(tool).items():
         page.goto(tool.address + address)

@@ -13,7 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from urllib.request import urlopen
 import pytest
 
 import eree
+from processes import PATIENCE, running, until
 
 #: Runs what it is given, either a trespass or the command; with a hook, prints what it noted.
 PROGRAM = """
@@ -217,12 +217,13 @@ def under_tracer(trace: Path) -> list[str]:
 
 def lines_of(trace: Path) -> list[str]:
     """The trace, once the tracer has written all of it."""
-    for _ in range(600):
-        text = trace.read_text("utf-8", errors="replace") if trace.exists() else ""
-        if re.search(r"^(\d+) +execve(?s:.*)^\1 +\+\+\+ (exited|killed)", text, re.MULTILINE):
-            return text.splitlines()
-        time.sleep(0.05)
-    raise AssertionError("the tracer wrote no end")
+    end = re.compile(r"^(\d+) +execve(?s:.*)^\1 +\+\+\+ (exited|killed)", re.MULTILINE)
+
+    def text() -> str:
+        return trace.read_text("utf-8", errors="replace") if trace.exists() else ""
+
+    assert until(lambda: end.search(text()) is not None), "the tracer wrote no end"
+    return text().splitlines()
 
 
 def map_files(maps: list[str]) -> list[Path]:
@@ -235,23 +236,13 @@ def served(before: list[str], hooked: str, releases: list[Path], maps: list[str]
     home = releases[0].parent
     command = [sys.executable, "-P", "-B", "-c", PROGRAM, "", hooked, "serve", "--port", "0"]
     named = [word for text in maps for word in ("--map", text)]
-    process = subprocess.Popen(
-        [*before, *command, "--json", *named, *(folder.name for folder in releases)],
-        cwd=home,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
+    whole = [*before, *command, "--json", *named, *(folder.name for folder in releases)]
+    with running(whole, cwd=home, env=environment()) as process:
+        assert process.stdout is not None
         start = json.loads(process.stdout.readline())
         statuses = [status(start["address"] + path) for path in asked(start["data_sets"])]
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
     assert set(statuses) == {200, 400, 404} and statuses.count(200) > 60
     return out
@@ -273,7 +264,7 @@ def asked(names: list[str]) -> Iterator[str]:
 
 def status(address: str) -> int:
     try:
-        with urlopen(address, timeout=60) as reply:
+        with urlopen(address, timeout=PATIENCE) as reply:
             reply.read()
             return int(reply.status)
     except HTTPError as error:

@@ -7,9 +7,9 @@ import gzip
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from eree.web.catalogue import Catalogue
 from eree.web.guard import Desk, Front, Limits
 from eree.web.server import QueryTool
 from eree.web.site import Site
+from processes import PATIENCE
 
 CODES = ("0.8", "0.9", "0.95", "0.99")
 
@@ -31,7 +32,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     let_go, chart = threading.Event(), Site.chart
 
     def wait(site: Site, name: str, query: str) -> object:
-        assert let_go.wait(60)
+        assert let_go.wait(PATIENCE)
         return chart(site, name, query)
 
     monkeypatch.setattr(Site, "chart", wait)
@@ -40,7 +41,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def front(catalogue: Catalogue, **given: Any) -> tuple[Front, Desk]:
-    made = application(catalogue, "http://home", Limits(**given))
+    made = application(catalogue, "http://home", Limits(**{"seconds": PATIENCE} | given))
     assert isinstance(made, Front)
     return made, made.desk
 
@@ -52,7 +53,7 @@ def asking(app: Any) -> Iterator[httpx2.AsyncClient]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Let others go on until something is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.01)
 
@@ -182,13 +183,7 @@ HALVES = (b"", b"GET", b"GET / HTTP/1.1\r\nhost:", b"GET / HTTP/1.1\r\nhost: x\r
 
 
 def connected(address: tuple[str, int]) -> socket.socket:
-    """A connection to a server that may not listen yet."""
-    for _ in range(500):
-        try:
-            return socket.create_connection(address, timeout=30)
-        except ConnectionRefusedError:
-            time.sleep(0.02)
-    raise AssertionError("nobody listens")
+    return socket.create_connection(address, timeout=PATIENCE)
 
 
 def asked(address: tuple[str, int], request: bytes) -> bytes:
@@ -209,13 +204,16 @@ def test_half_requests_and_clients_that_hang_up_hold_no_place(
 
     def noted(desk: Desk, *given: Any) -> None:
         made(desk, *given)
+        desk.limits = replace(desk.limits, seconds=PATIENCE)
         desks.append(desk)
 
     monkeypatch.setattr(Desk, "__init__", noted)
     tool = QueryTool(releases, port=0)
     (desk,) = desks
-    thread = threading.Thread(target=tool.run)
+    ready = threading.Event()
+    thread = threading.Thread(target=tool.run, args=(ready.set,))
     thread.start()
+    assert ready.wait(PATIENCE)
     host, _, port = tool.address.removeprefix("http://").partition(":")
     address, data = (host, int(port)), tool.catalogue.data_sets[0]
     halves = []
@@ -242,7 +240,7 @@ def test_half_requests_and_clients_that_hang_up_hold_no_place(
         for line in halves:
             line.close()
         tool.stop()
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

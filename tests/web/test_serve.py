@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -24,37 +24,31 @@ from eree.cli.interrupts import Interrupts
 from eree.errors import Refusal
 from eree.web.catalogue import Catalogue
 from eree.web.server import Door, QueryTool
+from processes import PATIENCE, running
 
 STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @contextmanager
-def started(*arguments: str | Path, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def started(
+    *arguments: str | Path, cwd: Path, ignoring: Iterable[signal.Signals] = ()
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A command that serves, and what it had printed when it said where."""
     source = str(Path(eree.__file__).resolve().parents[1])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "eree", *map(str, arguments)],
-        cwd=cwd,
-        env=pages.environment() | {"PYTHONPATH": source},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
+    command = [sys.executable, "-m", "eree", *map(str, arguments)]
+    surroundings = pages.environment() | {"PYTHONPATH": source}
+    with running(command, ignoring=ignoring, cwd=cwd, env=surroundings) as process:
+        assert process.stdout is not None
         lines: list[str] = []
         for line in process.stdout:
             lines.append(line)
             if line.startswith(("Serving", '{"address"')):
                 break
         yield process, lines
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def asked(address: str, path: str) -> dict[str, object]:
-    with urlopen(address + path, timeout=60) as reply:
+    with urlopen(address + path, timeout=PATIENCE) as reply:
         found = json.load(reply)
     assert isinstance(found, dict)
     return found
@@ -72,7 +66,24 @@ def test_it_says_where_it_serves_and_a_signal_ends_it(
         listed = asked(said.group(1), "/index.json")["data_sets"]
         assert isinstance(listed, list) and len(listed) == 1
         server.send_signal(number)
-        assert server.communicate(timeout=60) == ("", "")
+        assert server.communicate(timeout=PATIENCE) == ("", "")
+        assert server.returncode == 0
+
+
+def test_a_server_under_nohup_outlives_its_terminal(releases: list[Path]) -> None:
+    """What it is started to ignore it ignores; a polite kill still ends it."""
+    ignored = [signal.SIGINT, signal.SIGHUP]
+    with started(
+        "serve", "cube", "--port", "0", "--json", cwd=releases[0].parent, ignoring=ignored
+    ) as (server, lines):
+        for number in ignored:
+            server.send_signal(number)
+        assert asked(json.loads(lines[0])["address"], "/index.json")["data_sets"]
+        status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+        found = re.search(r"^SigIgn:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        assert found and all(int(found[1], 16) >> (number - 1) & 1 for number in ignored)
+        server.terminate()
+        assert server.communicate(timeout=PATIENCE) == ("", "")
         assert server.returncode == 0
 
 
@@ -87,7 +98,7 @@ def test_the_start_is_one_json_object_and_the_port_is_free_again(releases: list[
                 assert asked(said["address"], f"/d/{name}.json")["cells"]
             port = said["address"].rsplit(":", 1)[1]
             server.terminate()
-            assert server.communicate(timeout=60) == ("", "")
+            assert server.communicate(timeout=PATIENCE) == ("", "")
 
 
 def test_the_public_address_is_the_one_that_is_cited(releases: list[Path]) -> None:
@@ -286,7 +297,7 @@ def test_the_demo_can_end_with_a_query_tool_over_its_release_and_its_cube(tmp_pa
         for entry in listed:
             assert asked(address.group(), f"/d/{entry['name']}.json")["cells"]
         server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=60) == ("", "")
+        assert server.communicate(timeout=PATIENCE) == ("", "")
         assert server.returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 

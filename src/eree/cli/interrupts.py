@@ -13,7 +13,11 @@ TIDY_SECONDS = 3.0  # while it tidies up, a second Ctrl-C is not heard
 
 
 class Interrupts:
-    """Turns a signal into a `KeyboardInterrupt`: stop once, and tidy up undisturbed."""
+    """Turns a signal into a `KeyboardInterrupt`: stop once, and tidy up undisturbed.
+
+    A signal that is ignored when the command starts stays ignored: SIGHUP under `nohup`, SIGINT in
+    what a shell runs in the background.
+    """
 
     def __init__(self) -> None:
         self.last: float | None = None

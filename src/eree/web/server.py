@@ -121,11 +121,15 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals stop the server; they are not raised once more when it has stopped."""
+        """Signals stop the server, but for those that `nohup` or a shell has it ignore.
+
+        They are not raised once more when it has stopped.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        earlier = {number: signal.signal(number, self.handle_exit) for number in _STOPS}
+        heard = [n for n in _STOPS if signal.getsignal(n) is not signal.SIG_IGN]
+        earlier = {number: signal.signal(number, self.handle_exit) for number in heard}
         try:
             yield
         finally:
