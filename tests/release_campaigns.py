@@ -281,7 +281,7 @@ def settling(work: Work, ledger: str, remains: Remains, kills: int, rng: random.
         time.sleep(rng.uniform(0, longest))
         killed(child, listen, counted)
         landed, _ = remains.after(home)
-        longest *= 1.04 if landed == APPEARED else 0.9
+        longest *= 1.1 if landed == APPEARED else 0.75
         counted[landed] += 1
     finish(work, ledger, remains, "last")
     return counted
