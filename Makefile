@@ -5,8 +5,9 @@
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, commands,
 #              totals, cubes or web runs one part
-# make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
-#              kills and races; PAGE=1 writes the grid into the documentation
+# make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
+#              releases under kills; PAGE=1 writes figures and times into the documentation,
+#              ONLY=certificates, draws, ledger, releases or study runs one part
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -39,7 +40,7 @@ bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
 torture: .venv/.developer postgres
-	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture
+	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture$(if $(ONLY),/test_$(ONLY).py)
 
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict

@@ -23,8 +23,12 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
 
 PRICE = Guarantee(Strong("0.1"), "1/10", "1/1000000")
-#: A kill comes at a random moment after at most this many reservations of a process.
-LIFETIME = 10
+#: A kill comes at a random moment after fewer than this many reservations of a process.
+LIFETIME = 5
+#: Where a kill can land.
+BEFORE = "before_a_reservation"
+BETWEEN = "between_reservation_and_settling"
+AFTER = "after_settling"
 
 
 def total(reservations: int) -> Guarantee:
@@ -100,48 +104,57 @@ def race(where: str, processes: int, attempts: int, cap: int) -> dict[str, Any]:
 
 
 def kill(where: str, kills: int, seed: int) -> dict[str, Any]:
-    """Kill a process that reserves without pause, again and again; is all it told still there?"""
-    chance = random.Random(seed)
+    """Kill a process that reserves and settles without pause, again and again.
+
+    Is all that it reported still there, and where did the kills land?
+    """
+    rng = random.Random(seed)
     ledger = Ledger.create(where, total(10**5), data_set="kills")
+
+    def spend(report: Callable[[int, str], None]) -> None:
+        reserved = ledger.reserve(PRICE, release=str(os.getpid()), what={"table": "place"})
+        report(reserved.number, reserved.hash)
+        ledger.settle(reserved, "ab" * 32)
 
     def work(tell: int) -> None:
         while True:
-            reserved = ledger.reserve(PRICE, release=str(os.getpid()), what={"table": "place"})
-            say(tell, reserved.number, reserved.hash)
-            if reserved.number % 3 == 0:
-                ledger.settle(reserved, "ab" * 32)
+            spend(lambda *reserved: say(tell, *reserved))
 
+    reported: dict[int, str] = {}
     begin = time.monotonic()
-    told = {}
     for _ in range(4):
-        reserved = ledger.reserve(PRICE, release="first", what={})
-        told[reserved.number] = reserved.hash
+        spend(reported.__setitem__)
     pace = (time.monotonic() - begin) / 4
-    lost, faults, untimely = 0, 0, 0
+    landed = dict.fromkeys((BEFORE, BETWEEN, AFTER), 0)
+    lost, faults, ended_early, kept = 0, 0, 0, len(reported)
     for _ in range(kills):
         child, listen = forked(work)
         begun = b""
-        for _ in range(chance.randrange(LIFETIME)):
+        for _ in range(rng.randrange(LIFETIME)):
             while (byte := os.read(listen, 1)) not in (b"\n", b""):
                 begun += byte
             begun += byte
-        time.sleep(chance.uniform(0, pace))
+        time.sleep(rng.uniform(0, pace))
         os.kill(child, signal.SIGKILL)
-        untimely += os.waitpid(child, 0)[1] != signal.SIGKILL
-        told |= dict(whole_lines(begun)) | dict(heard(listen))
+        ended_early += os.waitpid(child, 0)[1] != signal.SIGKILL
+        reported |= dict(whole_lines(begun)) | dict(heard(listen))
         faults += len(ledger.verify())
-        entries = {entry.number: entry.hash for entry in ledger.entries()}
-        lost += sum(entries.get(number) != digest for number, digest in told.items())
-    spent = ledger.spent()
-    kept = sum(entry.kind == "reserve" for entry in ledger.entries())
+        account = ledger.account()
+        entries = {entry.number: entry.hash for entry in account.entries}
+        lost += sum(entries.get(number) != digest for number, digest in reported.items())
+        reserved = [entry.number for entry in account.entries if entry.kind == "reserve"]
+        settled = reserved[-1] in account.settled
+        landed[BEFORE if len(reserved) == kept else AFTER if settled else BETWEEN] += 1
+        kept = len(reserved)
     return {
         "kills": kills,
-        "told": len(told),
-        "untold": kept - len(told),
+        **landed,
+        "reported": len(reported),
+        "reserved_and_not_reported": kept - len(reported),
         "lost": lost,
         "faults": faults,
-        "untimely": untimely,
-        "exact": spent.epsilon == PRICE.epsilon * kept,
+        "ended_early": ended_early,
+        "exact": ledger.spent().epsilon == PRICE.epsilon * kept,
     }
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS, Point
+from torture import marks
 
-BEGIN, END = "<!-- grid:begin -->\n", "<!-- grid:end -->"
+MARK = "grid"
 
 
 def figures(point: Point) -> str:
@@ -39,11 +40,9 @@ def tables(points: Sequence[Point]) -> str:
 
 def shown(page: str) -> str:
     """The part of a page between the marks."""
-    return page.partition(BEGIN)[2].partition(END)[0]
+    return marks.shown(page, MARK)
 
 
 def replaced(page: str, part: str) -> str:
     """The page with another part between the marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{part}{END}{after}"
+    return marks.replaced(page, MARK, part)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,9 +15,9 @@ from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong
 from torture import grid_page
+from torture.figures import Figures
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "certificates.md"
+PAGE = Path(__file__).parents[1] / "docs" / "certificates.md"
 #: Fixed noise is the same for every alpha; it has its own tests.
 GROWING = [
     name
@@ -30,13 +28,12 @@ RANDOM_POINTS = 40
 PAIRS = 400
 
 
-def test_every_claim_of_the_grid_holds_and_the_page_shows_it() -> None:
+def test_every_claim_of_the_grid_holds_and_the_page_shows_it(figures: Figures) -> None:
     points = certify_grid([*GROWING, *VECTOR_MECHANISMS])
+    figures["points"] = len(points)
+    figures["points_without_a_mechanism"] = sum(point.refusal is not None for point in points)
+    figures["claims_broken"] = sum(point.holds is False for point in points)
     assert [point for point in points if point.holds is False] == []
-    out = ROOT / "build" / "torture"
-    out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps([asdict(point) for point in points], indent=1)
-    (out / "grid.json").write_text(text + "\n", encoding="utf-8")
     part, page = grid_page.tables(points), PAGE.read_text(encoding="utf-8")
     if os.environ.get("PAGE"):
         PAGE.write_text(grid_page.replaced(page, part), encoding="utf-8")
@@ -45,10 +42,12 @@ def test_every_claim_of_the_grid_holds_and_the_page_shows_it() -> None:
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_random_parameters_certify_and_no_random_neighbours_lose_more(name: str) -> None:
+def test_random_parameters_certify_and_no_random_neighbours_lose_more(
+    name: str, figures: Figures
+) -> None:
     """Random alphas and epsilons; random cells, the largest or another workplace growing."""
     rng = np.random.default_rng(sum(name.encode()))
-    certified = 0
+    certified = compared = 0
     for _ in range(RANDOM_POINTS):
         alpha = Fraction(int(rng.integers(2, 400)), 1_000)
         epsilon = Fraction(int(rng.integers(20, 600)), 100)
@@ -74,4 +73,6 @@ def test_random_parameters_certify_and_no_random_neighbours_lose_more(name: str)
             new = chosen.log_pmf(output=output, count=count + joined, largest=after)
             if max(old, new) > -np.inf:
                 assert abs(old - new) <= certificate.found_epsilon + 1e-11
+                compared += 1
+    figures |= {"certificates": certified, "pairs_of_probabilities_compared": compared}
     assert certified >= RANDOM_POINTS // 4

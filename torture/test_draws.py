@@ -11,6 +11,7 @@ from scipy import stats
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.noise.coins import Coins
+from torture.figures import Figures
 
 #: A right mechanism fails here less often than once in ten million cells of the campaign.
 FALSE_ALARM = 1e-7
@@ -20,7 +21,9 @@ CELLS = [(0, 0), (3, 2), (18, 18), (250, 120)]
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize(("count", "largest"), CELLS)
-def test_ten_million_draws_follow_the_stated_chances(name: str, count: int, largest: int) -> None:
+def test_ten_million_draws_follow_the_stated_probabilities(
+    name: str, count: int, largest: int, figures: Figures
+) -> None:
     """Secret coins, fine classes: a chance off by one part in a thousand would show."""
     chosen = mechanism(name, alpha="0.1", epsilon="2")
     cuts, below = [], []
@@ -50,6 +53,9 @@ def test_ten_million_draws_follow_the_stated_chances(name: str, count: int, larg
     rest = [observed[~keep].sum()] if (~keep).any() else []
     rest_expected = [expected[~keep].sum()] if (~keep).any() else []
     p = stats.chisquare([*observed[keep], *rest], [*expected[keep], *rest_expected]).pvalue
+    figures |= {"draws": DRAWS, "classes": len(expected), "smallest_p_of_chi_square": float(p)}
     assert p > FALSE_ALARM
     gap = np.abs(np.cumsum(observed)[:-1] / DRAWS - chances[1:-1]).max()
-    assert stats.kstwobign.sf(gap * sqrt(DRAWS)) > FALSE_ALARM
+    q = float(stats.kstwobign.sf(gap * sqrt(DRAWS)))
+    figures["smallest_p_of_kolmogorov_smirnov"] = q
+    assert q > FALSE_ALARM

@@ -1,55 +1,68 @@
-"""Releases killed at random moments by the thousand, and changed byte by byte."""
+"""Releases killed by the thousand, at random moments and before they settle; bytes changed."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from release_campaigns import campaign, change_bytes, cube_campaign, signed_release
+from ledgers import Place, is_file
+from release_campaigns import (
+    APPEARED,
+    MAKING,
+    assert_harmless,
+    campaign,
+    change_bytes,
+    signed_release,
+)
+from torture.figures import Figures
 
-OUT = Path(__file__).parents[1] / "build" / "torture"
+
+@pytest.fixture
+def files(tmp_path: Path) -> Place:
+    """Names a new file for a ledger at every call."""
+    names = iter(range(1_000))
+    return lambda: str(tmp_path / f"ledger {next(names)}.db")
 
 
-def write(name: str, found: dict[str, int]) -> None:
-    """Keep the figures of a campaign."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"releases-{name}.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+def test_no_kill_leaves_a_draw_unpaid(place: Place, tmp_path: Path, figures: Figures) -> None:
+    kills = 1_000 if is_file(place()) else 200
+    figures |= campaign("anywhere", "release", place, tmp_path, kills, 11)
+    assert_harmless(figures)
+    assert figures["kills"] == kills
+    assert figures[MAKING] + figures[APPEARED] >= kills / 3
 
 
-@pytest.mark.parametrize(("database", "kills"), [("sqlite", 1_000), ("postgres", 200)])
-def test_no_kill_leaves_a_draw_unpaid(
-    database: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
+def test_no_kill_leaves_a_cube_unpaid(files: Place, tmp_path: Path, figures: Figures) -> None:
+    figures |= campaign("anywhere", "cube", files, tmp_path, 1_000, 12)
+    assert_harmless(figures)
+    assert figures["kills"] == 1_000
+    assert figures[MAKING] + figures[APPEARED] >= 1_000 / 3
+
+
+def test_a_release_killed_before_it_settles_is_whole_and_stays_paid(
+    place: Place, tmp_path: Path, figures: Figures
 ) -> None:
-    ledger = str(tmp_path / "ledger.db")
-    if database == "postgres":
-        ledger = request.getfixturevalue("postgres").new_database()
-    found = campaign(ledger, tmp_path, kills, 11)
-    write(database, found)
-    assert found["draws_without_payment"] == 0
-    assert found["faulty_ledgers"] == 0
-    assert found["broken_releases"] == 0
-    assert found["settled_but_not_released"] == 0
-    assert found["kills"] == kills
+    kills = 500 if is_file(place()) else 100
+    figures |= campaign("settling", "release", place, tmp_path, kills, 13)
+    assert_harmless(figures)
+    assert figures[APPEARED] == kills
 
 
-def test_no_kill_leaves_a_cube_unpaid(tmp_path: Path) -> None:
-    found = cube_campaign(str(tmp_path / "ledger.db"), tmp_path, 1_000, 12)
-    write("cubes", found)
-    assert found["draws_without_payment"] == 0
-    assert found["faulty_ledgers"] == 0
-    assert found["broken_releases"] == 0
-    assert found["settled_but_not_released"] == 0
+def test_a_cube_killed_before_it_settles_is_whole_and_stays_paid(
+    files: Place, tmp_path: Path, figures: Figures
+) -> None:
+    figures |= campaign("settling", "cube", files, tmp_path, 500, 14)
+    assert_harmless(figures)
+    assert figures[APPEARED] == 500
 
 
 @pytest.mark.parametrize("changes", [1_000, None], ids=["random", "all"])
-def test_no_changed_byte_goes_unseen(changes: int | None, tmp_path: Path) -> None:
+def test_no_changed_byte_goes_unseen(changes: int | None, tmp_path: Path, figures: Figures) -> None:
     """Bytes of random files, so that small files count as much; then every byte of all."""
     release = signed_release(tmp_path)
     size = sum(path.stat().st_size for path in release.rglob("*") if path.is_file())
-    found = change_bytes(release, 11, changes)
-    write("bytes" if changes else "every-byte", found)
-    assert found["changes"] == (changes or size)
-    assert found["found"] + found["refused"] == found["changes"]
-    assert (found["unseen"], found["believed"]) == (0, 0)
+    figures |= change_bytes(release, 11, changes)
+    assert figures["changes"] == (changes or size)
+    assert figures["found"] + figures["refused"] == figures["changes"]
+    assert (figures["unseen"], figures["believed"]) == (0, 0)

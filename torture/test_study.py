@@ -10,12 +10,16 @@ import pytest
 import eree
 from eree.study.run import parts_of, work
 from eree.study.workloads import WORKLOADS
+from torture.figures import Figures
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(name: str, tmp_path: Path) -> None:
+def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(
+    name: str, tmp_path: Path, figures: Figures
+) -> None:
     study = eree.run_study(tmp_path / "s", jobs=5_000, trials=1, only=[name], processes=1)
     parts = list(parts_of([WORKLOADS[name]]))
+    figures["parts"] = len(parts)
     found = {part: part.file(study.folder).read_bytes() for part in parts}
     assert len(list((study.folder / "parts").iterdir())) == len(parts)
     # where alpha is large and epsilon small, there may be no mechanism to compare

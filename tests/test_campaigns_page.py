@@ -1,0 +1,72 @@
+"""The page of the long campaigns: it is made of what a run left, and keeps what was not run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torture import campaigns_page, figures, marks
+from torture.figures import PARTS, Case, Clock
+
+import pages
+
+KILLS = Case(
+    "ledger", "no kill loses", "sqlite", {"kills": 1_000, "lost": 0}, True, "2024-05-01", 61.2, 9.6
+)
+DRAWS = [
+    Case("draws", "draws", str(i), {"draws": 10**7, "smallest_p": p}, True, "2024-05-02", 30, 30)
+    for i, p in enumerate([0.5, 0.0123, 0.25, 0.125, 0.75])
+]
+EMPTY = "".join(f"<!-- {part}:begin -->\n{part}\n<!-- {part}:end -->\n" for part in PARTS)
+
+
+def test_the_page_has_a_place_for_every_part_that_make_torture_runs() -> None:
+    page = campaigns_page.PAGE.read_text(encoding="utf-8")
+    parts = {path.stem.removeprefix("test_") for path in (pages.ROOT / "torture").glob("test_*.py")}
+    assert set(PARTS) == parts
+    for part in PARTS:
+        assert marks.shown(page, part) != ""
+    makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"ONLY={', '.join(PARTS[:-1])} or {PARTS[-1]}" in makefile
+
+
+def test_a_part_that_was_run_gets_a_new_table_and_the_others_keep_theirs() -> None:
+    page = campaigns_page.written(EMPTY, [KILLS])
+    assert "| no kill loses (sqlite) | 1,000 kills<br>0 lost | 1:01 | 0:10 |\n" in page
+    assert "Run on 2024-05-01 with eree" in page
+    assert [marks.shown(page, part) for part in PARTS if part != "ledger"] == [
+        f"{part}\n" for part in PARTS if part != "ledger"
+    ]
+
+
+def test_a_part_that_failed_keeps_the_table_that_it_had() -> None:
+    failed = replace(KILLS, campaign="another", held=False)
+    assert campaigns_page.written(EMPTY, [KILLS, failed]) == EMPTY
+
+
+def test_many_cases_are_one_row_with_sums_and_the_smallest() -> None:
+    shown = marks.shown(campaigns_page.written(EMPTY, DRAWS), "draws")
+    assert "| draws | 5 cases<br>50,000,000 draws<br>0.0123 smallest p | 2:30 | 2:30 |" in shown
+    assert "| together |  | 2:30 | 2:30 |" in shown
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="the page has no place for ledger"):
+        campaigns_page.written("no marks", [KILLS])
+
+
+def test_a_case_is_kept_with_its_times_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "OUT", tmp_path / "out")
+    clock = Clock()
+    sum(range(1_000_000))
+    case = replace(KILLS, date="")
+    file = clock.stop(case)
+    assert file == tmp_path / "out" / "ledger-no-kill-loses-sqlite.json"
+    assert figures.read(file) == case
+    assert case.wall_seconds < 60
+    assert 0 < case.processor_seconds < 60
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", case.date)
