@@ -11,6 +11,8 @@ import pytest
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import certify_grid
+from eree.mechanisms.leaning import LeaningStaircase
+from eree.mechanisms.leaning_loss import far_loss
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong
@@ -39,6 +41,19 @@ def test_every_claim_of_the_grid_holds_and_the_page_shows_it(figures: Figures) -
         PAGE.write_text(grid_page.replaced(page, part), encoding="utf-8")
     else:
         assert grid_page.shown(page) == part
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon"), [("0.1", "1"), ("0.1", "2"), ("0.1", "4"), ("0.05", "0.8")]
+)
+def test_no_output_of_any_rung_loses_more(alpha: str, epsilon: str, figures: Figures) -> None:
+    """All outputs of the default mechanism, for all rungs: nothing is left to its theorem."""
+    chosen = mechanism("leaning-staircase", alpha=alpha, epsilon=epsilon)
+    assert isinstance(chosen, LeaningStaircase)
+    rungs = range(chosen.stairs.heights.last + 1)
+    figures["rungs"] = len(rungs)
+    figures["loss_over_epsilon"] = far_loss(chosen, rungs).found / float(Fraction(epsilon))
+    assert figures["loss_over_epsilon"] <= 1
 
 
 @pytest.mark.parametrize("name", GROWING)
