@@ -20,7 +20,8 @@ import pytest
 
 import eree
 import pages
-from eree.cli import terminal
+from eree.cli import ending, terminal
+from eree.cli.interrupts import Interrupts
 from processes import LONGEST, PATIENCE, ended, running, until
 
 EREE = Path(sys.executable).with_name("eree")
@@ -456,6 +457,12 @@ def test_an_impatient_user_leaves_nothing_either(room: tuple[Path, Path], large:
         assert done.err == "eree: interrupted; nothing was left half-written\n"
         assert list(room[0].iterdir()) == []
         assert until(lambda: not any(room[1].iterdir()))
+
+
+def test_an_interrupt_after_the_end_of_a_command_is_too_late() -> None:
+    interrupts = Interrupts()
+    assert ending.run(["--version"], interrupts) == 0
+    interrupts._stop(signal.SIGINT, None)  # before the process has gone
 
 
 def test_an_interrupt_is_one_json_object_too(room: tuple[Path, Path], large: Path) -> None:

@@ -59,6 +59,7 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
     try:
         ended = cli.main(list(arguments), prog_name="eree", standalone_mode=False, obj=interrupts)
         _flush()
+        interrupts.working = False  # all is done, and nothing is left to stop
         return ended if isinstance(ended, int) else DONE
     except BaseException as error:
         interrupts.working = False
