@@ -8,7 +8,7 @@ TABLES: list[dict[str, Any]] = [
     {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "2"},
     {"name": "people", "by": ["county", "sex", "education"], "epsilon": "4"},
     {"name": "tracts", "by": ["county", "tract"], "epsilon": "2"},
-    {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "1"},
-    {"name": "branches", "by": ["place", "county", "supersector"], "epsilon": "1"},
+    {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "2"},
+    {"name": "branches", "by": ["place", "county", "supersector"], "epsilon": "2"},
     {"name": "bent", "by": ["county", "sector"], "epsilon": "1", "mechanism": "log-laplace-tight"},
 ]

@@ -14,6 +14,7 @@ from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
 from served import TABLES
+from shared import made_once
 
 HOME = "http://testserver"
 
@@ -21,7 +22,12 @@ HOME = "http://testserver"
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Folders of a release of tables and of a protected cube, beside what they were made of."""
-    home = tmp_path_factory.mktemp("served")
+    home = made_once(tmp_path_factory, "served", release)
+    return [home / "tables", home / "cube"]
+
+
+def release(home: Path) -> None:
+    """Release the tables and the cube; their certificates are in the cache when it is done."""
     tables = eree.load(eree.synthesize(home / "data", jobs=20_000, areas=True))
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     settings = {"data": str(tables.folder), "privacy": privacy, "table": TABLES}
@@ -41,7 +47,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         ledger=ledger,
         out=home / "cube",
     )
-    return [home / "tables", home / "cube"]
+    Catalogue.open([home / "tables", home / "cube"])
 
 
 @pytest.fixture(scope="session")

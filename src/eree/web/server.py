@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from eree.errors import Refusal
+from eree.mechanisms.cache import left_closed
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.connection import Connection
@@ -97,10 +98,14 @@ class QueryTool:
         return [told(area_map, found.data_sets) for area_map in found.maps.values()]
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
-        """Serve until interrupted or stopped; `ready` is called when the first may ask."""
+        """Serve until interrupted or stopped; `ready` is called when the first may ask.
+
+        No file is opened from here on, not even in the cache of certificates.
+        """
         self._server.ready = ready
         try:
-            self._server.run(sockets=[self._door.socket])
+            with left_closed():
+                self._server.run(sockets=[self._door.socket])
         finally:
             self._door.close()
 
