@@ -103,7 +103,7 @@ def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
 
 def arrays_kept(what: str) -> Arrays | None:
     """The same, if they were computed before."""
-    folder = cache_folder()
+    folder = _folder()
     kept = None if folder is None else _read(folder / _name(f"arrays {what}"))
     return None if kept is None else _unpacked(kept)
 
@@ -118,7 +118,7 @@ def _unpacked(kept: bytes) -> Arrays:
 
 def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
     """The bytes kept for something, or those computed now."""
-    folder = None if _closed.get() else cache_folder()
+    folder = _folder()
     if folder is None:
         return compute()
     path = folder / _name(what)
@@ -129,6 +129,10 @@ def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
     with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
         _write(folder, path, sha256(found).digest() + found)
     return found
+
+
+def _folder() -> Path | None:
+    return None if _closed.get() else cache_folder()
 
 
 def _name(what: str) -> str:
