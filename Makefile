@@ -6,7 +6,8 @@
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, totals,
 #              cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
-#              kills and races; PAGE=1 writes the grid into the documentation
+#              kills and races, every page in every width and colours; PAGE=1 writes the grid and
+#              the pictures of pages into the documentation
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -38,7 +39,7 @@ check: .venv/.developer
 bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
-torture: .venv/.developer postgres
+torture: .venv/.developer postgres browser
 	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture
 
 docs: .venv/.developer
