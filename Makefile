@@ -6,8 +6,9 @@
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, commands,
 #              totals, cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
-#              releases under kills; PAGE=1 writes figures and times into the documentation,
-#              ONLY=certificates, draws, ledger, releases or study runs one part
+#              releases under kills, every page in every width and colours; PAGE=1 writes figures,
+#              times and pictures into the documentation, ONLY=certificates, draws, ledger,
+#              releases, study, web or web_pages runs one part
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -39,7 +40,7 @@ check: .venv/.developer
 bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
-torture: .venv/.developer postgres
+torture: .venv/.developer postgres browser
 	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture$(if $(ONLY),/test_$(ONLY).py)
 
 docs: .venv/.developer

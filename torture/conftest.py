@@ -6,11 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from browsing import browser, tool
 from ledgers import place, postgres, where
+from served import catalogue, client, cube, maps, releases, tables
 from torture import campaigns_page
 from torture.figures import Case, Clock, Figures, read
 
-__all__ = ["place", "postgres", "where"]
+__all__ = [
+    "browser",
+    "catalogue",
+    "client",
+    "cube",
+    "maps",
+    "place",
+    "postgres",
+    "releases",
+    "tables",
+    "tool",
+    "where",
+]
 
 HELD = pytest.StashKey[bool]()
 KEPT: list[Path] = []

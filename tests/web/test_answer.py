@@ -27,7 +27,7 @@ from questions import queries
 from small_cubes import count, shape, survey
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_rows_columns_and_totals_add_up(catalogue: Catalogue, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(catalogue.data_sets))
@@ -43,7 +43,7 @@ def test_rows_columns_and_totals_add_up(catalogue: Catalogue, data: st.DataObjec
         assert not block.values[block.flags[ABSENT]].any()
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_a_figure_is_the_same_in_every_table(catalogue: Catalogue, data: st.DataObject) -> None:
     """A cell of one table, asked for alone by filters, is the total of another."""
@@ -96,7 +96,7 @@ def test_filters_are_those_of_the_release(tables: dict[str, LinkedTable]) -> Non
     assert (found.low == want["low"].to_numpy()).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_cubes_answer_as_the_cube_does(cube: CubeSet, data: st.DataObject) -> None:
     query = data.draw(queries(cube, 2))
@@ -128,7 +128,7 @@ def cubes(cube: CubeSet, tmp_path_factory: pytest.TempPathFactory) -> list[CubeS
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_an_answer_has_the_figures_of_four_tables_of_the_cube(
     cubes: list[CubeSet], data: st.DataObject

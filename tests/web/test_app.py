@@ -251,7 +251,7 @@ def test_the_first_page_is_light(client: TestClient) -> None:
     assert len(files) >= 3 and len(page.content) + sum(sizes) < 200_000
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data())
 def test_no_address_is_answered_with_an_error_of_ours(
     client: TestClient, catalogue: Catalogue, data: st.DataObject

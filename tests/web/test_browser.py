@@ -4,79 +4,20 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
-import threading
+import re
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-import eree
+from browsing import SCHEMES, WIDTHS, half, jobs, look, opened, views
 from eree.web.server import QueryTool
-from processes import PATIENCE
-from served import TABLES
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+pytestmark = pytest.mark.xdist_group("browser")  # one browser, one query tool
 #: So many presses of the tab key reach everything on a page.
 MOST_TABS = 400
-NESTED = (
-    "rows=place&rows=sector&cols=ownership&group.place=county&group.sector=supersector"
-    "&subtotals=yes&show=margin"
-)
-
-
-@pytest.fixture(scope="module")
-def tool(
-    releases: list[Path], maps: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[QueryTool]:
-    folders, shapes = releases, maps
-    if "PAGE" in os.environ:  # pictures for the documentation show a larger country
-        folders, shapes = country(tmp_path_factory.mktemp("country"), releases[1])
-    found = QueryTool(folders, port=0, maps=shapes)
-    ready = threading.Event()
-    running = threading.Thread(target=found.run, args=(ready.set,))
-    running.start()
-    assert ready.wait(PATIENCE)
-    yield found
-    found.stop()
-    running.join()
-
-
-def country(home: Path, cube: Path) -> tuple[list[Path], list[str]]:
-    """A release of a country with many places, and its maps."""
-    tables = eree.load(eree.synthesize(home / "data", jobs=400_000, areas=True))
-    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
-    plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": TABLES})
-    total = eree.Guarantee(eree.Strong("0.1"), 100)
-    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="made-up population")
-    eree.publish(plan, tables, ledger=ledger, out=home / "tables")
-    maps = [f"{name}={home / 'data' / name}.geojson" for name in ("place", "county")]
-    return [home / "tables", cube], maps
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    assert path, "the browser is missing; 'make test' installs it"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"], timeout=1000 * PATIENCE
-        )
-        yield found
-        found.close()
-
-
-def opened(browser: Browser, **given: Any) -> BrowserContext:
-    """A window of a browser that is patient with a busy machine."""
-    found = browser.new_context(**given)
-    found.set_default_timeout(1000 * PATIENCE)
-    return found
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
@@ -97,10 +38,6 @@ def page(context: BrowserContext, tool: QueryTool) -> Iterator[Page]:
     yield found
     assert hosts <= {urlsplit(tool.address).netloc}
     assert [error for error in errors if "400" not in error] == []
-
-
-def jobs(tool: QueryTool) -> str:
-    return next(data.name for data in tool.catalogue.data_sets if data.name.startswith("jobs"))
 
 
 def reach(page: Page, selector: str) -> None:
@@ -292,7 +229,7 @@ def test_the_back_button_goes_back(browser: Browser, tool: QueryTool) -> None:
     page.wait_for_url("**show=interval**")
     page.go_back()
     page.wait_for_url("**show=margin**")
-    page.wait_for_function("document.querySelector('tbody .error').innerText.startsWith('±')")
+    expect(page.locator("tbody .error").first).to_have_text(re.compile("^±"))
     page.context.close()
 
 
@@ -353,76 +290,21 @@ def test_a_printed_table_is_whole(browser: Browser, tool: QueryTool) -> None:
     page.context.close()
 
 
-def views(tool: QueryTool) -> dict[str, str]:
-    name = jobs(tool)
-    cube = next(data.name for data in tool.catalogue.data_sets if data.kind == "cube")
-    damage = "72 90000\n62 1\n11 6000\n23 120000\n44-45 60000"
-    damage = f"rows=sector&show=margin&damage={quote(damage)}"
-    return {
-        "home": "/",
-        "table": f"/d/{name}?rows=sector&cols=ownership&show=margin",
-        "cube": f"/d/{cube}?rows=education&cols=strength&show=interval",
-        "chart": f"/d/{name}/chart?rows=sector&show=margin",
-        "heat": f"/d/{name}/chart?rows=sector&cols=place&group.place=county&show=margin",
-        "wide-heat": f"/d/{name}/chart?rows=place&cols=sector&show=margin",
-        "map": f"/d/{name}/map?rows=place&show=margin",
-        "near-map": f"/d/{name}/map?rows=place&where.place=18001&where.sector=22&show=margin",
-        "nested": f"/d/{name}?{NESTED}",
-        "nested-columns": f"/d/{cube}?rows=telework&cols=education&cols=strength&subtotals=yes",
-        "ranking": f"/d/{name}/ranking?rows=place&show=margin",
-        "threshold": f"/d/{name}/threshold?{damage}",
-        "asked": f"/d/{name}/threshold?rows=sector&show=margin",
-        "about": f"/d/{cube}/about",
-        "about-table": f"/d/{name}/about",
-        "methods": "/methods",
-        "codes": f"/d/{cube}/codes/occupation",
-        "api": "/api",
-        "error": f"/d/{name}?rows=nothing",
-        "lost": "/nothing",
-    }
-
-
-#: Pages whose pictures are in the documentation.
-LIGHT = (
-    *("home", "table", "nested", "chart", "heat", "map", "ranking", "threshold", "about"),
-    *("methods", "error"),
-)
-PICTURES = {
-    ("light", 1280): LIGHT,
-    ("light", 390): LIGHT,
-    ("dark", 1280): ("table",),
-    ("dark", 390): ("map",),
-}
-
-
-def keep(page: Page, name: str) -> None:
-    """Keep a picture of what is on the screen, in few colours, so that it is small."""
-    with Image.open(BytesIO(page.screenshot())) as picture:
-        few = picture.convert("RGB").quantize(96, dither=Image.Dither.NONE)
-    few.save(IMAGES / name, optimize=True)
-    assert (IMAGES / name).stat().st_size < 150_000
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_pages_are_accessible_and_never_wider_than_the_screen(
     width: int, scheme: str, browser: Browser, tool: QueryTool
 ) -> None:
-    screen = {"width": width, "height": 900}
-    context = opened(browser, viewport=screen, color_scheme=scheme, reduced_motion="reduce")
-    page = context.new_page()
-    for name, address in views(tool).items():
-        page.goto(tool.address + address)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
-        found = Axe().run(page).response
-        assert len(found["passes"]) > 10  # it did look
-        said = [(v["id"], [n["html"][:120] for n in v["nodes"][:2]]) for v in found["violations"]]
-        assert said == [], (name, said)
-        if name in ("chart", "heat", "wide-heat", "ranking", "threshold"):  # nor inside itself
-            inside = (
-                "[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
-            )
-            assert max([0, *page.evaluate(inside)]) <= 1, name
-        if "PAGE" in os.environ and name in PICTURES[scheme, width]:
-            keep(page, f"query-tool-{name}{'-dark' * (scheme == 'dark')}-{width}.png")
-    context.close()
+    """Every page at every width and in every scheme; `make torture` has every pair of them."""
+    names = half(views(tool), width, scheme)
+    if os.environ.get("PAGE"):  # pictures for the documentation
+        names = list(views(tool))
+    assert look(browser, tool, names, width, scheme) == len(names)
+
+
+def test_every_page_is_seen_at_every_width_and_in_every_scheme() -> None:
+    names = [str(number) for number in range(20)]
+    for width in WIDTHS:
+        assert {name for scheme in SCHEMES for name in half(names, width, scheme)} == {*names}
+    for scheme in SCHEMES:
+        assert {name for width in WIDTHS for name in half(names, width, scheme)} == {*names}

@@ -34,7 +34,7 @@ def test_a_scale_has_round_numbers_around_all_others(one: float, two: float) -> 
     assert scale.at(scale.bottom) == "0.00%" and scale.at(scale.top) == "100.00%"
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_bars_and_fields_are_the_figures_of_the_page(
     catalogue: Catalogue, data: st.DataObject

@@ -17,9 +17,9 @@ from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
 
+pytestmark = pytest.mark.xdist_group("crawl")  # what is served is made once
+
 HOME = "http://testserver"
-#: Addresses that differ in their values alone are alike; so many of each are followed.
-ALIKE = 2
 VIEWS = ("", "/chart", "/ranking", "/threshold", "/about", "/build")
 FILES = (".json", ".csv", ".xlsx", ".parquet", ".jsonstat")
 
@@ -131,13 +131,18 @@ class Page(HTMLParser):
 
 
 def test_every_link_and_every_form_of_every_page_leads_somewhere(every_kind: Catalogue) -> None:
+    crawl(every_kind, 1)
+
+
+def crawl(every_kind: Catalogue, most_alike: int) -> None:
+    """Follow all links and forms; of addresses that differ in their values alone, so many."""
     client = TestClient(application(every_kind, HOME), base_url=HOME, follow_redirects=False)
     left, met, alike = deque(["/"]), {"/"}, Counter[str]()
     broken: list[tuple[str, str, int]] = []
 
     def follow(address: str) -> None:
         kind = re.sub(r"=[^&]*", "", address)
-        if address not in met and alike[kind] < ALIKE:
+        if address not in met and alike[kind] < most_alike:
             alike[kind] += 1
             met.add(address)
             left.append(address)

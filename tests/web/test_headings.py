@@ -41,7 +41,7 @@ def grid(rows: Iterator[Row], depth: int) -> list[list[str]]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(catalogue.data_sets))
@@ -68,7 +68,7 @@ def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.Da
     assert len(set(taken)) == 1 and (not rows or taken[0] == next(iter(wide)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_subtotals_are_sums_of_their_rows(catalogue: Catalogue, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(catalogue.data_sets))

@@ -1,5 +1,6 @@
-"""The web process opens release folders and its own package, and nothing else.
+"""The web process opens release folders, maps and its own package, and nothing else.
 
+Before it listens, and not afterwards, it may also read and write entries of the cache folder.
 The command itself is run, in a folder where confidential things lie beside the releases, and asked
 over the network.  Twice: under Python's audit hook, and under the kernel's tracer, which sees what
 libraries do without telling Python.  The same judges are shown trespasses, and must find each.
@@ -10,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -22,11 +25,14 @@ from urllib.request import urlopen
 import pytest
 
 import eree
+from eree.mechanisms.cache import certificate_of
 from processes import PATIENCE, running, until
 
-#: Runs what it is given, either a trespass or the command; with a hook, prints what it noted.
-PROGRAM = """
-import sys
+pytestmark = pytest.mark.xdist_group("opened")
+
+#: Notes what Python is about to open, where there is to be a hook.
+HOOK = """
+import json, os, sys
 noted = []
 FIRST = {"open", "os.listdir", "os.scandir", "sqlite3.connect", "shutil.copyfile", "os.remove",
          "os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime", "shutil.rmtree",
@@ -41,22 +47,44 @@ def note(event, given):
         noted.append([event, *(fsdecode(x) if isinstance(x, (bytes, str)) else repr(x)
                                if not hasattr(x, "__fspath__") else fsdecode(x) for x in given)])
 from os import fsdecode
-import json
-task, hooked, *words = sys.argv[1:]
-if hooked == "hooked":
+given = sys.argv[1:]
+hooked = given.pop(0) == "hooked"
+if hooked:
     sys.addaudithook(note)
+"""
+#: Runs the command; with a hook, prints what it noted, and when it began to listen.
+COMMAND = f"""{HOOK}
 try:
-    if task:
-        exec(task)
-    else:
-        sys.argv = ["eree", *words]
-        from eree.cli import main
-        main()
-except Exception as error:
-    print("FAILED", repr(error), file=sys.stderr)
+    if hooked:
+        from eree.web.server import QueryTool
+        def run(tool, ready=None, run=QueryTool.run):
+            noted.append(["listening"])
+            run(tool, ready)
+        QueryTool.run = run
+    sys.argv = ["eree", *given]
+    from eree.cli import main
+    main()
 finally:
-    if hooked == "hooked":
+    if hooked:
         print(json.dumps(noted))
+"""
+#: Runs trespasses, each in a process of its own; a look at MARK tells the tracer where one begins.
+MARK = "/mark-of-trespass/"
+TASKS = f"""{HOOK}
+for number, (home, task) in enumerate(json.loads(given[0])):
+    os.path.exists("{MARK}" + str(number))
+    child = os.fork()
+    if not child:
+        try:
+            os.chdir(home)
+            noted.clear()
+            exec(task)
+        except Exception:
+            pass  # what is tried and fails counts too
+        finally:
+            print(json.dumps(noted), flush=True)
+            os._exit(0)
+    os.waitpid(child, 0)
 """
 #: Folders and files that the system has for every process; none is anybody's secret.
 SYSTEM = (
@@ -81,18 +109,11 @@ class Judge:
     public: tuple[Path, ...]
     own: tuple[Path, ...]
     listed: tuple[Path, ...]
+    cache: Path
 
     @classmethod
-    def of(cls, releases: list[Path], maps: list[str]) -> Judge:
-        asked = "import json,sys,sysconfig as s;print(json.dumps([s.get_paths(),sys.path]))"
-        made = subprocess.run(
-            [sys.executable, "-P", "-c", asked],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        paths, searched = json.loads(made.stdout)
+    def of(cls, releases: list[Path], maps: list[str], cache: Path) -> Judge:
+        paths, searched = paths_of_python()
         names = ("stdlib", "platstdlib", "purelib", "platlib")
         own = {Path(paths[name]).resolve() for name in names}
         own |= {Path(eree.__file__).resolve().parent, Path(sys.prefix) / "pyvenv.cfg"}
@@ -105,6 +126,7 @@ class Judge:
             (*(folder.resolve() for folder in releases), *map_files(maps)),
             tuple(own),
             tuple(Path(folder).resolve() for folder in searched if folder),
+            cache.resolve(),
         )
 
     def may(self, path: Path, *, listing: bool = False) -> bool:
@@ -120,12 +142,28 @@ class Judge:
         """Whether it is of a release."""
         return any(path.resolve().is_relative_to(folder) for folder in self.public)
 
+    def entries(self, *paths: Path) -> bool:
+        """Whether all are entries of the cache folder, and no links that lead out of it."""
+        return all(path.resolve().parent == self.cache for path in paths)
+
+    def cached(self, event: str, given: list[str], home: Path) -> bool:
+        """Whether an event is of the cache folder alone."""
+        if event in ("os.mkdir", "os.listdir", "os.scandir"):
+            return (home / given[0]).resolve() == self.cache
+        if event in ("open", "tempfile.mkstemp", "os.remove"):
+            return self.entries(home / given[0])
+        return event == "os.rename" and self.entries(home / given[0], home / given[1])
+
     def audited(self, noted: list[list[str]], home: Path) -> list[str]:
         """What Python's audit hook has to complain of."""
-        found = []
+        found, listening = [], False
         for event, *given in noted:
             place = home / given[0] if given else home
-            if event in ("open", "os.listdir", "os.scandir", "pathlib.Path.glob", "glob.glob"):
+            if event == "listening":
+                listening = True
+            elif not listening and self.cached(event, given, home):
+                continue
+            elif event in ("open", "os.listdir", "os.scandir", "pathlib.Path.glob", "glob.glob"):
                 if event == "open" and given[0].isdigit():
                     continue  # a file that is open already
                 flags = int(given[2]) if event == "open" else 0
@@ -133,7 +171,8 @@ class Judge:
                 if writes or not self.may(place, listing=event != "open"):
                     found.append(f"{event} {given}")
             elif event == "pathlib.Path.rglob":
-                if not self.inside(place):
+                package = place.resolve().is_relative_to(Path(eree.__file__).resolve().parent)
+                if not (package or self.inside(place)):
                     found.append(f"{event} {given}")
             elif event == "socket.bind":
                 if "127.0.0.1" not in given[1]:
@@ -148,9 +187,9 @@ class Judge:
                 found.append(f"{event} {given}")
         return found
 
-    def traced(self, lines: list[str], home: Path) -> list[str]:
+    def traced(self, lines: list[str], home: Path, *, started: bool = False) -> list[str]:
         """What the kernel's tracer has to complain of; what was tried and failed counts too."""
-        found, started = [], False
+        found, listening = [], False
         for line in joined(lines):
             call = CALL.match(line)
             if call is None:
@@ -164,8 +203,20 @@ class Judge:
                 folder = Path(base.group(1)) if base else home
                 path = Path(opened.group(1)) if opened else folder / quoted.group(1)
                 writes = re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", given)
-                may = self.may(path, listing="O_DIRECTORY" in given)
+                listing = "O_DIRECTORY" in given
+                if not listening and (
+                    self.entries(path) or (listing and path.resolve() == self.cache)
+                ):
+                    continue
+                may = self.may(path, listing=listing)
                 if not may or (writes and path != Path("/dev/null")):
+                    found.append(line)
+            elif name == "listen":
+                listening = True
+            elif name in ("mkdir", "rename", "unlink"):
+                paths = [home / text for text in re.findall(r'"([^"]*)"', given)]
+                folder = name == "mkdir" and paths[0].resolve() == self.cache
+                if listening or not (folder or (name != "mkdir" and self.entries(*paths))):
                     found.append(line)
             elif name == "execve":
                 if started:
@@ -207,11 +258,26 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": source, "PYTHONWARNINGS": ""}
 
 
+@cache
+def paths_of_python() -> tuple[dict[str, str], list[str]]:
+    """Where a new process of this Python has its parts, and where it looks for modules."""
+    asked = "import json,sys,sysconfig as s;print(json.dumps([s.get_paths(),sys.path]))"
+    made = subprocess.run(
+        [sys.executable, "-P", "-c", asked],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths, searched = json.loads(made.stdout)
+    return paths, searched
+
+
 def under_tracer(trace: Path) -> list[str]:
     calls = "trace=%file,%network,execve,execveat,open_by_handle_at,io_uring_setup,fchmod,fchown"
     # The server's loop hands calls to the kernel in a ring, which no tracer sees: it gets none.
     ring = "inject=io_uring_setup:error=ENOSYS"
-    settings = ["-D", "-f", "-q", "-y", "-s", "4096", "-e", calls, "-e", ring]
+    settings = ["-D", "-f", "--seccomp-bpf", "-q", "-y", "-s", "4096", "-e", calls, "-e", ring]
     return ["strace", *settings, "-o", str(trace)]
 
 
@@ -234,7 +300,7 @@ def map_files(maps: list[str]) -> list[Path]:
 def served(before: list[str], hooked: str, releases: list[Path], maps: list[str]) -> str:
     """Run the command beside what is confidential, ask it much, and stop it: what it printed."""
     home = releases[0].parent
-    command = [sys.executable, "-P", "-B", "-c", PROGRAM, "", hooked, "serve", "--port", "0"]
+    command = [sys.executable, "-P", "-B", "-c", COMMAND, hooked, "serve", "--port", "0"]
     named = [word for text in maps for word in ("--map", text)]
     whole = [*before, *command, "--json", *named, *(folder.name for folder in releases)]
     with running(whole, cwd=home, env=environment()) as process:
@@ -258,6 +324,8 @@ def asked(names: list[str]) -> Iterator[str]:
             yield f"/d/{name}{end}"
         for end in ("/map", "/certificate.json"):
             yield f"/d/{name}{end}"
+        if name.startswith("tracts"):  # intervals at another level might come from the cache
+            yield f"/d/{name}/chart?confidence=0.99&show=margin"
     yield from ("/../tables.db", "/static/..%2f..%2ftables.db", "/d/..%2ftables.db")
     yield "//etc/passwd"
 
@@ -272,14 +340,24 @@ def status(address: str) -> int:
             return int(error.code)
 
 
-@pytest.fixture(scope="module")
-def judge(releases: list[Path], maps: list[str]) -> Judge:
-    return Judge.of(releases, maps)
+@pytest.fixture
+def judge(
+    releases: list[Path], maps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Judge:
+    """Allows a cache folder that holds all that is needed but one entry, which is quickly made."""
+    kept = shutil.copytree(os.environ["EREE_CACHE"], tmp_path / "kept")
+    monkeypatch.setenv("EREE_CACHE", str(tmp_path / "one"))
+    certificate_of(eree.mechanism("log-laplace-tight", alpha="0.1", epsilon=1))
+    (entry,) = (tmp_path / "one").iterdir()
+    (kept / entry.name).unlink()
+    monkeypatch.setenv("EREE_CACHE", str(kept))
+    return Judge.of(releases, maps, kept)
 
 
 def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
     releases: list[Path], maps: list[str], judge: Judge
 ) -> None:
+    before = {path.name for path in judge.cache.iterdir()}
     noted = json.loads(served([], "hooked", releases, maps).splitlines()[-1])
     home = releases[0].parent
     assert judge.audited(noted, home) == []
@@ -287,11 +365,15 @@ def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
     assert sum(judge.inside(path) for path in set(opened)) > 5  # the hook sees what is opened
     assert [opened.count(file) for file in map_files(maps)] == [1, 1]  # each map once
     assert sum(event == "socket.bind" for event, *_ in noted) == 1
+    assert sum(event == "listening" for event, *_ in noted) == 1
+    assert len({path for path in opened if judge.entries(path)}) > 1
+    assert len({path.name for path in judge.cache.iterdir()} - before) == 1  # the missing entry
 
 
 def test_no_library_opens_anything_else_either(
     releases: list[Path], maps: list[str], judge: Judge, tmp_path: Path
 ) -> None:
+    before = {path.name for path in judge.cache.iterdir()}
     trace = tmp_path / "trace"
     served(under_tracer(trace), "free", releases, maps)
     lines = lines_of(trace)
@@ -306,6 +388,8 @@ def test_no_library_opens_anything_else_either(
     assert len(of_releases) > 20
     assert max(of_releases) < begin  # nothing of a release is opened once people may ask
     assert sum(" accept4(" in line for line in calls) > 60
+    assert sum(f"<{judge.cache}/" in line and "openat(" in line for line in calls) > 1
+    assert len({path.name for path in judge.cache.iterdir()} - before) == 1  # the missing entry
 
 
 #: What a server that went astray might do; {home} has the ledgers and the data, {public} is public.
@@ -337,7 +421,21 @@ TRESPASSES = {
     "open to all": "import socket; socket.socket().bind(('0.0.0.0', 0))",
     "program": "import subprocess; subprocess.run(['true'])",
     "shell": "import os; os.system('true')",
+    "cache while it listens": "{listen}; open('{home}/cache/entry', 'rb').read(1)",
+    "cache listed while it listens": "import os; {listen}; os.listdir('{home}/cache')",
+    "cache written while it listens": "{listen}; open('{home}/cache/new', 'w').close()",
+    "cache made while it listens": "import os; {listen}; os.mkdir('{home}/cache')",
+    "link in the cache": "open('{home}/cache/linked', 'rb').read(1)",
+    "folder in the cache": "import os; os.mkdir('{home}/cache/deep')",
+    "way up from the cache": "open('{home}/cache/../tables.db', 'rb').read(1)",
+    "out of the cache": "import os; os.rename('{home}/cache/entry', '{public}/entry')",
+    "into the cache": "import os; os.rename('{public}/release.json', '{home}/cache/new')",
 }
+#: Begins to listen, and says so to the hook, which is not told of it.
+LISTEN = (
+    "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen();"
+    " noted.append(['listening'])"
+)
 #: What Python is not told of.
 UNHEARD = {
     "data by a library": "import pyarrow.parquet as p; p.read_table('{home}/data/place.parquet')",
@@ -347,55 +445,95 @@ UNHEARD = {
 }
 
 
-@pytest.fixture
-def beside(releases: list[Path], tmp_path: Path) -> Path:
-    """A copy of what lies around the releases, with a key, and links that lead out of one."""
+#: What is no trespass.
+PUBLIC = {
+    "release": "import os, socket, json.tool, decimal; open('{public}/release.json').read();"
+    " os.listdir('{public}/tables'); s = socket.socket(); s.bind(('127.0.0.1', 0)); s.close()",
+    "cache": "import os, tempfile; os.listdir('{home}/cache'); open('{home}/cache/entry').read();"
+    " f, name = tempfile.mkstemp(dir='{home}/cache'); os.rename(name, '{home}/cache/new');"
+    " os.remove('{home}/cache/entry'); os.mkdir('{home}/cache')",
+}
+TRIED = TRESPASSES | UNHEARD | PUBLIC
+#: What a judge says of each, by the hook or by the tracer.
+Trespassers = Callable[[bool], dict[str, list[str]]]
+
+
+def beside(home: Path, data: Path) -> Path:
+    """A copy of what lies around releases, with a key, and links that lead out of a release."""
+    home.mkdir()
     for name in ("tables.db", "key.pem"):
-        (tmp_path / name).write_bytes(b"secret")
-    data = releases[0].parent / "data"
-    (tmp_path / "data").mkdir()
+        (home / name).write_bytes(b"secret")
+    (home / "data").mkdir()
     for name in ("schema.toml", "place.parquet"):
-        (tmp_path / "data" / name).write_bytes((data / name).read_bytes())
-    (tmp_path / "public" / "tables").mkdir(parents=True)
-    (tmp_path / "public" / "release.json").write_text("{}", encoding="utf-8")
-    (tmp_path / "public" / "tables" / "linked.csv").symlink_to(tmp_path / "tables.db")
-    (tmp_path / "public" / "beside").symlink_to("..")
-    return tmp_path
+        (home / "data" / name).write_bytes((data / name).read_bytes())
+    (home / "public" / "tables").mkdir(parents=True)
+    (home / "public" / "release.json").write_text("{}", encoding="utf-8")
+    (home / "public" / "tables" / "linked.csv").symlink_to(home / "tables.db")
+    (home / "public" / "beside").symlink_to("..")
+    (home / "cache").mkdir()
+    (home / "cache" / "entry").write_bytes(b"certificate")
+    (home / "cache" / "linked").symlink_to(home / "tables.db")
+    return home
 
 
-def complaints(task: str, hooked: bool, home: Path) -> list[str]:
-    """What a judge says of some code."""
-    judge = Judge.of([home / "public"], [])
-    task = task.format(home=home, public=home / "public")
-    word = "hooked" if hooked else "free"
-    before = [] if hooked else under_tracer(home / "trace")
-    done = subprocess.run(
-        [*before, sys.executable, "-P", "-B", "-c", PROGRAM, task, word],
-        cwd=home,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    if hooked:
-        return judge.audited(json.loads(done.stdout.splitlines()[-1]), home)
-    return judge.traced(lines_of(home / "trace"), home)
+@pytest.fixture(scope="module")
+def trespassers(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Trespassers:
+    """Each is tried in a home of its own."""
+
+    @cache
+    def complaints(hooked: bool) -> dict[str, list[str]]:
+        top = tmp_path_factory.mktemp("trespassers")
+        homes = [beside(top / str(n), releases[0].parent / "data") for n in range(len(TRIED))]
+        tasks = [
+            (str(home), task.format(home=home, public=home / "public", listen=LISTEN))
+            for home, task in zip(homes, TRIED.values(), strict=True)
+        ]
+        before = [] if hooked else under_tracer(top / "trace")
+        word = "hooked" if hooked else "free"
+        done = subprocess.run(
+            [*before, sys.executable, "-P", "-B", "-c", TASKS, word, json.dumps(tasks)],
+            cwd=top,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        judges = [Judge.of([home / "public"], [], home / "cache") for home in homes]
+        if hooked:
+            noted = [json.loads(line) for line in done.stdout.splitlines()]
+            found = [j.audited(n, h) for j, n, h in zip(judges, noted, homes, strict=True)]
+        else:
+            _, *parts = parted(lines_of(top / "trace"))
+            found = [
+                j.traced(p, h, started=True) for j, p, h in zip(judges, parts, homes, strict=True)
+            ]
+        return dict(zip(TRIED, found, strict=True))
+
+    return complaints
+
+
+def parted(lines: list[str]) -> Iterator[list[str]]:
+    """The lines of a trace up to the first trespass, and those of each."""
+    part: list[str] = []
+    for line in lines:
+        if MARK in line and " execve(" not in line:
+            yield part
+            part = []
+        part.append(line)
+    yield part
 
 
 @pytest.mark.parametrize("name", [*TRESPASSES, *UNHEARD])
-def test_the_tracer_finds_every_trespass(name: str, beside: Path) -> None:
-    assert complaints((TRESPASSES | UNHEARD)[name], False, beside)
+def test_the_tracer_finds_every_trespass(name: str, trespassers: Trespassers) -> None:
+    assert trespassers(False)[name]
 
 
 @pytest.mark.parametrize("name", TRESPASSES)
-def test_the_hook_finds_what_python_is_told_of(name: str, beside: Path) -> None:
-    assert complaints(TRESPASSES[name], True, beside)
+def test_the_hook_finds_what_python_is_told_of(name: str, trespassers: Trespassers) -> None:
+    assert trespassers(True)[name]
 
 
 @pytest.mark.parametrize("hooked", [True, False], ids=["hook", "tracer"])
-def test_what_is_public_is_no_trespass(hooked: bool, beside: Path) -> None:
-    task = (
-        "import os, socket, json.tool, decimal; open('{public}/release.json').read();"
-        " os.listdir('{public}/tables'); s = socket.socket(); s.bind(('127.0.0.1', 0)); s.close()"
-    )
-    assert complaints(task, hooked, beside) == []
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_is_public_is_no_trespass(name: str, hooked: bool, trespassers: Trespassers) -> None:
+    assert trespassers(hooked)[name] == []

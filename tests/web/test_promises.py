@@ -14,6 +14,8 @@ from eree.web.metadata import notes
 from eree.web.query import Query
 from eree.web.site import Site
 
+pytestmark = pytest.mark.xdist_group("promises")  # the releases are made once
+
 #: The plans of releases, by their relations; the name of a table tells what its figures are.
 PLANS: dict[str, list[dict[str, Any]]] = {
     "edge": [{"name": "fair"}],

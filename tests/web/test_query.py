@@ -15,7 +15,7 @@ from eree.web.query import MOST_PARTS, Query, parse, read, usual
 from questions import queries
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_query_is_read_back_from_its_address(catalogue: Catalogue, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(catalogue.data_sets))
@@ -26,7 +26,7 @@ def test_a_query_is_read_back_from_its_address(catalogue: Catalogue, data: st.Da
     assert address.isascii() and " " not in address
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(st.data())
 def test_a_form_leads_to_the_query_that_it_shows(catalogue: Catalogue, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(catalogue.data_sets))

@@ -48,6 +48,7 @@ _PARTS = {
 }
 
 _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
+_closed: ContextVar[bool] = ContextVar("closed", default=False)
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -60,6 +61,16 @@ def computed_again() -> Iterator[None]:
         yield
     finally:
         _fresh.reset(token)
+
+
+@contextmanager
+def left_closed() -> Iterator[None]:
+    """Within it the folder is neither read nor written: what is not in memory is computed."""
+    token = _closed.set(True)
+    try:
+        yield
+    finally:
+        _closed.reset(token)
 
 
 def certificate_of(mechanism: Mechanism | Margin) -> tuple[Certificate, bool]:
@@ -92,7 +103,7 @@ def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
 
 def arrays_kept(what: str) -> Arrays | None:
     """The same, if they were computed before."""
-    folder = cache_folder()
+    folder = _folder()
     kept = None if folder is None else _read(folder / _name(f"arrays {what}"))
     return None if kept is None else _unpacked(kept)
 
@@ -107,7 +118,7 @@ def _unpacked(kept: bytes) -> Arrays:
 
 def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
     """The bytes kept for something, or those computed now."""
-    folder = cache_folder()
+    folder = _folder()
     if folder is None:
         return compute()
     path = folder / _name(what)
@@ -118,6 +129,10 @@ def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
     with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
         _write(folder, path, sha256(found).digest() + found)
     return found
+
+
+def _folder() -> Path | None:
+    return None if _closed.get() else cache_folder()
 
 
 def _name(what: str) -> str:

@@ -8,16 +8,19 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from eree.errors import Refusal
+from eree.mechanisms.cache import left_closed
+from eree.web.answer import TooLarge, answer
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.connection import Connection
 from eree.web.maps import told
+from eree.web.query import usual
 
 Progress = Callable[[str, float], None]
 #: What stops a server: Ctrl-C, a polite kill, a closed terminal.
@@ -72,6 +75,9 @@ class QueryTool:
         try:
             public = None if home is None else _checked_home(home)
             self.catalogue = Catalogue.open(folders, progress, maps)
+            for data in self.catalogue.data_sets:
+                with suppress(TooLarge):
+                    answer(data, usual(data))  # what the first pages need may be in the cache
         except BaseException:
             self._door.close()
             raise
@@ -97,10 +103,14 @@ class QueryTool:
         return [told(area_map, found.data_sets) for area_map in found.maps.values()]
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
-        """Serve until interrupted or stopped; `ready` is called when the first may ask."""
+        """Serve until interrupted or stopped; `ready` is called when the first may ask.
+
+        No file is opened from here on, not even in the cache of certificates.
+        """
         self._server.ready = ready
         try:
-            self._server.run(sockets=[self._door.socket])
+            with left_closed():
+                self._server.run(sockets=[self._door.socket])
         finally:
             self._door.close()
 

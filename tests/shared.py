@@ -1,0 +1,27 @@
+"""Folders that are made once for a run, whichever of its processes needs one first."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder of this name that `make` has filled; tests must not change what is in it."""
+    top = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        top = top.parent  # one for all workers
+    folder, made = top / name, top / f"{name}.made"
+    with (top / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what a failure left
+            folder.mkdir()
+            make(folder)
+            made.touch()
+    return folder
