@@ -6,7 +6,8 @@
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, totals,
 #              cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers under
-#              kills and races; PAGE=1 writes the grid into the documentation
+#              kills and races, all cases of tests that take some; PAGE=1 writes the grid into the
+#              documentation
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -38,8 +39,11 @@ check: .venv/.developer
 bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
-torture: .venv/.developer postgres
+# Tests that take some of their cases and examples in `make test`, and all of them here.
+WHOLE := mechanisms noise data engines legacy study survey
+torture: .venv/.developer java postgres
 	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture
+	EREE_TORTURE=1 $(BIN)/pytest -q -n 2 --dist loadgroup $(addprefix tests/,$(WHOLE))
 
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
