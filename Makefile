@@ -8,7 +8,8 @@
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
 #              releases under kills, every page in every width and colours; PAGE=1 writes figures,
 #              times and pictures into the documentation, ONLY=certificates, draws, ledger,
-#              releases, study, web or web_pages runs one part
+#              releases, study, web, web_pages or cases (all cases of tests that take some of them
+#              in make test) runs one part
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3
@@ -40,8 +41,15 @@ check: .venv/.developer
 bench: .venv/.developer browser wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
-torture: .venv/.developer postgres browser
+# Tests that take some of their cases and examples in `make test`, and all of them here.
+WHOLE := mechanisms noise data engines legacy study survey
+torture: .venv/.developer java postgres browser
+ifneq ($(ONLY),cases)
 	PAGE=$(PAGE) $(BIN)/pytest -q -n 2 torture$(if $(ONLY),/test_$(ONLY).py)
+endif
+ifeq ($(filter-out cases,$(ONLY)),)
+	EREE_TORTURE=1 $(BIN)/pytest -q -n 2 --dist loadgroup $(addprefix tests/,$(WHOLE))
+endif
 
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import pages
 from eree.data.engine import _spark_session
+from selection import EVERYTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 for name in pages.LEFT_OUT:  # nor do they change what is printed in this process
     os.environ.pop(name, None)
 os.environ |= {"COLUMNS": pages.WIDTH, "LC_ALL": "C.UTF-8"}
+#: Fixtures that take long to make, each in one module or, the first, in several.
+MADE_ONCE = ("spark", "many_jobs", "undisturbed", "findings", "study")
 
 settings.register_profile(
     "eree",
+    max_examples=300 if EVERYTHING else 40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
@@ -39,11 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One real Spark for the whole run."""
+    # no second compiler and one collector: the queries are tiny, and so is what they compile
+    os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     session = _spark_session("local[2]")
     for key, value in {
         "spark.sql.shuffle.partitions": "1",  # the databases of the tests are tiny
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }.items():
         session.conf.set(key, value)
     yield session
@@ -52,7 +59,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of Spark go to the one worker that starts it."""
+    """All tests of a fixture that takes long go to one worker, which makes it once."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        shared = [name for name in MADE_ONCE if name in getattr(item, "fixturenames", ())]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(shared[0]))

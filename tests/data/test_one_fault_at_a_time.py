@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle import GRADE, SECTORS, Database, databases
+from selection import examples
 from town import Told, told
 
 Rows = list[dict[str, Any]]
@@ -117,7 +118,7 @@ def size(database: Database, mistake: Mistake) -> int:
     return len(database.workers if mistake.table == "worker" else database.workplaces)
 
 
-@settings(max_examples=50)
+@examples(20, torture=500)
 @given(data=st.data(), style=st.sampled_from(["parquet", "csv"]), parts=st.integers(1, 2))
 def test_one_mistake_in_a_sound_database_is_found_and_counted(
     data: st.DataObject, style: str, parts: int
@@ -139,7 +140,7 @@ def test_one_mistake_in_a_sound_database_is_found_and_counted(
         assert len(found) == (TWOFOLD.get(mistake.spoil, 1) if chosen else 0), found
 
 
-@settings(max_examples=20)
+@examples(8, torture=200)
 @given(database=databases(primary=True), style=st.sampled_from(["parquet", "csv"]))
 def test_a_sound_database_with_second_jobs_has_no_fault(database: Database, style: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ import eree
 from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, _SpillFolder, open_engine
 from eree.data.sources import Source, inspect_source
 from processes import ended, running, until
+from selection import EVERYTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +40,12 @@ def spills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def population(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("population") / "data", jobs=1_500_000)
+def many_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return eree.synthesize(tmp_path_factory.mktemp("many_jobs") / "data", jobs=1_500_000)
 
 
 def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
-    population: Path, spills: Path, monkeypatch: pytest.MonkeyPatch
+    many_jobs: Path, spills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by = ["place", "sector", "ownership", "sex", "education"]
     spilled: list[bool] = []
@@ -60,7 +61,7 @@ def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
 
     monkeypatch.setattr(_SpillFolder, "__init__", made)
     monkeypatch.setattr(_SpillFolder, "remove", removed)
-    free = eree.load(population)
+    free = eree.load(many_jobs)
     expected = eree.tabulate(free, by).confidential
     assert not any(spilled)
     tight = replace(free, memory_limit="30MB", threads=1)
@@ -76,17 +77,17 @@ def test_a_spill_folder_is_for_its_owner_alone(spills: Path) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_error_removes_the_spill_folder(population: Path, spills: Path) -> None:
-    tables = eree.load(population)
+def test_an_error_removes_the_spill_folder(many_jobs: Path, spills: Path) -> None:
+    tables = eree.load(many_jobs)
     marginal = eree.Marginal.over(tables.schema, ["sector"])
     for batch in eree.stream(tables, marginal):
         assert batch.num_rows
         break  # the reader loses interest
     for limit in ("a lot", "-1", "100%", "99999999999999TB"):
         with pytest.raises(eree.Refusal, match="memory limit"):
-            eree.load(population, memory_limit=limit)
+            eree.load(many_jobs, memory_limit=limit)
     with pytest.raises(eree.Refusal, match="1 to 256 threads"):
-        eree.load(population, threads=100_000)
+        eree.load(many_jobs, threads=100_000)
     with pytest.raises(eree.EngineFailure), closing(DuckEngine()) as engine:
         engine.query("select nonsense")
 
@@ -116,8 +117,8 @@ def test_a_killed_process_leaves_no_spill_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_little_memory_is_refused_with_what_would_work(population: Path, spills: Path) -> None:
-    tables = eree.load(population)
+def test_too_little_memory_is_refused_with_what_would_work(many_jobs: Path, spills: Path) -> None:
+    tables = eree.load(many_jobs)
     with (
         closing(DuckEngine(memory_limit="2MB", threads=1)) as engine,
         pytest.raises(eree.EngineFailure, match="raise the memory limit"),
@@ -127,8 +128,8 @@ def test_too_little_memory_is_refused_with_what_would_work(population: Path, spi
             pass
 
 
-def test_results_stream_in_batches(population: Path) -> None:
-    tables = eree.load(population)
+def test_results_stream_in_batches(many_jobs: Path) -> None:
+    tables = eree.load(many_jobs)
     marginal = eree.Marginal.over(
         tables.schema, ["place", "sector", "ownership", "age", "sex", "race"]
     )
@@ -166,9 +167,9 @@ def test_a_damaged_file_is_named_without_quoting_it(tmp_path: Path, spills: Path
 
 
 def test_a_full_disk_for_spilling_is_named_among_the_causes(
-    population: Path, monkeypatch: pytest.MonkeyPatch
+    many_jobs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = replace(eree.load(population), memory_limit="30MB", threads=1)
+    tables = replace(eree.load(many_jobs), memory_limit="30MB", threads=1)
     connect = duckdb.connect
 
     def on_a_small_disk(*arguments: Any, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
@@ -264,7 +265,7 @@ def test_a_spill_folder_whose_name_nobody_reads_is_removed(tmp_path: Path) -> No
         "engine.DuckEngine()\n"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    for _ in range(5):
+    for _ in range(20 if EVERYTHING else 2):
         assert ended([sys.executable, "-c", program], env=environment).returncode
     assert until(lambda: not kept(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -283,8 +284,8 @@ def test_an_interrupt_at_any_moment_of_opening_leaves_no_spill_folder(tmp_path: 
         "while True: DuckEngine().close()\n"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    for i in range(12):
-        command = [sys.executable, "-c", program, str(0.01 + 0.004 * i)]
+    for i in range(120 if EVERYTHING else 6):
+        command = [sys.executable, "-c", program, str(0.01 + 0.008 * i)]
         assert ended(command, env=environment).returncode
     assert until(lambda: not kept(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -228,12 +228,6 @@ def test_the_alarm_allows_for_chance_and_no_more() -> None:
     assert not Tally(SHAPE, OURS, 1000, int(1000 * (0.5 + margin)) + 1, 0.1, 0.5).kept
 
 
-def test_the_same_seed_finds_the_same(findings: AttackFindings) -> None:
-    first, again = (run_attacks(jobs=JOBS, repeats=1, targets=3, seed=5) for _ in range(2))
-    assert first == again
-    assert {t.trials for t in first.tallies} == {3}
-
-
 def test_what_cannot_be_attacked_is_refused() -> None:
     with pytest.raises(eree.Refusal, match="make it larger"):
         run_attacks(jobs=1_000)
@@ -273,10 +267,13 @@ def run(*words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_prints_and_writes(tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_what_the_same_seed_finds(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("attack", "--out", str(out), "--jobs", str(JOBS), "--repeats", "1", "--targets", "3")
-    status, said, _ = run(*words, "--json")
+    status, said, _ = run(*words, "--seed", "5", "--json")
     assert (status, json.loads(said)["kept"]) == (0, True)
+    again = run_attacks(jobs=JOBS, repeats=1, targets=3, seed=5)
+    assert {t.trials for t in again.tallies} == {3}
+    assert json.loads((out / "attacks.json").read_text(encoding="utf-8")) == again.as_json()
     status, _, refusal = run(*words)
     assert (status, "new or empty folder" in refusal) == (2, True)

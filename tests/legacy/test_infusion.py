@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest
@@ -24,6 +24,7 @@ import eree
 from eree.legacy.infusion import NO_GUARANTEE, factors, protect_small
 from eree.legacy.ramp import RAMP, WIDE, Ramp
 from oracle import WORKER_ATTRIBUTES, Database, count_cells, databases, requests
+from selection import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,7 +198,7 @@ def agree(database: Database, wanted: list[dict[str, Any]], engine: object, styl
                 assert shown == round(came)
 
 
-@settings(max_examples=25)
+@examples(10, torture=250)
 @given(st.data(), st.sampled_from(["parquet", "csv"]), st.booleans())
 def test_duckdb_infuses_what_brute_force_infuses(
     data: st.DataObject, style: str, primary: bool
@@ -206,7 +207,7 @@ def test_duckdb_infuses_what_brute_force_infuses(
     agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=2)), None, style)
 
 
-@settings(max_examples=4)
+@examples(1, torture=40)
 @given(data=st.data(), style=st.sampled_from(["parquet", "csv"]))
 def test_spark_infuses_what_brute_force_infuses(
     spark: SparkSession, data: st.DataObject, style: str
@@ -215,7 +216,7 @@ def test_spark_infuses_what_brute_force_infuses(
     agree(database, data.draw(st.lists(requests(database), min_size=1, max_size=1)), spark, style)
 
 
-@settings(max_examples=10)
+@examples(5, torture=100)
 @given(st.data())
 def test_a_cell_that_is_asked_for_again_gets_the_same_answer(data: st.DataObject) -> None:
     """As a cell of a table, as a filtered total, and in a later year with one more workplace."""

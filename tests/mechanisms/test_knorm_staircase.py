@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -30,6 +30,7 @@ from eree.noise.coins import SeededCoins
 from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from selection import examples
 
 
 def guarantee(alpha: Any = "0.1", epsilon: Any = "2") -> Guarantee:
@@ -65,7 +66,7 @@ def neighbours(draw: Any) -> tuple[KNormStaircase, list[int], list[int], list[in
     return staircase(alpha, epsilon, cells), counts, grown, outputs
 
 
-@settings(max_examples=250, deadline=None)
+@examples(60, torture=1_000)
 @given(neighbours())
 def test_no_random_weak_neighbours_lose_more_than_epsilon(
     case: tuple[KNormStaircase, list[int], list[int], list[int]],

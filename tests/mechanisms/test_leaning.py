@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.ndimage import maximum_filter1d
 
@@ -28,6 +28,7 @@ from eree.noise.ladder import Ladder, Rungs
 from eree.noise.leaning import LeaningStairs
 from eree.noise.leaning_table import Table
 from leaning_laws import NAME, broken, chances, leaning, with_law
+from selection import combinations, examples
 
 
 def worst_of_all(chosen: LeaningStaircase, sizes: int, most: int) -> float:
@@ -55,7 +56,7 @@ def test_no_neighbours_of_small_cells_are_told_apart_by_more(alpha: str, epsilon
     assert loss > 0.999 * float(Fraction(epsilon))
 
 
-@settings(max_examples=5, deadline=None)
+@examples(2, torture=40)
 @given(st.fractions("0.03", "0.5", max_denominator=100), st.fractions("0.8", "6"))
 def test_whatever_alpha_and_epsilon_are_no_more_is_lost(alpha: Fraction, epsilon: Fraction) -> None:
     epsilon = max(epsilon.limit_denominator(1_000), Fraction(11, 2) * alpha)
@@ -122,8 +123,9 @@ def short_edge(table: Table) -> Table:
     return replace(table, edges=edges)
 
 
-@pytest.mark.parametrize("change", [lower_right, lower_left, short_edge])
-@pytest.mark.parametrize("size", [25, 60, 350])
+@pytest.mark.parametrize(
+    ("size", "change"), combinations([25, 60, 350], [lower_right, lower_left, short_edge], each=1)
+)
 def test_a_law_that_is_wrong_at_one_size_is_found(
     size: int, change: Callable[[Table], Table]
 ) -> None:

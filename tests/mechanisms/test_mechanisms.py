@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,6 +20,7 @@ from eree.mechanisms.registry import MECHANISMS, calibrate, mechanism
 from eree.noise.coins import SeededCoins
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from selection import combinations, examples
 
 CELLS = [(0, 0), (1, 1), (7, 4), (60, 60), (2_000, 900)]
 
@@ -59,8 +60,9 @@ def fit(outputs: Any, cuts: list[tuple[int, float]]) -> float:
     return float(stats.chisquare(observed, np.diff(below) * len(outputs)).pvalue)
 
 
-@every
-@pytest.mark.parametrize(("count", "largest"), CELLS)
+@pytest.mark.parametrize(
+    ("name", "count", "largest"), combinations(list(MECHANISMS), CELLS, each=2)
+)
 def test_draws_follow_the_stated_chances_and_no_others(name: str, count: int, largest: int) -> None:
     """Chi-square and Kolmogorov-Smirnov; a scale a tenth off on either side is rejected."""
     n = 200_000
@@ -89,8 +91,9 @@ def below_of(chosen: Mechanism, cut: int, count: int, largest: int) -> float:
         return float(1 - chosen.beyond(count - cut + 1, -1, **cell))
 
 
-@every
-@pytest.mark.parametrize(("count", "largest"), CELLS)
+@pytest.mark.parametrize(
+    ("name", "count", "largest"), combinations(list(MECHANISMS), CELLS, each=3, start=2)
+)
 def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest: int) -> None:
     n = 200_000
     chosen = made(name)
@@ -155,7 +158,7 @@ def test_an_output_beyond_the_limit_is_set_to_it() -> None:
     assert abs(share - chance) < 5.5 * math.sqrt(chance / len(outputs))
 
 
-@settings(max_examples=60)
+@examples(20, torture=300)
 @given(
     st.sampled_from(list(MECHANISMS)),
     st.fractions(Fraction(1, 100), Fraction(1, 5), max_denominator=100),
@@ -205,19 +208,19 @@ def test_the_default_meets_its_targets() -> None:
 
 
 def test_the_default_is_the_best_of_its_choice() -> None:
-    for alpha in ("0.01", "0.1", "0.2"):
-        for epsilon in ("0.5", "1", "2", "4"):
-            chosen = mechanism("auto", alpha=alpha, epsilon=epsilon)
-            for name in ("smooth-pareto", "radial", "smooth-staircase", "smooth-gamma-tight"):
-                try:
-                    other = mechanism(name, alpha=alpha, epsilon=epsilon)
-                except Refusal:
-                    continue
-                products = [
-                    m.mean_error(count=0, largest=1)[0] * m.mean_error(count=0, largest=10**5)[0]
-                    for m in (chosen, other)
-                ]
-                assert products[0] <= products[1] * 1.01
+    grid = combinations(["0.01", "0.1", "0.2"], ["0.5", "1", "2", "4"], each=2)
+    for alpha, epsilon in grid:
+        chosen = mechanism("auto", alpha=alpha, epsilon=epsilon)
+        for name in ("smooth-pareto", "radial", "smooth-staircase", "smooth-gamma-tight"):
+            try:
+                other = mechanism(name, alpha=alpha, epsilon=epsilon)
+            except Refusal:
+                continue
+            products = [
+                m.mean_error(count=0, largest=1)[0] * m.mean_error(count=0, largest=10**5)[0]
+                for m in (chosen, other)
+            ]
+            assert products[0] <= products[1] * 1.01
     with pytest.raises(Refusal, match="smooth-pareto needs epsilon above"):
         mechanism("auto", alpha="0.2", epsilon="0.1")
 
@@ -391,8 +394,14 @@ def test_draws_do_not_depend_on_the_precision_that_somebody_set(name: str) -> No
     assert (drawn[0] == drawn[2]).all()
 
 
-@pytest.mark.parametrize("name", ["linlog", "linlog-integer", "log-laplace-tight"])
-@pytest.mark.parametrize(("alpha", "epsilon"), [("0.001", "100"), ("0.1", "0.192"), ("0.1", "2")])
+@pytest.mark.parametrize(
+    ("name", "alpha", "epsilon"),
+    combinations(
+        ["linlog", "linlog-integer", "log-laplace-tight"],
+        [("0.001", "100"), ("0.1", "0.192"), ("0.1", "2")],
+        each=2,
+    ),
+)
 def test_the_error_does_not_jump_where_sums_give_way_to_integrals(
     name: str, alpha: str, epsilon: str
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -17,6 +17,7 @@ from eree.noise.coins import SeededCoins
 from eree.noise.pareto_mixture import FAR
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
+from selection import combinations, examples
 
 every = pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])
 
@@ -26,7 +27,7 @@ def vector(name: str, alpha: str = "0.1", epsilon: str = "2", cells: int = 8) ->
 
 
 @every
-@settings(max_examples=25)
+@examples(10, torture=100)
 @given(
     st.sampled_from(["0.01", "0.1", "0.3"]),
     st.sampled_from(["0.5", "1", "3", "9"]),
@@ -46,8 +47,14 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
     assert exact <= reach <= 1.025 * exact + 1
 
 
-@every
-@pytest.mark.parametrize(("cells", "epsilon"), [(1, "1"), (2, "1"), (8, "2"), (8, "4"), (30, "4")])
+@pytest.mark.parametrize(
+    ("name", "cells", "epsilon"),
+    combinations(
+        ["vector-radial", "vector-pareto"],
+        [(1, "1"), (2, "1"), (8, "2"), (8, "4"), (30, "4")],
+        each=3,
+    ),
+)
 def test_sums_stay_within_their_reach_with_the_stated_chance(
     name: str, cells: int, epsilon: str
 ) -> None:

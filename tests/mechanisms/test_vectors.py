@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import FALSE_ALARM, made
@@ -31,13 +31,13 @@ from eree.noise.laws import Scales
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
 from eree.workload import ScaleTo
+from selection import combinations, examples
 
 TENTH = Fraction(1, 10)
 SCALED = ["vector-radial", "vector-pareto"]
 ON_HEIGHTS = ["knorm-linlog", "knorm-staircase"]
 every = pytest.mark.parametrize("name", VECTOR_MECHANISMS)
 every_scaled = pytest.mark.parametrize("name", SCALED)
-every_on_heights = pytest.mark.parametrize("name", ON_HEIGHTS)
 GRID = [
     ("0.1", "4", 8),
     ("0.1", "2", 8),
@@ -66,8 +66,9 @@ def vector(name: str, alpha: Any = "0.1", epsilon: Any = "2", cells: int = 3, **
 # ------------------------------------------------------------------------------ certificates
 
 
-@every
-@pytest.mark.parametrize(("alpha", "epsilon", "cells"), GRID)
+@pytest.mark.parametrize(
+    ("name", "alpha", "epsilon", "cells"), combinations(list(VECTOR_MECHANISMS), GRID, each=3)
+)
 def test_no_more_is_found_than_was_claimed(name: str, alpha: str, epsilon: str, cells: int) -> None:
     step = math.log1p(float(alpha))
     least = {"vector-pareto": (cells + 1) * step, "vector-radial": cells * step}.get(name, step)
@@ -128,8 +129,10 @@ def worst_of_neighbours(
     return worst
 
 
-@every_scaled
-@pytest.mark.parametrize(("alpha", "epsilon"), [(Fraction(29, 100), 4), (Fraction(1, 2), 5)])
+@pytest.mark.parametrize(
+    ("name", "alpha", "epsilon"),
+    combinations(SCALED, [(Fraction(29, 100), 4), (Fraction(1, 2), 5)], each=1),
+)
 def test_no_strong_neighbours_lose_more_than_was_found(
     name: str, alpha: Fraction, epsilon: int
 ) -> None:
@@ -143,9 +146,9 @@ def test_no_strong_neighbours_lose_more_than_was_found(
     assert 0.9 * found < worst <= found + 1e-12
 
 
-@every_scaled
 @pytest.mark.parametrize(
-    ("alpha", "epsilon", "cells"), [("0.1", 2, 1), ("0.1", 1, 3), ("0.4", 3, 2)]
+    ("name", "alpha", "epsilon", "cells"),
+    combinations(SCALED, [("0.1", 2, 1), ("0.1", 1, 3), ("0.4", 3, 2)], each=2),
 )
 def test_no_random_neighbours_lose_more_than_was_found(
     name: str, alpha: str, epsilon: int, cells: int
@@ -184,8 +187,10 @@ def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str)
     assert 0.8 * found < worst_of_neighbours(chosen, some, 2, 0) <= found + 1e-12
 
 
-@every_on_heights
-@pytest.mark.parametrize(("alpha", "cells"), [("0.5", 2), ("0.29", 2), ("0.5", 3)])
+@pytest.mark.parametrize(
+    ("name", "alpha", "cells"),
+    combinations(ON_HEIGHTS, [("0.5", 2), ("0.29", 2), ("0.5", 3)], each=2),
+)
 def test_no_weak_neighbours_lose_more_than_was_found(name: str, alpha: str, cells: int) -> None:
     chosen = vector(name, alpha, 2, cells)
     found = chosen.certify().found_epsilon
@@ -479,9 +484,13 @@ def drawn(chosen: Any, counts: tuple[int, ...], largest: int, n: int, seed: int)
     return chosen.draw(rows, np.full(n, largest), coins=SeededCoins(seed))
 
 
-@every
 @pytest.mark.parametrize(
-    ("counts", "largest"), [((0, 0), 0), ((7, 3), 12), ((30, 1), 31), ((2, 0, 5), 15)]
+    ("name", "counts", "largest"),
+    combinations(
+        list(VECTOR_MECHANISMS),
+        [((0, 0), 0), ((7, 3), 12), ((30, 1), 31), ((2, 0, 5), 15)],
+        each=2,
+    ),
 )
 def test_draws_follow_the_stated_joint_chances_and_no_others(
     name: str, counts: tuple[int, ...], largest: int
@@ -500,8 +509,10 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
         assert common.fit(other, counts, largest) < FALSE_ALARM
 
 
-@every
-@pytest.mark.parametrize(("count", "largest"), [(0, 1), (12, 12), (400, 500)])
+@pytest.mark.parametrize(
+    ("name", "count", "largest"),
+    combinations(list(VECTOR_MECHANISMS), [(0, 1), (12, 12), (400, 500)], each=2),
+)
 def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest: int) -> None:
     n = 150_000
     chosen = vector(name, "0.1", 4, 4)
@@ -601,7 +612,7 @@ def test_two_stages_draw_a_bound_and_then_scaled_counts() -> None:
     assert dearer.bounding.spread < chosen.bounding.spread
 
 
-@settings(max_examples=40)
+@examples(12, torture=200)
 @given(
     st.sampled_from(list(VECTOR_MECHANISMS)),
     st.fractions(Fraction(1, 100), Fraction(1, 5), max_denominator=100),

@@ -11,6 +11,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from eree.noise.box_stairs import BoxStairs, _mean, best_first
+from selection import combinations
 
 Array = NDArray[np.float64]
 
@@ -49,11 +50,10 @@ STAIRS = [
     (Fraction(5, 2), Fraction(1)),
     (Fraction(1, 9), Fraction(3, 2)),
 ]
-every = pytest.mark.parametrize(("first", "drop"), STAIRS)
+in_rows = pytest.mark.parametrize(("first", "drop", "d"), combinations(STAIRS, [1, 2, 3], each=2))
 
 
-@every
-@pytest.mark.parametrize("d", [1, 2, 3])
+@in_rows
 def test_the_chance_of_a_box_is_the_integral_of_the_density(
     first: Fraction, drop: Fraction, d: int
 ) -> None:
@@ -69,8 +69,7 @@ def test_the_chance_of_a_box_is_the_integral_of_the_density(
     assert float(same) == pytest.approx(by_definition(stairs, [(-1.0, 2.0)] * d) / whole, rel=1e-9)
 
 
-@every
-@pytest.mark.parametrize("d", [1, 2, 3])
+@in_rows
 def test_one_number_has_the_tail_of_the_density(first: Fraction, drop: Fraction, d: int) -> None:
     stairs = BoxStairs(first, drop, d)
     one = stairs.one_number(stairs.steps())
@@ -120,8 +119,9 @@ def test_a_tail_that_begins_at_the_end_of_a_plateau_is_enclosed() -> None:
         assert around.rad() < 1e-10
 
 
-@pytest.mark.parametrize("d", [1, 2, 8, 40])
-@pytest.mark.parametrize("drop", ["0.3", "1", "2", "4", "9"])
+@pytest.mark.parametrize(
+    ("drop", "d"), combinations(["0.3", "1", "2", "4", "9"], [1, 2, 8, 40], each=1)
+)
 def test_no_other_first_of_its_grid_is_better(drop: str, d: int) -> None:
     best = best_first(Fraction(drop), d)
     least = BoxStairs(best, Fraction(drop), d).moments[0]

@@ -34,6 +34,7 @@ from eree.noise.laws import Scales
 from eree.noise.rows import draw_rows, near_choice, settle_row, sure_choice
 from eree.noise.thousandths import LaplaceOfThousandths
 from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
+from selection import combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
@@ -85,8 +86,10 @@ def fit(drawn: Any, chosen: Any, rows: list[tuple[int, ...]]) -> float:
     return float(stats.chisquare(observed, expected).pvalue)
 
 
-@every_law
-@pytest.mark.parametrize(("size", "width"), [(0, 2), (15, 2), (37, 2), (3, 3), (0, 4)])
+@pytest.mark.parametrize(
+    ("name", "size", "width"),
+    combinations(LAWS, [(0, 2), (15, 2), (37, 2), (3, 3), (0, 4)], each=2),
+)
 def test_draws_follow_the_stated_joint_chances_and_no_others(
     name: str, size: int, width: int
 ) -> None:
@@ -100,8 +103,7 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
         assert fit(drawn[n:], law(name, [size], width, stretch), rows) < FALSE_ALARM
 
 
-@every_law
-@pytest.mark.parametrize("width", [1, 3, 8, 20])
+@pytest.mark.parametrize(("name", "width"), combinations(LAWS, [1, 3, 8, 20], each=2))
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str, width: int) -> None:
     n = 600
     chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)], min(width, 18))

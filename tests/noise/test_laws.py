@@ -18,6 +18,7 @@ from eree.noise.geometric import CappedGeometric
 from eree.noise.laws import LatticePareto, RoundedLaplace, RoundedQuartic, Scales
 from eree.noise.radial import RadialShape, RoundedRadial
 from eree.noise.staircase import RoundedStairs, Stairs
+from selection import EVERYTHING, combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
@@ -72,8 +73,7 @@ def classes(chosen: Any) -> list[int]:
     return cuts
 
 
-@every_law
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("name", "size"), combinations(LAWS, SIZES, each=3))
 def test_draws_follow_the_stated_chances_and_no_others(name: str, size: int) -> None:
     n = 200_000
     chosen = law(name, [size] * n)
@@ -88,7 +88,7 @@ def test_draws_follow_the_stated_chances_and_no_others(name: str, size: int) -> 
 
 @every_law
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str) -> None:
-    n = 4_000
+    n = 20_000 if EVERYTHING else 1_600
     chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)])
     words = SeededCoins(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
     values, verdicts = chosen.fast(words, np.arange(n))

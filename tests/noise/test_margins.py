@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
@@ -25,6 +25,7 @@ from eree.noise.laws import Scales
 from eree.noise.margins import MarginsShape, RoundedMargins
 from eree.noise.rows import draw_rows, settle_row
 from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
+from selection import examples
 
 #: A right law fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
@@ -67,7 +68,7 @@ def weight(radial: VectorRadialShape, t: Any) -> Any:
 numbers = st.integers(-40, 40).map(lambda n: n / 8)
 
 
-@settings(max_examples=60)
+@examples(15, torture=300)
 @given(st.lists(numbers, min_size=2, max_size=6))
 def test_the_ball_of_the_norm_is_the_hull_of_what_workers_add(numbers: list[float]) -> None:
     """The least sum of weights that makes a point of steps and their opposites is its norm."""
@@ -83,7 +84,7 @@ def test_the_ball_of_the_norm_is_the_hull_of_what_workers_add(numbers: list[floa
     assert found.fun == pytest.approx(max(sum(map(abs, numbers[:-1])), abs(numbers[-1])), abs=1e-9)
 
 
-@settings(max_examples=60)
+@examples(15, torture=300)
 @given(st.lists(st.integers(-9, 9), min_size=12, max_size=12))
 def test_the_hull_is_the_ball_for_any_attributes(cells: list[int]) -> None:
     """Attributes of 2, 3 and 2 values: the greatest L1 norm of a margin, by the same weights."""

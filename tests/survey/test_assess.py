@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -22,6 +22,7 @@ from eree.survey.assess.choice import Choice
 from eree.survey.assess.measures import cramers_v, hellinger, interval_overlap, normal_factor
 from eree.survey.assess.published import Published
 from eree.survey.shape import Impossible, Shape
+from selection import examples
 from small_cubes import Cube, count, shape, survey
 
 FULL = shape(3, 4, 2)
@@ -242,7 +243,7 @@ def test_every_finding_is_what_counting_cell_by_cell_gives(
     )
 
 
-@settings(max_examples=15)
+@examples(6, torture=150)
 @given(seed=st.integers(0, 10**6))
 def test_a_cube_is_no_different_from_itself(
     seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
@@ -24,6 +24,7 @@ from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
 from eree.survey.microdata import Survey
 from eree.survey.noisy import SurveyCube
+from selection import examples
 from small_cubes import Record, count, shape, table_of
 
 SHAPE = shape(2, 3)
@@ -288,7 +289,7 @@ def test_with_a_cap_everything_that_is_drawn_differs_by_epsilon_and_delta_at_mos
     known = {noise: Losses(noise) for noise in (mode.cells, *mode.tables.values(), mode.variance)}
     worst = [0.0]
 
-    @settings(max_examples=60)
+    @examples(20, torture=600)
     @given(steps(unit))
     def every(step: tuple[list[Named], list[Named]]) -> None:
         before, after = (built(side, most) for side in step)

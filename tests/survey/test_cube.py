@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eree.errors import Faulty, Refusal, Unreadable
@@ -21,6 +21,7 @@ from eree.survey.cube import Cube, Sums, build_cube, build_cube_file
 from eree.survey.cube_file import DIGEST_BYTES, FIRST_LINE
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.shape import Impossible, Shape, Variable
+from selection import examples
 from small_survey import DECLARATION, Sampled, changed, samples, write_survey
 
 
@@ -41,7 +42,7 @@ def kept_records(sampled: Sampled, most: int | None) -> list[int]:
     return found
 
 
-@settings(max_examples=60)
+@examples(20, torture=600)
 @given(
     sampled=samples(),
     most_records=st.none() | st.integers(1, 5),
@@ -81,7 +82,7 @@ def test_the_cube_counts_what_the_records_say(
     assert (again.most_weight, again.most_records) == (most_weight, most_records)
 
 
-@settings(max_examples=40)
+@examples(15, torture=400)
 @given(sampled=samples(), most=st.integers(1, 3), gone=st.integers(0, 6))
 def test_what_an_establishment_adds_depends_on_no_other(
     tmp_path_factory: pytest.TempPathFactory, sampled: Sampled, most: int, gone: int

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
@@ -19,6 +19,7 @@ from eree.survey.calibrate.noise import METHODS
 from eree.survey.estimates import Estimates, deviations
 from eree.survey.soc import group_of
 from eree.survey.tables import Query
+from selection import examples
 from small_cubes import Cube, Record, count, shape, survey
 from small_survey import Sampled, kept, queries, samples
 
@@ -48,7 +49,7 @@ def counted(sampled: Sampled) -> Cube:
     return count(records, sampled.shape, 10**7, 4)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(20, torture=500)
 @given(st.data(), samples())
 def test_tables_are_sums_of_the_rows_that_are_published_and_agree_with_each_other(
     data: st.DataObject, sampled: Sampled
@@ -101,7 +102,7 @@ def test_tables_are_sums_of_the_rows_that_are_published_and_agree_with_each_othe
             assert np.allclose(found.noise_variance, cells * cube.drawn_variance)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(20, torture=500)
 @given(st.data(), samples())
 def test_tables_from_one_look_at_the_cells_are_those_that_are_asked_for_alone(
     data: st.DataObject, sampled: Sampled

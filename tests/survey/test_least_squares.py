@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cubes import brute_force, controlled, indicators, shaped
@@ -20,6 +20,7 @@ from eree.survey.calibrate.noise import NoiseModel
 from eree.survey.calibrate.zeros import ControlSystem
 from eree.survey.shape import Impossible, Shape, Variable
 from eree.survey.tables import Query, table
+from selection import examples
 
 CELL = 40_000.0  # thousandths squared
 
@@ -74,7 +75,7 @@ def left(shape: Shape, covariance: np.ndarray, by, where) -> np.ndarray:
     return np.einsum("ij,jk,ik->i", sums, covariance, sums).reshape(dims)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, torture=600)
 @given(problems(zeros=False))
 def test_the_closed_form_is_the_dense_solution(problem) -> None:
     shape, cells, controls, by, where = problem
@@ -88,7 +89,7 @@ def test_the_closed_form_is_the_dense_solution(problem) -> None:
     assert (found <= CELL * counts * (1 + 1e-12)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, torture=600)
 @given(problems(zeros=True))
 def test_with_structural_zeros_the_solver_agrees_and_the_closed_form_is_a_bound(
     problem,
@@ -109,7 +110,7 @@ def test_with_structural_zeros_the_solver_agrees_and_the_closed_form_is_a_bound(
     assert (bound <= CELL * counts * (1 + 1e-12)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12, torture=300)
 @given(problems(zeros=False))
 def test_both_solvers_agree_where_no_cell_is_impossible(problem) -> None:
     shape, cells, controls, _, _ = problem
@@ -205,7 +206,7 @@ def test_groups_of_occupations_have_the_variance_of_the_codes_that_they_hold() -
         assert found[:, place] == pytest.approx(alone, rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15, torture=400)
 @given(st.lists(st.integers(2, 30), min_size=1, max_size=5), st.data())
 def test_margins_are_sums_and_spread_back_to_every_cell(levels: list[int], data) -> None:
     kept = tuple(sorted(data.draw(st.sets(st.integers(0, len(levels) - 1)))))

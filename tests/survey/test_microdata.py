@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eree.errors import Fault, Faulty, Refusal
 from eree.survey.microdata import check_survey, read_survey
+from selection import examples
 from small_survey import DECLARATION, RECORDS, Sampled, changed, samples, write_survey
 
 STYLES = ("parquet", "csv")
@@ -51,7 +52,7 @@ def test_sound_records_are_read_exactly(tmp_path: Path, style: str) -> None:
         survey.weights[0] = 1
 
 
-@settings(max_examples=20)
+@examples(8, torture=200)
 @given(sampled=samples(), style=st.sampled_from(STYLES))
 def test_any_sound_sample_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, sampled: Sampled, style: str

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cubes import controlled, shaped
@@ -20,6 +20,7 @@ from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.calibrate.rounding import rounded
 from eree.survey.shape import Impossible, Shape
 from eree.survey.tables import Query, table
+from selection import examples
 
 
 def by_hand(cells: np.ndarray, controls: list[np.ndarray], cycles: int) -> np.ndarray:
@@ -39,7 +40,7 @@ def one_way(cells: np.ndarray) -> tuple[list[Margin], list[np.ndarray]]:
     return margins, [margin.sums(cells).astype(float) for margin in margins]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12, torture=300)
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_cycles_are_those_of_raking_by_hand(seed: int, cycles: int) -> None:
     rng = np.random.default_rng(seed)
@@ -181,7 +182,7 @@ def apart(made: Calibrated, truth: np.ndarray, by: tuple[str, ...]) -> np.ndarra
     return (made.table(Query(by)).values - true).astype(float)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10, torture=250)
 @given(
     st.sampled_from(["none", "rake", "rake-nonnegative", "least-squares"]),
     st.integers(0, 2**32),
