@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,10 +57,15 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """All tests of a fixture that takes long go to one worker, which makes it once."""
     for item in items:
         shared = [name for name in MADE_ONCE if name in getattr(item, "fixturenames", ())]
         if shared:
             item.add_marker(pytest.mark.xdist_group(shared[0]))
+    yield
+    for item in items:  # pytest-xdist 3.8 names groups where pytest 9.2 does not look any more
+        named = getattr(item, "_nodeid", item.nodeid)
+        if named != item.nodeid:
+            item._id = type(item._id).parse(named)
