@@ -29,13 +29,13 @@ def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Browse
 
 
 @pytest.fixture(scope="module")
-def tab(context: BrowserContext) -> Page:
+def window(context: BrowserContext) -> Page:
     """One for all tests: to open one takes longer than most that is done in it."""
     return context.new_page()
 
 
 @pytest.fixture
-def page(tab: Page, tool: QueryTool) -> Iterator[Page]:
+def page(window: Page, tool: QueryTool) -> Iterator[Page]:
     """A page that sees no error and asks no other host."""
     hosts: set[str] = set()
     errors: list[str] = []
@@ -44,12 +44,12 @@ def page(tab: Page, tool: QueryTool) -> Iterator[Page]:
         "pageerror": lambda error: errors.append(str(error)),
         "console": lambda said: errors.append(said.text) if said.type == "error" else None,
     }
-    tab.goto("about:blank")
+    window.goto("about:blank")
     for event, hear in heard.items():
-        tab.on(event, hear)
-    yield tab
+        window.on(event, hear)
+    yield window
     for event, hear in heard.items():
-        tab.remove_listener(event, hear)
+        window.remove_listener(event, hear)
     assert hosts == {urlsplit(tool.address).netloc}
     assert [error for error in errors if "400" not in error] == []
 
