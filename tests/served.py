@@ -85,4 +85,6 @@ def tables(catalogue: Catalogue) -> dict[str, LinkedTable]:
 
 @pytest.fixture(scope="session")
 def client(catalogue: Catalogue) -> Iterator[TestClient]:
-    yield TestClient(application(catalogue, HOME), base_url=HOME, follow_redirects=False)
+    app = application(catalogue, HOME)
+    with TestClient(app, base_url=HOME, follow_redirects=False) as found:  # one loop for all
+        yield found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import shutil
 import sqlite3
 from collections import Counter, defaultdict
@@ -20,7 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import eree
-import pages
+from eree.cli.ending import run
+from eree.cli.interrupts import Interrupts
 from eree.demo import STRATA, Findings, run_demo
 from eree.demo.findings import STUDY, TOP
 from eree.demo.run import BUDGET, OWN, SHOWN
@@ -30,7 +32,10 @@ from eree.errors import Fault, Refusal
 from eree.figures import population as figures
 from eree.release.hiding import MEASURES
 from eree.release.recheck import Verification
+from selection import combinations as combinations_of
 from test_readme import PICTURE, pixels
+
+pytestmark = pytest.mark.xdist_group("demo")  # what most tests look at is made once
 
 JOBS = 20_000
 LEDGERS = ("ledger.db", "survey-ledger.db")
@@ -282,9 +287,31 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
     assert "weight" in confidential and published == [*VARIABLES, "noisy", "noise_variance"]
 
 
-def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first = run_demo(out, jobs=2_000, seed=1)
+def without_pictures(patch: pytest.MonkeyPatch) -> None:
+    """Pictures are empty where nobody looks at them; they take half the time."""
+    for figure in ("exposure_figure", "released_figure"):
+        patch.setattr(f"eree.demo.run.{figure}", lambda path, **_: path.touch())
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_pictures(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Findings]:
+    out = tmp_path_factory.mktemp("small") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        without_pictures(patch)
+        return out, run_demo(out, jobs=2_000, seed=1)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_second_run_replaces_the_first_whole(
+    small: tuple[Path, Findings], tmp_path: Path
+) -> None:
+    folder, first = small
+    out = shutil.copytree(folder, tmp_path / "out")
     rows = [eree.Release.open(out / "release").table(table) for table in TABLES]
     data = {path.name: path.read_bytes() for path in (out / "data").iterdir()}
     survey = {path.name: path.read_bytes() for path in (out / "survey").iterdir()}
@@ -306,18 +333,13 @@ def test_a_second_run_replaces_the_first_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("small") / "out"
-    run_demo(out, jobs=2_000)
-    return out
-
-
 @pytest.mark.parametrize(
     "name", ["notes.txt", "data/notes.txt", "release/tables/mine.csv", "cube/x"]
 )
-def test_what_others_put_there_is_not_touched(name: str, small: Path, tmp_path: Path) -> None:
-    out = shutil.copytree(small, tmp_path / "out")
+def test_what_others_put_there_is_not_touched(
+    name: str, small: tuple[Path, Findings], tmp_path: Path
+) -> None:
+    out = shutil.copytree(small[0], tmp_path / "out")
     (out / name).write_text("mine", encoding="utf-8")
     with pytest.raises(Refusal, match="did not make; name a new folder"):
         run_demo(out, jobs=2_000)
@@ -334,26 +356,45 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("step", ["run.verify", "survey.protect_cube", "run.released_figure"])
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("step", "folder"),
+    combinations_of(
+        ["run.verify", "survey.protect_cube", "run.released_figure"], ["out", "new"], each=1
+    ),
+)
 def test_a_demo_that_fails_leaves_nothing(
-    step: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str,
+    folder: str,
+    small: tuple[Path, Findings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shutil.copytree(small, tmp_path / "out")
+    shutil.copytree(small[0], tmp_path / "out")
     before = (tmp_path / "out" / "demo.json").read_text("utf-8")
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"eree.demo.{step}", stop)
-    for folder in ("out", "new"):
-        with pytest.raises(KeyboardInterrupt):
-            run_demo(tmp_path / folder, jobs=3_000)
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(tmp_path / folder, jobs=3_000)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (tmp_path / "out" / "demo.json").read_text("utf-8") == before
 
 
-def test_the_command_tells_it_all_and_what_to_try_next(tmp_path: Path) -> None:
-    shown = pages.shell("eree demo --out 'the demo' --jobs 2000", tmp_path)
+def test_the_command_tells_it_all_and_what_to_try_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(line: str) -> str:
+        program, *words = shlex.split(line)
+        assert program == "eree" and run(words, Interrupts()) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
+    monkeypatch.chdir(tmp_path)
+    shown = printed("eree demo --out 'the demo' --jobs 2000")
     assert max(map(len, shown.splitlines())) <= 80
     assert len(shown.splitlines()) < 55
     for words in (
@@ -369,19 +410,25 @@ def test_the_command_tells_it_all_and_what_to_try_next(tmp_path: Path) -> None:
         assert words in shown
     ranked, served = shown.splitlines()[-2:]
     assert ranked.startswith("Next     eree rank 'the demo/release' jobs")
-    assert "Jobs by sector" in pages.shell(ranked.removeprefix("Next     "), tmp_path)
+    assert "Jobs by sector" in printed(ranked.removeprefix("Next     "))
     assert served == "Browser  eree serve 'the demo/release' 'the demo/cube'"
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("half", ["run", "survey"])
 def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
     half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from eree.cli.ending import run
-    from eree.cli.interrupts import Interrupts
-
     fault = Fault("release", "release.json", "digest", "is not that of the record")
     monkeypatch.setattr(f"eree.demo.{half}.verify", lambda *_, **__: Verification((), (fault,)))
+    made: list[Findings] = []
+
+    def once(*given: Any, **named: Any) -> Findings:
+        """It is made once, and reported twice."""
+        made.extend([] if made else [run_demo(*given, **named)])
+        return made[0]
+
+    monkeypatch.setattr("eree.demo.run_demo", once)
     arguments = ["demo", "--jobs", "1000", "--out", str(tmp_path / "out"), "--serve", "--port", "0"]
     assert run(arguments, Interrupts()) == 1
     assert "NOT SOUND: release (release.json), digest: is not" in capsys.readouterr().out

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,23 +21,36 @@ pytestmark = pytest.mark.xdist_group("browser")  # one browser, one query tool
 MOST_TABS = 400
 
 
-@pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
+@pytest.fixture(scope="module", params=[True, False], ids=["with JavaScript", "without JavaScript"])
 def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[BrowserContext]:
     found = opened(browser, java_script_enabled=request.param, accept_downloads=True)
     yield found
     found.close()
 
 
+@pytest.fixture(scope="module")
+def tab(context: BrowserContext) -> Page:
+    """One for all tests: to open one takes longer than most that is done in it."""
+    return context.new_page()
+
+
 @pytest.fixture
-def page(context: BrowserContext, tool: QueryTool) -> Iterator[Page]:
+def page(tab: Page, tool: QueryTool) -> Iterator[Page]:
     """A page that sees no error and asks no other host."""
-    found = context.new_page()
-    hosts, errors = set(), []
-    found.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
-    found.on("pageerror", lambda error: errors.append(str(error)))
-    found.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    yield found
-    assert hosts <= {urlsplit(tool.address).netloc}
+    hosts: set[str] = set()
+    errors: list[str] = []
+    heard: dict[str, Callable[[Any], None]] = {
+        "request": lambda request: hosts.add(urlsplit(request.url).netloc),
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda said: errors.append(said.text) if said.type == "error" else None,
+    }
+    tab.goto("about:blank")
+    for event, hear in heard.items():
+        tab.on(event, hear)
+    yield tab
+    for event, hear in heard.items():
+        tab.remove_listener(event, hear)
+    assert hosts == {urlsplit(tool.address).netloc}
     assert [error for error in errors if "400" not in error] == []
 
 
@@ -203,6 +217,7 @@ def test_share(page: Page, context: BrowserContext, tool: QueryTool) -> None:
     other = context.new_page()
     other.goto(address)
     assert other.inner_text("table") == page.inner_text("table")
+    other.close()
     assert tool.catalogue.data_sets[0].release.identity in page.input_value("#citation")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pyarrow.parquet as parquet
@@ -21,7 +22,7 @@ NAMES = ("Größe / Art", "rank", "rank_label", "estimate")
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     codes = ("one", "two", "three")
     form = Shape(tuple(Variable(name, name, codes, codes) for name in NAMES))
     made = eree.protect_cube(
@@ -32,7 +33,9 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
         out=tmp_path_factory.mktemp("odd") / "cube",
     )
     catalogue = Catalogue((CubeSet("cube", made, ()),))
-    return TestClient(application(catalogue, HOME), base_url=HOME, follow_redirects=False)
+    app = application(catalogue, HOME)
+    with TestClient(app, base_url=HOME, follow_redirects=False) as found:
+        yield found
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -52,8 +52,11 @@ hooked = given.pop(0) == "hooked"
 if hooked:
     sys.addaudithook(note)
 """
-#: Runs the command; with a hook, prints what it noted, and when it began to listen.
-COMMAND = f"""{HOOK}
+#: Runs the command; a file that was open before gets what a hook noted, and when it listened.
+COMMAND = f"""
+import sys
+report = open(sys.argv.pop(1), "w")
+{HOOK}
 try:
     if hooked:
         from eree.web.server import QueryTool
@@ -65,8 +68,8 @@ try:
     from eree.cli import main
     main()
 finally:
-    if hooked:
-        print(json.dumps(noted))
+    json.dump(noted, report)
+    report.close()
 """
 #: Runs trespasses, each in a process of its own; a look at MARK tells the tracer where one begins.
 MARK = "/mark-of-trespass/"
@@ -297,10 +300,11 @@ def map_files(maps: list[str]) -> list[Path]:
     return [Path(text.partition("=")[2]).resolve() for text in maps]
 
 
-def served(before: list[str], hooked: str, releases: list[Path], maps: list[str]) -> str:
-    """Run the command beside what is confidential, ask it much, and stop it: what it printed."""
+def served(before: list[str], report: Path | None, releases: list[Path], maps: list[str]) -> None:
+    """Run the command beside what is confidential, ask it much, and stop it; a hook reports."""
     home = releases[0].parent
-    command = [sys.executable, "-P", "-B", "-c", COMMAND, hooked, "serve", "--port", "0"]
+    how = ["/dev/null", "free"] if report is None else [str(report), "hooked"]
+    command = [sys.executable, "-P", "-B", "-c", COMMAND, *how, "serve", "--port", "0"]
     named = [word for text in maps for word in ("--map", text)]
     whole = [*before, *command, "--json", *named, *(folder.name for folder in releases)]
     with running(whole, cwd=home, env=environment()) as process:
@@ -309,9 +313,8 @@ def served(before: list[str], hooked: str, releases: list[Path], maps: list[str]
         statuses = [status(start["address"] + path) for path in asked(start["data_sets"])]
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, out, err) == (0, "", "")
     assert set(statuses) == {200, 400, 404} and statuses.count(200) > 60
-    return out
 
 
 def asked(names: list[str]) -> Iterator[str]:
@@ -355,10 +358,11 @@ def judge(
 
 
 def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
-    releases: list[Path], maps: list[str], judge: Judge
+    releases: list[Path], maps: list[str], judge: Judge, tmp_path: Path
 ) -> None:
     before = {path.name for path in judge.cache.iterdir()}
-    noted = json.loads(served([], "hooked", releases, maps).splitlines()[-1])
+    served([], tmp_path / "noted.json", releases, maps)
+    noted = json.loads((tmp_path / "noted.json").read_text("utf-8"))
     home = releases[0].parent
     assert judge.audited(noted, home) == []
     opened = [home / given[0] for event, *given in noted if event == "open"]
@@ -375,7 +379,7 @@ def test_no_library_opens_anything_else_either(
 ) -> None:
     before = {path.name for path in judge.cache.iterdir()}
     trace = tmp_path / "trace"
-    served(under_tracer(trace), "free", releases, maps)
+    served(under_tracer(trace), None, releases, maps)
     lines = lines_of(trace)
     assert judge.traced(lines, releases[0].parent) == []
     calls = list(joined(lines))
