@@ -16,9 +16,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 
+import forks
 from processes import LONGEST
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +68,7 @@ def steps(page: str) -> list[Step]:
     return found
 
 
-def run(page: str, folder: Path) -> list[str]:
+def run(page: str, folder: Path, *, cold: bool = False) -> list[str]:
     """Run a page in a folder; the complaints, each with what was shown and what came."""
     complaints = []
     session = Session(folder)
@@ -75,7 +79,10 @@ def run(page: str, folder: Path) -> list[str]:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(step.text, encoding="utf-8")
                 continue
-            came = shell(step.text, folder) if step.kind == "shell" else session.python(step.text)
+            if step.kind == "shell":
+                came = shell(step.text, folder, cold=cold)
+            else:
+                came = session.python(step.text)
             shown = step.output or ""
             if not (matches(blurred(shown), blurred(came)) if step.noisy else matches(shown, came)):
                 complaints.append(f"{step.text}\n--- shown\n{step.output}\n--- came\n{came}")
@@ -113,12 +120,62 @@ def environment() -> dict[str, str]:
     }
 
 
-def shell(command: str, folder: Path) -> str:
-    """What a command prints, on either stream."""
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+@cache
+def server() -> forks.Server:
+    """One for all commands of this process."""
+    return forks.Server(environment())
+
+
+def started(
+    arguments: Sequence[str | Path],
+    streams: Sequence[int],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    code: str | None = None,
+) -> forks.Running:
+    """`eree` with some arguments, or Python with some code, in a process of its own."""
+    surroundings = environment() | dict(env or {})
+    return forks.start(
+        server().address, [*map(str, arguments)], cwd or Path.cwd(), surroundings, streams, code
+    )
+
+
+def command(
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    code: str | None = None,
+) -> Done:
+    """How a command ends; with code, how Python does that is given the code."""
+    with Path(os.devnull).open("rb") as nothing, TemporaryFile() as out, TemporaryFile() as err:
+        streams = [file.fileno() for file in (nothing, out, err)]
+        status = started(arguments, streams, cwd=cwd, env=env, code=code).wait()
+        out.seek(0)
+        err.seek(0)
+        return Done(status, out.read().decode(), err.read().decode())
+
+
+def shell(command: str, folder: Path, *, cold: bool = False) -> str:
+    """What a command prints, on either stream; cold, `eree` imports what it needs itself."""
+    around = environment()
+    if not cold:
+        forked = server()
+        around[forks.ADDRESS] = forked.address
+        around["PATH"] = f"{forked.folder}{os.pathsep}{around['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env=environment(),
+        env=around,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -143,26 +200,19 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.process: subprocess.Popen[str] | None = None
+        self.process: forks.Running | None = None
 
     def python(self, text: str) -> str:
         """What a block prints; a traceback counts as printed."""
         if self.process is None:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", self.LOOP],
-                cwd=self.folder,
-                env=environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{text!r}\n")
-        self.process.stdin.flush()
+            (stdin, self.write), (self.read, stdout) = os.pipe(), os.pipe()
+            self.process = started([], [stdin, stdout, stdout], cwd=self.folder, code=self.LOOP)
+            os.close(stdin)
+            os.close(stdout)
+            self.output = os.fdopen(self.read, encoding="utf-8")
+        os.write(self.write, f"{text!r}\n".encode())
         lines = []
-        for line in self.process.stdout:
+        for line in self.output:
             if line == "\0\n":
                 break
             lines.append(line)
@@ -171,8 +221,6 @@ class Session:
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            try:
-                self.process.communicate(timeout=LONGEST)
-            finally:
-                self.process.kill()
-                self.process.wait()
+            os.close(self.write)
+            self.output.close()
+            self.process.wait()

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -22,21 +23,18 @@ import eree
 import pages
 from eree.cli import ending, terminal
 from eree.cli.interrupts import Interrupts
+from pages import Done
+from pages import command as run
 from processes import LONGEST, PATIENCE, ended, running, until
 
 EREE = Path(sys.executable).with_name("eree")
+one_demo = pytest.mark.xdist_group("demo in ascii")
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    status: int
-    out: str
-    err: str
-
-
-def run(*arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> Done:
+def cold(
+    *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> Done:
+    """A command in a process that imports what it needs itself."""
     done = subprocess.run(
         [EREE, *arguments],
         cwd=cwd,
@@ -83,7 +81,7 @@ def test_every_help_has_examples_and_fits_a_terminal(command: str) -> None:
 
 
 def test_the_version_and_python_dash_m() -> None:
-    assert run("--version") == Done(0, f"eree {eree.__version__}\n", "")
+    assert cold("--version") == Done(0, f"eree {eree.__version__}\n", "")
     module = subprocess.run(
         [sys.executable, "-m", "eree", "--version"],
         env=pages.environment(),
@@ -163,18 +161,18 @@ def test_a_marginal_that_cannot_be_is_refused(
 
 
 def test_synth_then_check_then_tabulate(tmp_path: Path) -> None:
-    made = run("synth", "my data", "--jobs", "2000", cwd=tmp_path)
+    made = cold("synth", "my data", "--jobs", "2000", cwd=tmp_path)
     assert made == Done(0, "Made 2,000 jobs in my data.  Next: eree check 'my data'\n", "")
-    again = run("synth", "my data", "--jobs", "2000", cwd=tmp_path)
+    again = cold("synth", "my data", "--jobs", "2000", cwd=tmp_path)
     assert (again.status, again.out) == (2, "")
-    assert run("check", "my data", cwd=tmp_path) == Done(
+    assert cold("check", "my data", cwd=tmp_path) == Done(
         0, "my data: no fault found; 97 workplaces.\n", ""
     )
-    total = run("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
+    total = cold("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
     assert total == Done(0, "total.csv: 1 confidential cell of total\n", "")
     assert (tmp_path / "total.csv").read_text("utf-8").splitlines()[1].startswith("2000,")
     assert (tmp_path / "total.csv").stat().st_mode & 0o077 == 0
-    once_more = run("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
+    once_more = cold("tabulate", "my data", "--out", "total.csv", cwd=tmp_path)
     assert (once_more.status, once_more.out) == (2, "")
     assert "exists already" in once_more.err
 
@@ -232,13 +230,22 @@ def test_names_that_look_like_markup_come_out_as_they_are(tmp_path: Path) -> Non
     assert refused.err.count("\n") == 1
 
 
-def test_a_terminal_that_knows_only_ascii_stops_no_work(data: Path, tmp_path: Path) -> None:
-    for command in (
-        ["tabulate", data, "--by", "state,sex", "--out", "c.csv"],
-        ["demo", "--jobs", "1000", "--out", "demo"],
-    ):
-        done = run(*command, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
-        assert (done.status, done.err) == (0, "")
+@pytest.fixture(scope="module")
+def demo_in_ascii(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A demo whose output nobody reads as more than ASCII."""
+    out = tmp_path_factory.mktemp("ascii") / "demo"
+    return run("demo", "--jobs", "1000", "--out", out, env={"PYTHONIOENCODING": "ascii"})
+
+
+@one_demo
+def test_a_terminal_that_knows_only_ascii_stops_no_work(
+    demo_in_ascii: Done, data: Path, tmp_path: Path
+) -> None:
+    assert (demo_in_ascii.status, demo_in_ascii.err) == (0, "")
+    assert "?" in demo_in_ascii.out
+    tabulate = ("tabulate", data, "--by", "state,sex", "--out", "c.csv")
+    done = cold(*tabulate, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.status, done.err) == (0, "")
 
 
 def test_an_unexpected_error_is_told_without_its_words(tmp_path: Path) -> None:
@@ -250,12 +257,10 @@ def test_an_unexpected_error_is_told_without_its_words(tmp_path: Path) -> None:
         "sys.argv = ['eree', 'check', 'x']\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=pages.environment()
-    )
-    assert done.returncode == 2
-    assert re.fullmatch(r"eree: eree met a fault of its own \(ValueError.*\)[^\n]*\n", done.stderr)
-    assert "4711" not in done.stderr + done.stdout
+    done = run(code=code)
+    assert done.status == 2
+    assert re.fullmatch(r"eree: eree met a fault of its own \(ValueError.*\)[^\n]*\n", done.err)
+    assert "4711" not in done.err + done.out
 
 
 def test_an_output_that_nobody_reads_is_no_disaster(data: Path) -> None:
@@ -287,13 +292,19 @@ def test_a_full_disk_under_the_output_is_told(data: Path) -> None:
 
 
 def on_terminal(
-    *arguments: str | Path, columns: int = 80, command: Sequence[str | Path] = (EREE,)
+    *arguments: str | Path, columns: int = 80, command: Sequence[str | Path] = ()
 ) -> str:
     """What a command shows on a terminal, with its control codes."""
     leader, follower = pty.openpty()
-    surroundings = pages.environment() | {"TERM": "xterm", "COLUMNS": str(columns)}
-    whole, shown = [*command, *arguments], b""
-    with running(whole, stdout=follower, stderr=follower, env=surroundings) as process:
+    env = {"TERM": "xterm", "COLUMNS": str(columns)}
+    shown = b""
+    process: AbstractContextManager[Any] = nullcontext(None)
+    if command:
+        ends = {"stdout": follower, "stderr": follower}
+        process = running([*command, *arguments], **ends, env=pages.environment() | env)
+    with process as started:
+        if started is None:
+            started = pages.started(arguments, [follower, follower, follower], env=env)
         os.close(follower)
         while True:
             try:
@@ -304,13 +315,14 @@ def on_terminal(
                 break
             shown += chunk
         os.close(leader)
-        process.wait(PATIENCE)
+        started.wait()
     return shown.decode()
 
 
-def test_only_a_terminal_gets_colours(tmp_path: Path) -> None:
+@one_demo
+def test_only_a_terminal_gets_colours(demo_in_ascii: Done) -> None:
     assert "\x1b[" in on_terminal("check", "nowhere")
-    for done in (run("check", "nowhere"), run("demo", "--jobs", "1000", "--out", tmp_path / "d")):
+    for done in (run("check", "nowhere"), demo_in_ascii):
         assert "\x1b" not in done.out + done.err
 
 
@@ -409,22 +421,27 @@ def interrupted(
     It may come when all is done, on a machine that is busy elsewhere; then, once more and sooner.
     """
     work, temporary = room
-    # an interrupted import leaves its file to the garbage collector, which is no fault of ours
-    surroundings = pages.environment() | {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""}
+    home = work.parent
+    # an interrupt leaves files to the garbage collector, which is no fault of ours
+    env = {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""}
     for attempt in range(8):
-        with running([EREE, *arguments], cwd=work, env=surroundings) as process:
-            assert until(lambda: any(work.iterdir()) or any(temporary.iterdir()))
-            time.sleep(delay / 2**attempt)
-            process.send_signal(number)
+        with (home / "out").open("wb+") as out, (home / "err").open("wb+") as err:
+            streams = [out.fileno(), out.fileno(), err.fileno()]
+            process = pages.started(arguments, streams, cwd=work, env=env)
+            try:
+                assert until(lambda: any(work.iterdir()) or any(temporary.iterdir()))
+                time.sleep(delay / 2**attempt)
+            finally:
+                os.kill(process.pid, number)
             if again:
                 time.sleep(0.01)
-                process.send_signal(number)
-            out, err = process.communicate(timeout=LONGEST)
-        if process.returncode != 0:
+                os.kill(process.pid, number)
+            status = process.wait()
+        if status != 0:
             break
         for made in work.iterdir():
             shutil.rmtree(made) if made.is_dir() else made.unlink()
-    return Done(process.returncode, out, err)
+    return Done(status, (home / "out").read_text("utf-8"), (home / "err").read_text("utf-8"))
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -435,18 +452,53 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.15, 0.4])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize(
+    ("delay", "number"),
+    [(0.0, signal.SIGTERM), (0.15, signal.SIGINT), (0.4, signal.SIGTERM)],
+    ids=["at-once", "soon", "later"],
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_interrupted_command_leaves_nothing(
     command: str, number: signal.Signals, delay: float, room: tuple[Path, Path], large: Path
 ) -> None:
+    """`make torture` sends each signal at each moment."""
     arguments = [large if word == "LARGE" else word for word in COMMANDS[command]]
-    done = interrupted(arguments, number, delay, room)
+    assert_nothing_left(interrupted(arguments, number, delay, room), room)
+
+
+def assert_nothing_left(done: Done, room: tuple[Path, Path]) -> None:
+    """An interrupted command says so, and nothing else stays of it."""
     assert done == Done(130, "", "eree: interrupted; nothing was left half-written\n")
     work, temporary = room
     assert list(work.iterdir()) == []
     assert until(lambda: not any(temporary.iterdir())), list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_a_command_is_interrupted_while_it_starts(
+    number: signal.Signals, room: tuple[Path, Path]
+) -> None:
+    """A process that still imports what it needs."""
+    work, temporary = room
+    process = subprocess.Popen(
+        [EREE, *COMMANDS["synth"]],
+        cwd=work,
+        # an interrupted import leaves its file to the garbage collector, which is no fault of ours
+        env=pages.environment() | {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        status = Path(f"/proc/{process.pid}/status")
+        heard = re.compile(r"^SigCgt:\s*[0-9a-f]+[4-7c-f][0-9a-f]{3}$", re.MULTILINE)  # SIGTERM
+        assert until(lambda: heard.search(status.read_text(encoding="utf-8")) is not None)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert_nothing_left(Done(process.returncode, out, err), room)
 
 
 def test_an_impatient_user_leaves_nothing_either(room: tuple[Path, Path], large: Path) -> None:
@@ -462,7 +514,10 @@ def test_an_impatient_user_leaves_nothing_either(room: tuple[Path, Path], large:
 def test_an_interrupt_after_the_end_of_a_command_is_too_late() -> None:
     interrupts = Interrupts()
     assert ending.run(["--version"], interrupts) == 0
-    interrupts._stop(signal.SIGINT, None)  # before the process has gone
+    try:
+        interrupts._stop(signal.SIGINT, None)  # before the process has gone
+    except KeyboardInterrupt:
+        pytest.fail("it is interrupted all the same")
 
 
 def test_an_interrupt_is_one_json_object_too(room: tuple[Path, Path], large: Path) -> None:
@@ -473,8 +528,8 @@ def test_an_interrupt_is_one_json_object_too(room: tuple[Path, Path], large: Pat
 
 def test_success_and_refusal_end_without_a_word_of_the_engine(data: Path, tmp_path: Path) -> None:
     """Some engines complain at the very end about objects that are still alive."""
-    good = run("tabulate", data, "--by", "place,sex", "--out", "c.parquet", cwd=tmp_path)
+    good = cold("tabulate", data, "--by", "place,sex", "--out", "c.parquet", cwd=tmp_path)
     assert (good.status, good.err) == (0, "")
-    tight = run("check", data, "--memory-limit", "1MB", cwd=tmp_path)
+    tight = cold("check", data, "--memory-limit", "1MB", cwd=tmp_path)
     assert tight.status == 2
     assert re.fullmatch(r"eree: [^\n]+\n", tight.err)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,12 +31,5 @@ def test_every_example_is_known() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, pages.ROOT / "examples" / f"{name}.py"],
-        cwd=tmp_path,
-        env=pages.environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == EXPECTED[name]
+    code = (pages.ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    assert pages.command(cwd=tmp_path, code=code) == pages.Done(0, EXPECTED[name], "")

@@ -23,7 +23,7 @@ def pixels(picture: Path) -> tuple[int, int]:
 
 
 def test_what_the_readme_shows_is_what_comes_out(tmp_path: Path) -> None:
-    complaints = pages.run(README, tmp_path)
+    complaints = pages.run(README, tmp_path, cold=True)
     assert not complaints, "\n\n".join(complaints)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ import pyarrow.parquet as parquet
 import eree
 import pages
 from eree.release.sums import Areas
-from processes import LONGEST
 
 #: A row for each workplace, and what the rows may be added up to.
 SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
@@ -64,12 +61,5 @@ class Redrawing:
 
 def eree_command(*arguments: object, cwd: Path | None = None) -> tuple[int, str, str]:
     """How a command ends: its status, and what it prints on either stream."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("eree"), *map(str, arguments)],
-        cwd=cwd,
-        env=pages.environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
-    return done.returncode, done.stdout, done.stderr
+    done = pages.command(*map(str, arguments), cwd=cwd)
+    return done.status, done.out, done.err
