@@ -104,9 +104,16 @@ def certify_grid(
 def on_every_core(
     work: Callable[..., Result], arguments: Sequence[tuple[Any, ...]], processes: int | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """Do work for all arguments in processes of their own; yields what is done, with its place."""
+    """Do work for all arguments in processes of their own; yields what is done, with its place.
+
+    One process is this one.
+    """
+    count = processes or os.cpu_count() or 1
+    if count == 1:
+        yield from ((i, work(*given)) for i, given in enumerate(arguments))
+        return
     pool = ProcessPoolExecutor(
-        processes or os.cpu_count() or 1,
+        count,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_leave_interrupts_to_the_parent,
     )

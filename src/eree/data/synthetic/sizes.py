@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +82,20 @@ def draw_sizes(
     return everyone
 
 
-def _classes_up_to(largest: int, tail: float) -> list[SizeClass]:
+def _classes_up_to(largest: int, tail: float) -> tuple[SizeClass, ...]:
     classes = (*CLASSES[:-1], replace(CLASSES[-1], slope=tail))
-    return [replace(c, high=min(c.high, largest)) for c in classes if c.low <= largest]
+    return tuple(replace(c, high=min(c.high, largest)) for c in classes if c.low <= largest)
 
 
-def _tilted_chances(classes: list[SizeClass], mean: float) -> list[NDArray[np.float64]]:
+@lru_cache(maxsize=8)
+def _tilted_chances(classes: tuple[SizeClass, ...], mean: float) -> list[NDArray[np.float64]]:
     """Chances of each class's sizes times size ** tilt; bisection finds the tilt for `mean`."""
     size = np.arange(1, classes[-1].high + 1)
+    logs, most = np.log(size), np.log(size[-1])
     chance = np.concatenate([c.share * c.chances() for c in classes])
 
     def tilted(tilt: float) -> NDArray[np.float64]:
-        weight = chance * np.exp(tilt * np.log(size) - max(tilt, 0.0) * np.log(size[-1]))
+        weight = chance * np.exp(tilt * logs - max(tilt, 0.0) * most)
         normal: NDArray[np.float64] = weight / weight.sum()
         return normal
 

@@ -36,7 +36,7 @@ class Tables:
     @cached_property
     def cells(self) -> Array:
         """The number of cells of all tables of each dimension together."""
-        return np.array([sum(n for _, n in self._of(d)) for d in self.dimensions], dtype=float)
+        return np.array([sum(n for _, n in self.of(d)) for d in self.dimensions], dtype=float)
 
     @cached_property
     def multiplicity(self) -> Array:
@@ -66,7 +66,7 @@ class Tables:
 
     def figures(self, energies: Array, reading: str) -> Array:
         """What a reading makes of energies: a figure for every dimension."""
-        return np.asarray(energies @ self._weights[reading].T)
+        return np.asarray(energies @ _weights(self)[reading].T)
 
     def expected(self, left: Array) -> dict[str, Array]:
         """Every reading in expectation, where effects have a variance of `left` in each direction.
@@ -79,32 +79,34 @@ class Tables:
         energies = left * self.multiplicity
         return {reading: self.figures(energies, reading) for reading in READINGS}
 
-    def _of(self, dimension: int) -> list[tuple[tuple[int, ...], int]]:
+    def of(self, dimension: int) -> list[tuple[tuple[int, ...], int]]:
+        """The tables of a dimension: their variables, and how many cells they have."""
         return [
             (axes, prod(self.levels[axis] for axis in axes))
             for axes in combinations(range(len(self.levels)), dimension)
         ]
 
-    @cached_property
-    def _weights(self) -> dict[str, Array]:
-        """For every reading, what each effect counts in the figure of each dimension."""
-        n, sets = prod(self.levels), np.arange(1 << len(self.levels))
-        found = {name: np.zeros((len(self.levels), len(sets))) for name in READINGS}
-        for d in self.dimensions:
-            tables, cells = self._of(d), self.cells[d - 1]
-            for axes, size in tables:
-                inside = (sets & ~sum(1 << axis for axis in axes)) == 0
-                squares = inside * (n / size)  # of the errors of the table
-                found["uncentred"][d - 1] += squares / cells
-                found["by table"][d - 1] += squares / size / len(tables)
-                found["by table, n - 1"][d - 1] += squares / (size - 1) / len(tables)
-            found["centred"][d - 1] = found["uncentred"][d - 1]
-            found["all cells together"][d - 1] = found["uncentred"][d - 1]
-            # the mean of all cells is their number of tables times the sum over the cube
-            found["all cells together"][d - 1, 0] -= n * (len(tables) / cells) ** 2
-        for name in ("centred", "by table", "by table, n - 1"):
-            found[name][:, 0] = 0  # about each table's mean: the effect of no variables goes
-        return found
+
+@cache
+def _weights(tables: Tables) -> dict[str, Array]:
+    """For every reading, what each effect counts in the figure of each dimension."""
+    n, sets = prod(tables.levels), np.arange(1 << len(tables.levels))
+    found = {name: np.zeros((len(tables.levels), len(sets))) for name in READINGS}
+    for d in tables.dimensions:
+        of_d, cells = tables.of(d), tables.cells[d - 1]
+        for axes, size in of_d:
+            inside = (sets & ~sum(1 << axis for axis in axes)) == 0
+            squares = inside * (n / size)  # of the errors of the table
+            found["uncentred"][d - 1] += squares / cells
+            found["by table"][d - 1] += squares / size / len(of_d)
+            found["by table, n - 1"][d - 1] += squares / (size - 1) / len(of_d)
+        found["centred"][d - 1] = found["uncentred"][d - 1]
+        found["all cells together"][d - 1] = found["uncentred"][d - 1]
+        # the mean of all cells is their number of tables times the sum over the cube
+        found["all cells together"][d - 1, 0] -= n * (len(of_d) / cells) ** 2
+    for name in ("centred", "by table", "by table, n - 1"):
+        found[name][:, 0] = 0  # about each table's mean: the effect of no variables goes
+    return found
 
 
 @cache
