@@ -159,9 +159,10 @@ def _write(folder: Path, path: Path, entry: bytes) -> None:
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
-    entries = sorted((entry.stat().st_mtime, entry) for entry in folder.iterdir())
-    for _, old in entries[: len(entries) // 2] if len(entries) > MOST_ENTRIES else ():
-        old.unlink(missing_ok=True)
+    entries = list(folder.iterdir())
+    if len(entries) > MOST_ENTRIES:  # their dates are read then, not at every entry
+        for old in sorted(entries, key=lambda entry: entry.stat().st_mtime)[: len(entries) // 2]:
+            old.unlink(missing_ok=True)
 
 
 def cache_folder() -> Path | None:
