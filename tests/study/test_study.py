@@ -40,6 +40,7 @@ from eree.study.tidy import Figures
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
+from selection import EVERYTHING
 from uses import eree_command
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)
@@ -202,12 +203,12 @@ def test_estimates_are_made_of_what_a_contender_draws(people: Counted, name: str
         shrunk = Shrunk("clipped", 0.0, clip.mechanism, shrunk.shape)
     assert shrunk.shape == (2, 4)
     plain = Together("plain", 0.0, shrunk.mechanism)
-    before, after = (
-        np.mean([np.abs(one.draw(people, seeded(t)) - people.counts).mean() for t in range(5)])
+    noisy, estimates = (
+        np.array([one.draw(people, seeded(t)) for t in range(20 if EVERYTHING else 2)])
         for one in (plain, shrunk)
     )
+    before, after = (np.abs(drawn - people.counts).mean() for drawn in (noisy, estimates))
     assert after < 0.95 * before
-    estimates = shrunk.draw(people, seeded(1))
     assert (estimates >= 0).all()
     assert (estimates == np.rint(estimates)).all()
     assert shrunk.expected(people) is None
@@ -267,13 +268,13 @@ def test_estimates_from_margins_are_whole_and_beat_noisy_cells(people: Counted) 
         for o in contenders(WORKLOADS["workload-3-strong"], 8, TENTH, Fraction(1))
         if o.name == "auto"
     )
-    errors = []
-    for taking_part in (one, plain):
-        drawn = [np.maximum(taking_part.draw(people, seeded(t)), 0) for t in range(4)]
-        errors.append(np.mean([np.abs(noisy - people.counts).mean() for noisy in drawn]))
-    estimates = one.draw(people, seeded(1))
+    estimates, noisy = (
+        np.array([taking_part.draw(people, seeded(t)) for t in range(20 if EVERYTHING else 2)])
+        for taking_part in (one, plain)
+    )
     assert (estimates >= 0).all()
     assert (estimates == np.rint(estimates)).all()
+    errors = [np.abs(np.maximum(drawn, 0) - people.counts).mean() for drawn in (estimates, noisy)]
     assert errors[0] < 0.85 * errors[1], errors
 
 
@@ -333,14 +334,37 @@ GIVEN: dict[str, Any] = {
     "trials": 2,
     "seed": 3,
     "only": ["workload-1", "ranking-1"],
+    "processes": 1,
 }
-PARTS = 36  # of each workload
+#: The grid of the studies of these tests; `make torture` takes the whole one.
+GRID = {"ALPHAS": ("0.05", "0.1"), "EPSILONS": ("0.25", "1", "4")}
+if EVERYTHING:
+    GRID = {"ALPHAS": run.ALPHAS, "EPSILONS": run.EPSILONS}
+PARTS = (1 + len(GRID["ALPHAS"])) * len(GRID["EPSILONS"])  # of each workload
+#: The command over the same grid.
+COMMAND = f"""
+from eree.cli import main
+from eree.study import run
+vars(run).update({GRID})
+main()
+"""
+
+
+@pytest.fixture
+def grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study has a part for each point of this grid."""
+    for name, values in GRID.items():
+        monkeypatch.setattr(run, name, values)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study that nobody stopped; whoever changes it changes a copy."""
-    return eree.run_study(tmp_path_factory.mktemp("studies") / "undisturbed", **GIVEN).folder
+    out = tmp_path_factory.mktemp("studies") / "undisturbed"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, values in GRID.items():
+            patch.setattr(run, name, values)
+        return eree.run_study(out, **GIVEN).folder
 
 
 def errors_of(study: Path, home: Path) -> bytes:
@@ -350,7 +374,7 @@ def errors_of(study: Path, home: Path) -> bytes:
     return (home / "errors.csv").read_bytes()
 
 
-def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: None) -> None:
     one = shutil.copytree(undisturbed, tmp_path / "one")
     parts = sorted((one / "parts").iterdir())
     gone = [path for path in parts if path.name.startswith("ranking-1_")][::3]
@@ -377,9 +401,10 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path) -> None
 
 
 #: A study that is killed, with all its workers, when three of its parts are done.
-KILLED = """
+KILLED = f"""
 import os, signal, sys
 from eree.study import run
+vars(run).update({GRID})
 on_every_core = run.on_every_core
 def killed(*given):
     for number, done in enumerate(on_every_core(*given), start=1):
@@ -407,7 +432,7 @@ def test_a_study_that_was_killed_goes_on_and_is_the_same_for_a_seed(
     assert killed.returncode == -signal.SIGKILL
     there = len(list(out.glob("parts/*.json")))
     assert there >= 3
-    command = [Path(sys.executable).with_name("eree"), *arguments]
+    command = [sys.executable, "-c", COMMAND, *arguments]
     (out / ".data.partial-abc").mkdir()
     (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
     (out / "parts" / ".a.json.x").write_text("[")
@@ -418,10 +443,14 @@ def test_a_study_that_was_killed_goes_on_and_is_the_same_for_a_seed(
         assert path.read_bytes() == (undisturbed / "parts" / path.name).read_bytes()
 
 
-def test_a_part_can_be_done_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_can_be_done_alone(
+    tmp_path: Path, grid: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One alpha; that all parts can be done is seen in the campaigns of `make torture`."""
     monkeypatch.setattr(run, "ALPHAS", ("0.1",))
-    study = eree.run_study(tmp_path / "s", jobs=5_000, trials=1, only=["report-4-true"])
+    study = eree.run_study(
+        tmp_path / "s", jobs=5_000, trials=1, only=["report-4-true"], processes=1
+    )
     part = Part("report-4-true", "0.1", "4")
     before = part.file(study.folder).read_bytes()
     part.file(study.folder).unlink()
@@ -429,7 +458,7 @@ def test_a_part_can_be_done_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert part.file(study.folder).read_bytes() == before
     names = {row["mechanism"] for row in json.loads(before)}
     assert {"report-laplace", "vector-radial", "two-stage-clip"} <= names
-    assert len(list((study.folder / "parts").iterdir())) == 12
+    assert len(list((study.folder / "parts").iterdir())) == 2 * len(GRID["EPSILONS"])
 
 
 @pytest.mark.parametrize(

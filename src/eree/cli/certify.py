@@ -66,8 +66,8 @@ def certify(
 
     with progress() as tell:
         tell(f"certifying {name}", 0.0)
-        chosen = _chosen(name, alpha, epsilon, delta, eree.parameters_from_text(given))
-        with certificates(fresh):
+        with certificates(fresh):  # what it was calibrated to is computed again too
+            chosen = _chosen(name, alpha, epsilon, delta, eree.parameters_from_text(given))
             certificate, computed = certificate_of(chosen)
     if as_json:
         errors = {

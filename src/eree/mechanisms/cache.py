@@ -5,8 +5,9 @@ entry is a digest of all three and of the versions of what it was computed with;
 them has another entry.  Entries hold public numbers alone.
 
 Who can write to the folder can make a mechanism seem to keep its claim.  So it belongs to the user
-alone (0700), and one that others may write to is refused.  `EREE_CACHE` names another; empty,
-it switches all of this off.
+alone (0700), and one that others may write to, or may put another in the place of, is refused.
+`EREE_CACHE` names another; empty, it switches all of this off.  A folder that cannot be made,
+read or written is no fault: everything is computed then.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,8 @@ MOST_ENTRIES = 5_000
 _SOURCES = ("errors.py", "policy", "noise", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
+#: What an entry raises that is whole but not written as entries are.
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, EOFError, BadZipFile)
 #: What a certificate is made of, by name.
 _PARTS = {
     kind.__name__: kind
@@ -48,8 +52,8 @@ _PARTS = {
 }
 
 _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
-_closed: ContextVar[bool] = ContextVar("closed", default=False)
 
+T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -63,89 +67,80 @@ def computed_again() -> Iterator[None]:
         _fresh.reset(token)
 
 
-@contextmanager
-def left_closed() -> Iterator[None]:
-    """Within it the folder is neither read nor written: what is not in memory is computed."""
-    token = _closed.set(True)
-    try:
-        yield
-    finally:
-        _closed.reset(token)
-
-
 def certificate_of(mechanism: Mechanism | Margin) -> tuple[Certificate, bool]:
     """The certificate of a mechanism, and whether it was computed now."""
-    computed: list[Certificate] = []
 
-    def compute() -> bytes:
-        computed.append(mechanism.certify())
-        return json.dumps(_plain(computed[0])).encode()
+    def packed(certificate: Certificate) -> bytes:
+        return json.dumps(_plain(certificate)).encode()
+
+    def unpacked(entry: bytes) -> Certificate:
+        found = _made(json.loads(entry), mechanism)
+        if not isinstance(found, Certificate):
+            raise TypeError
+        return found
 
     kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
-    kept = _entry(f"certificate {kind} {mechanism!r}", compute)
-    if computed:
-        return computed[0], True
-    found = _made(json.loads(kept), mechanism)
-    assert isinstance(found, Certificate)
-    return found, False
+    what = f"certificate {kind} {mechanism!r}"
+    return _kept(what, mechanism.certify, packed, unpacked)
 
 
 def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
     """Arrays that follow from public parameters, which `what` names in full."""
 
-    def packed() -> bytes:
+    def packed(arrays: Arrays) -> bytes:
         file = BytesIO()
-        np.savez(file, allow_pickle=False, **compute())
+        np.savez(file, allow_pickle=False, **arrays)
         return file.getvalue()
 
-    return _unpacked(_entry(f"arrays {what}", packed))
+    return _kept(f"arrays {what}", compute, packed, _arrays)[0]
 
 
 def arrays_kept(what: str) -> Arrays | None:
     """The same, if they were computed before."""
-    folder = _folder()
-    kept = None if folder is None else _read(folder / _name(f"arrays {what}"))
-    return None if kept is None else _unpacked(kept)
+    folder = cache_folder()
+    return None if folder is None else _read(_place(folder, f"arrays {what}"), _arrays)
 
 
-def _unpacked(kept: bytes) -> Arrays:
-    with np.load(BytesIO(kept), allow_pickle=False) as found:
+def _arrays(entry: bytes) -> Arrays:
+    with np.load(BytesIO(entry), allow_pickle=False) as found:
         return dict(found)
 
 
 # ------------------------------------------------------------------------------------ entries
 
 
-def _entry(what: str, compute: Callable[[], bytes]) -> bytes:
-    """The bytes kept for something, or those computed now."""
-    folder = _folder()
+def _kept(
+    what: str,
+    compute: Callable[[], T],
+    packed: Callable[[T], bytes],
+    unpacked: Callable[[bytes], T],
+) -> tuple[T, bool]:
+    """Something that is kept, or is computed now and then kept; and whether it was computed."""
+    folder = cache_folder()
     if folder is None:
-        return compute()
-    path = folder / _name(what)
-    kept = _read(path)
+        return compute(), True
+    path = _place(folder, what)
+    kept = _read(path, unpacked)
     if kept is not None:
-        return kept
+        return kept, False
     found = compute()
     with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
-        _write(folder, path, sha256(found).digest() + found)
-    return found
+        entry = packed(found)
+        _write(folder, path, sha256(entry).digest() + entry)
+    return found, True
 
 
-def _folder() -> Path | None:
-    return None if _closed.get() else cache_folder()
+def _place(folder: Path, what: str) -> Path:
+    return folder / sha256(f"{_source()} {what}".encode()).hexdigest()
 
 
-def _name(what: str) -> str:
-    return sha256(f"{_source()} {what}".encode()).hexdigest()
-
-
-def _read(path: Path) -> bytes | None:
-    """An entry as it was written; none where it is missing, damaged, or not to be believed."""
+def _read(path: Path, unpacked: Callable[[bytes], T]) -> T | None:
+    """What an entry holds; nothing where it is missing or damaged, or is to be computed again."""
     if not _fresh.get():
-        with suppress(OSError):
+        with suppress(OSError, *_DAMAGED):
             entry = path.read_bytes()
             if sha256(entry[_DIGEST:]).digest() == entry[:_DIGEST]:
-                return entry[_DIGEST:]
+                return unpacked(entry[_DIGEST:])
     return None
 
 
@@ -176,22 +171,33 @@ def cache_folder() -> Path | None:
             return None
         under = "eree" if os.environ.get("XDG_CACHE_HOME") else ".cache/eree"
         named = str(Path(home) / under)
-    folder = Path(named)
+    folder = Path(named).absolute()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder)
         about, above = folder.stat(), folder.resolve().parent.stat()
     except OSError:
         return None
-    if (
-        about.st_uid != os.geteuid()
-        or about.st_mode & _OTHERS_MAY_WRITE
-        or (above.st_mode & _OTHERS_MAY_WRITE and not above.st_mode & _STICKY)
+    for whose, wrong in (
+        (f"{folder} belongs to another user", about.st_uid != os.geteuid()),
+        (f"others may write to {folder}", about.st_mode & _OTHERS_MAY_WRITE),
+        (
+            f"others may replace {folder.name} in {folder.parent}",
+            above.st_mode & _OTHERS_MAY_WRITE and not above.st_mode & _STICKY,
+        ),
     ):
-        raise Refusal(
-            f"others may write to the cache folder {folder}, so that nothing in it can be believed;"
-            " remove it, or name another one in EREE_CACHE (empty for none)"
-        )
+        if wrong:
+            raise Refusal(
+                f"{whose}, so that no certificate kept there can be believed; change that, or name"
+                " another folder in EREE_CACHE (empty for none)"
+            )
     return folder
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each for the user alone."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @lru_cache(maxsize=1)

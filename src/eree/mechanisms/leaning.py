@@ -36,6 +36,8 @@ _LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 1000), Fraction(1, 2)
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(3, 4), Fraction(200)
 #: How many times ln(1 + alpha) epsilon must be.
 _STEPS = 5
+#: Moments of so many rungs are computed one by one.
+_FEW = 12
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class LeaningStaircase(SizedMechanism):
 
     def _moments(self, rung: int) -> tuple[float, float, float]:
         known = self.stairs.__dict__.setdefault("_moments", {})
+        if len(known) == _FEW:  # who asks for so many asks for more
+            known |= dict(enumerate(map(tuple, _all_moments(self.stairs).tolist())))
         if rung not in known:
             known[rung] = _moments_of(self.stairs, rung)
         found: tuple[float, float, float] = known[rung]
