@@ -52,6 +52,7 @@ _PARTS = {
 }
 
 _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
+_closed: ContextVar[bool] = ContextVar("closed", default=False)
 
 T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
@@ -65,6 +66,16 @@ def computed_again() -> Iterator[None]:
         yield
     finally:
         _fresh.reset(token)
+
+
+@contextmanager
+def left_closed() -> Iterator[None]:
+    """Within it the folder is neither read nor written: what is not in memory is computed."""
+    token = _closed.set(True)
+    try:
+        yield
+    finally:
+        _closed.reset(token)
 
 
 def certificate_of(mechanism: Mechanism | Margin) -> tuple[Certificate, bool]:
@@ -163,7 +174,7 @@ def _write(folder: Path, path: Path, entry: bytes) -> None:
 def cache_folder() -> Path | None:
     """The folder, made if it is missing; none where the user has no place for it."""
     named = os.environ.get("EREE_CACHE")
-    if named == "":
+    if named == "" or _closed.get():
         return None
     if named is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME")
