@@ -442,7 +442,10 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release that was paid for."""
     home = tmp_path_factory.mktemp("kept")
     tables = eree.load(eree.synthesize(home / "data", jobs=1_000))
-    plan = eree.Plan.of(settings(tables.folder))
+    wanted = settings(tables.folder)
+    for table in wanted["table"]:
+        table["mechanism"] = "radial"  # its certificate is quick to compute
+    plan = eree.Plan.of(wanted)
     total = eree.Guarantee(eree.Strong("0.1"), 10)
     ledger = eree.Ledger.create(home / "ledger.db", total, data_set="town")
     return eree.publish(plan, tables, ledger=ledger, out=home / "out").folder
@@ -462,7 +465,7 @@ def test_the_commands_say_what_was_kept(folder: Path, release: Path) -> None:
     assert verified(release, "--fresh")["kept_certificates"] == 0
     assert {path.name for path in folder.iterdir()} == {path.name for path in entries}
     assert all(path.stat().st_mtime_ns > then for path, then in entries.items())
-    certify = ("certify", "leaning-staircase", "--alpha", "0.1", "--epsilon", "2", "--json")
+    certify = ("certify", "radial", "--alpha", "0.1", "--epsilon", "2", "--json")
     assert json.loads(pages.command(*certify).out)["kept"] is True
 
 
