@@ -7,9 +7,9 @@
 #              totals, cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
 #              releases under kills, every page in every width and colours; PAGE=1 writes figures,
-#              times and pictures into the documentation, ONLY=certificates, draws, ledger,
-#              releases, study, web, web_pages or cases (all cases of tests that take some of them
-#              in make test) runs one part
+#              times and pictures into the documentation,
+#              ONLY=certificates, draws, ledger, releases, study, web or web_pages runs one part,
+#              ONLY=cases the tests that take some of their cases in make test, with all of them
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3

@@ -68,6 +68,7 @@ class PostgresServer:
         self.process: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:  # the server refuses to be root
             shutil.chown(self.home, "postgres", "postgres")
+            self.home.chmod(0o711)  # for commands that permissions bind as they bind most users
         self._run("initdb", "-D", self.home / "data", "-U", "eree", "-A", "trust", "-E", "UTF8")
 
     def start(self) -> None:

@@ -30,7 +30,7 @@ HELD = pytest.StashKey[bool]()
 KEPT: list[Path] = []
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
     """What a test puts in here is kept with the times that it took, whether it passes or fails."""
     part = request.module.__name__.rpartition("test_")[2]

@@ -301,7 +301,8 @@ def test_a_file_that_is_no_table_is_found(office: tuple[Path, eree.Ledger], copy
 def test_a_mechanism_that_fails_its_certificate_is_found(
     office: tuple[Path, eree.Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Treatment, "certify", lambda _self: SimpleNamespace(holds=False))
+    found = SimpleNamespace(holds=False), True
+    monkeypatch.setattr(Treatment, "certificate", lambda _self: found)
     made = eree.Release.open(office[0])
     assert [fault.rule for fault in eree.verify(made).faults] == [
         f"{made.about('t')['mechanism']} does not keep its claim"

@@ -98,7 +98,7 @@ def test_a_whole_marginal_is_paid_for_once(population: eree.Tables, name: str) -
     hidden = made.tables[0].treatment
     assert hidden.mechanism.guarantee == made.price()
     assert hidden.worker_cells == 8
-    assert hidden.certify().holds
+    assert hidden.mechanism.certify().holds
 
 
 @pytest.mark.parametrize("epsilon", ["0.2", "0.29", "0.48", "1", "2"])

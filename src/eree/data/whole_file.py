@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from eree.errors import Refusal
+from eree.noise.coins import fresh_name
 
 
 def new_path(out: str | os.PathLike[str]) -> Path:
@@ -31,10 +31,10 @@ def appearing_file(path: Path) -> Iterator[Path]:
 
     If anything fails nothing is left, and a file that came meanwhile is never replaced.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
-    os.close(handle)
-    partial = Path(name)
+    # its name is known before it is there, so that no interrupt can leave it behind
+    partial = path.with_name(f".{path.name}.partial-{fresh_name()[:8]}")
     try:
+        partial.touch(mode=0o600, exist_ok=False)
         yield partial
         try:
             os.link(partial, path)  # unlike a rename, never over a file that came meanwhile

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,10 +97,11 @@ def new_folder(out: Path) -> Path:
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
     """A folder to fill, beside its later place; whatever is still in it at the end vanishes."""
-    outer: Path | None = None
+    # its name is known before it is there, so that no interrupt can leave it behind
+    outer = target.with_name(f".{target.name}.partial-{fresh_name()[:8]}")
     try:
         try:
-            outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+            outer.mkdir(mode=0o700)
             inner = outer / target.name
             inner.mkdir()
             trial = inner / "trial"
@@ -115,8 +115,7 @@ def _partial(target: Path) -> Iterator[Path]:
         _vacate(target)
         yield inner
     finally:
-        if outer is not None:
-            shutil.rmtree(outer, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 def _vacate(target: Path) -> None:

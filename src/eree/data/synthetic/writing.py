@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.noise.coins import fresh_name
 
 ROWS_AT_ONCE = 1 << 20
 # Engines share out a file by its row groups: half a million workplaces must be several.
@@ -32,13 +32,15 @@ def appearing_whole(target: Path) -> Iterator[Path]:
     The outer folder is closed to other users while it is written; the inner one is made with the
     user's ordinary mode, so that the result has it.
     """
+    # its name is known before it is there, so that no interrupt can leave it behind
+    outer = target.with_name(f".{target.name}.partial-{fresh_name()[:8]}")
     try:
-        outer = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    except OSError as error:
-        raise Refusal(
-            f"nothing can be written in {target.parent}; choose a folder that you may write to"
-        ) from error
-    try:
+        try:
+            outer.mkdir(mode=0o700)
+        except OSError as error:
+            raise Refusal(
+                f"nothing can be written in {target.parent}; choose a folder that you may write to"
+            ) from error
         inner = outer / target.name
         inner.mkdir()
         yield inner
