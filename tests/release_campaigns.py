@@ -363,7 +363,7 @@ def campaign(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"status {done.returncode}: {done.stdout}{done.stderr}"
     found: Figures = json.loads(done.stdout)
     return found
 
