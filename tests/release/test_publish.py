@@ -17,7 +17,6 @@ import pytest
 
 import eree
 from eree.data import tabulate as counting
-from eree.release import issue
 from eree.release import publish as publishing
 from eree.release.hiding import regrouped
 from eree.release.record import RECORD, digest_of
@@ -184,10 +183,14 @@ def test_a_seeded_release_repeats_and_says_that_it_is_not_private(
 def test_a_folder_that_cannot_be_written_costs_nothing(
     data: Path, tables: eree.Tables, tmp_path: Path, ledger: eree.Ledger, monkeypatch: Any
 ) -> None:
-    def refused(**_named: Any) -> str:
-        raise PermissionError
+    make = Path.mkdir
 
-    monkeypatch.setattr(issue.tempfile, "mkdtemp", refused)
+    def refused(path: Path, *given: Any, **named: Any) -> None:
+        if ".partial-" in path.name:
+            raise PermissionError
+        make(path, *given, **named)
+
+    monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(eree.Refusal, match="nothing can be written in"):
         eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "out")
     assert ledger.spent().epsilon == 0
