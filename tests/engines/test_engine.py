@@ -34,7 +34,7 @@ def spills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A temporary folder of our own, in which every spill folder must have vanished again."""
     folder = tmp_path / "spills"
     folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
     assert list(folder.iterdir()) == []
 
@@ -248,7 +248,7 @@ def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_
 def test_a_spill_folder_that_cannot_be_made_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     with pytest.raises(eree.Refusal, match="no temporary folder can be made"):
         DuckEngine()
 

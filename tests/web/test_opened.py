@@ -102,6 +102,9 @@ CHANGING = re.compile(
     r"^(creat|unlink|rename|mkdir|rmdir|link|symlink|truncate|chmod|fchmod|chown|lchown|fchown|"
     r"mknod|utime|futimes|utimensat|setxattr|lsetxattr|mount|umount|chroot|pivot_root|acct|swapon)"
 )
+#: What the cache folder takes.  Newer machines know these calls only with the folder beside a name.
+OWN_CHANGE = re.compile("(mkdir|rename|unlink)(?:at2?)?")
+NAMED = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"([^"]*)"')
 CALL = re.compile(r"^(?P<process>\d+) +(?P<name>\w+)\((?P<given>.*)$")
 
 
@@ -216,10 +219,12 @@ class Judge:
                     found.append(line)
             elif name == "listen":
                 listening = True
-            elif name in ("mkdir", "rename", "unlink"):
-                paths = [home / text for text in re.findall(r'"([^"]*)"', given)]
-                folder = name == "mkdir" and paths[0].resolve() == self.cache
-                if listening or not (folder or (name != "mkdir" and self.entries(*paths))):
+            elif own := OWN_CHANGE.fullmatch(name):
+                paths = [Path(base or home) / text for base, text in NAMED.findall(given)]
+                makes, empties = own[1] == "mkdir", "AT_REMOVEDIR" in given
+                folder = makes and paths[0].resolve() == self.cache
+                entry = not (makes or empties) and self.entries(*paths)
+                if listening or not (folder or entry):
                     found.append(line)
             elif name == "execve":
                 if started:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,9 +54,8 @@ class _SpillFolder:
     """
 
     def __init__(self) -> None:
-        home = tempfile.gettempdir()
         self._keeper = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPER, f"{home}/{SPILL_PREFIX}{'X' * 8}"],
+            ["/bin/sh", "-c", _KEEPER, f"{SPILL_PREFIX}{'X' * 8}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -68,6 +66,7 @@ class _SpillFolder:
             made = told.readline().removesuffix(b"\n")
         if not made:
             self._end()
+            home = os.environ.get("TMPDIR") or "the system's place for them"
             raise Refusal(f"no temporary folder can be made in {home}; point TMPDIR at another")
         self.path = Path(os.fsdecode(made))
 
@@ -84,7 +83,7 @@ class _SpillFolder:
 
 _KEEPER = """
 trap '' PIPE
-made=$(mktemp -d "$0") || exit
+made=$(mktemp -d -t "$0") || exit
 printf '%s\\n' "$made"
 exec >&-
 read -r _
