@@ -94,9 +94,9 @@ def test_an_error_removes_the_spill_folder(many_jobs: Path, spills: Path) -> Non
 
 def kept(folder: Path) -> bool:
     """Whether some process, perhaps of one that has ended, still keeps a spill folder in there."""
-    for command in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has ended meanwhile
-            if os.fsencode(folder) in command.read_bytes():
+            if os.fsencode(folder) in process.read_bytes():
                 return True
     return False
 
