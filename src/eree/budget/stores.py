@@ -8,6 +8,7 @@ change and no removal here, and triggers refuse both to everybody else.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -49,6 +50,7 @@ _TABLE = Table(
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
     *(Column(name, Text, nullable=False) for name in ("kind", "body", "previous", "hash")),
 )
+_SILENT = logging.NullHandler()
 _NEVER = "entries of a ledger are never changed or removed"
 
 _T = TypeVar("_T")
@@ -282,8 +284,16 @@ def store_at(where: str | os.PathLike[str]) -> Store:
 
 def _engine(dialect: str, connect: Callable[[], Any], **settings: Any) -> Engine:
     """An engine without a pool: no connection outlives its transaction or is shared by a fork."""
+    # A connection whose closing is interrupted would be logged, with a traceback, where nobody has
+    # set up logging.
+    logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{_NAME}").addHandler(_SILENT)
     return create_engine(
-        dialect, creator=connect, poolclass=NullPool, hide_parameters=True, **settings
+        dialect,
+        creator=connect,
+        poolclass=NullPool,
+        pool_logging_name=_NAME,
+        hide_parameters=True,
+        **settings,
     )
 
 

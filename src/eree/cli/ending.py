@@ -29,6 +29,7 @@ from eree.cli import (
 )
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
+from eree.cli.passwords import hidden
 from eree.cli.terminal import one_line
 from eree.errors import Cost, Refusal
 
@@ -57,7 +58,8 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
         if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show stops nothing
             stream.reconfigure(errors="replace")
     try:
-        ended = cli.main(list(arguments), prog_name="eree", standalone_mode=False, obj=interrupts)
+        with hidden(arguments) as shown:
+            ended = cli.main(shown, prog_name="eree", standalone_mode=False, obj=interrupts)
         _flush()
         interrupts.working = False  # all is done, and nothing is left to stop
         return ended if isinstance(ended, int) else DONE
