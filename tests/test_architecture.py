@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = (
     ("errors",),
     ("policy", "noise"),
-    ("workload", "cells", "figures"),
+    ("workload", "cells", "figures", "partial"),
     ("mechanisms", "data", "budget"),
     ("estimate",),
     ("release",),

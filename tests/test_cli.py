@@ -160,6 +160,90 @@ def test_a_marginal_that_cannot_be_is_refused(
 # -------------------------------------------------------------------------------- the commands
 
 
+GIVEN = (
+    "postgresql://clerk:{}@127.0.0.1:1/jobs",
+    "postgres://clerk:{}@host/jobs?sslmode=disable",
+    "postgresql://127.0.0.1:1/jobs?user=clerk&password={}",
+    "postgresql+psycopg://clerk:{}@/jobs",
+)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("secret", ["geheim", "ge,heim/=a b'@geheim"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "verify out {}",
+        "verify {}",
+        "verify out --ledger {}",
+        "verify out --ledger={}",
+        "verify out --fresh={}",
+        "{}",
+        "--{}",
+        "verify --foo={}",
+        "verify -x{}",
+        "ledger {}",
+        "ledger show {} {}",
+        "ledger show {}",
+        "ledger create {} --neighbours strong --alpha {} --epsilon 1 --data-set town",
+        "ledger create new.db --neighbours {} --alpha 1 --epsilon 1 --data-set town",
+        "release {} --out out --ledger {}",
+        "check {}",
+        "check . --threads {}",
+        "check . --engine {}",
+        "tabulate . --by {} --where {}=1 --out out.csv",
+        "tabulate . --out {}/out.csv",
+        "infuse . --key {} --ramp {} --out out.csv",
+        "synth made --jobs 1000 --out {}",
+        "synth {} --jobs {}",
+        "serve {} --port {}",
+    ],
+)
+def test_no_password_of_an_address_is_printed_wherever_it_stands(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    line: str,
+    secret: str,
+    given: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = [word.format(*[given.format(secret)] * 2) for word in line.split(" ")]
+    assert ending.run(arguments, Interrupts()) != 0
+    out, err = capfd.readouterr()
+    assert re.fullmatch(r"eree: \S[^\n]+\n", err)
+    assert "heim" not in out + err
+    assert not [path for path in tmp_path.rglob("*") if "heim" in path.name]
+
+
+@pytest.mark.parametrize("given", [*GIVEN[:3], "postgresql://[::1]:5432/jobs?mail=a:b@c"])
+def test_a_ledger_is_opened_with_its_password(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    address, seen = given.format("geheim@"), []
+
+    def opened(where: str) -> eree.Ledger:
+        seen.append(where)
+        raise eree.Refusal("seen")
+
+    monkeypatch.setattr(eree.Ledger, "open", opened)
+    monkeypatch.setattr(eree.Release, "open", lambda _folder: None)
+    for arguments in (
+        ["ledger", "show", address],
+        ["verify", "out", "--ledger", address],
+        ["verify", f"--ledger={address}", "out"],
+    ):
+        assert ending.run(arguments, Interrupts()) == 2
+    assert seen == [address] * 3
+
+
+def test_two_addresses_with_passwords_are_not_mistaken_for_each_other(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    first, second = (f"postgresql://clerk:geheim@{host}/jobs" for host in "ab")
+    assert ending.run(["verify", first, "--ledger", second], Interrupts()) == 2
+    words = "eree: two addresses with passwords are one too many; name one ledger\n"
+    assert capfd.readouterr() == ("", words)
+
+
 def test_synth_then_check_then_tabulate(tmp_path: Path) -> None:
     made = cold("synth", "my data", "--jobs", "2000", cwd=tmp_path)
     assert made == Done(0, "Made 2,000 jobs in my data.  Next: eree check 'my data'\n", "")

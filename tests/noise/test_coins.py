@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from eree.errors import Refusal
 from eree.noise.coins import Coins, SeededCoins
+from processes import ended
 
 
 def test_two_coins_never_agree() -> None:
@@ -42,7 +44,13 @@ def test_bits_are_fair_and_words_are_spread() -> None:
     assert len(np.unique(words)) == 1_000_000
 
 
-def test_a_fork_does_not_repeat_its_parent() -> None:
+@pytest.mark.parametrize("same_number", [False, True])
+def test_a_fork_does_not_repeat_its_parent(
+    same_number: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that has its parent's number, as the first process of a namespace can have."""
+    if same_number:
+        monkeypatch.setattr(os, "getpid", lambda: 1)
     coins = Coins()
     coins.words(3)
     reader, writer = os.pipe()
@@ -55,6 +63,39 @@ def test_a_fork_does_not_repeat_its_parent() -> None:
     os.close(reader)
     os.close(writer)
     assert len(np.intersect1d(theirs, coins.words(4))) == 0
+
+
+#: Two processes, a parent and its child, each the first of its own PID namespace.
+FIRST_OF_TWO_NAMESPACES = """
+import ctypes, os
+NEWPID, NEWUSER = 0x20000000, 0x10000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+def enter():
+    # whoever is not root needs a namespace of users as well
+    if libc.unshare(NEWPID) and libc.unshare(NEWPID | NEWUSER):
+        os.getpid = lambda: 1  # no namespace can be made here
+
+enter()
+if os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+from eree.noise.coins import Coins
+coins = Coins()
+coins.words(3)
+enter()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print(os.getpid(), *coins.words(4), flush=True)
+"""
+
+
+def test_the_first_process_of_a_namespace_does_not_repeat_its_parent() -> None:
+    done = ended([sys.executable, "-c", FIRST_OF_TWO_NAMESPACES])
+    assert done.returncode == 0, done.stderr
+    child, parent = (line.split() for line in done.stdout.splitlines())
+    assert child[0] == parent[0] == "1"
+    assert len({*child[1:], *parent[1:]}) == 8
 
 
 def test_seeded_coins_repeat_and_say_that_they_are_not_secret() -> None:

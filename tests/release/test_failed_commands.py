@@ -71,6 +71,40 @@ def test_the_command_ends_in_one_sentence_that_says_what_was_spent(
     assert "spent  epsilon 3" in shown
 
 
+#: `eree release` in a process that gets a signal while the connection that settled is closed.
+CLOSING = """
+import os, signal, sqlite3, sys
+from eree.budget.ledger import Ledger
+class Closing(sqlite3.Connection):
+    def {call}(self):
+        super().{call}()
+        os.kill(os.getpid(), signal.SIGINT)
+settle, connect = Ledger.settle, sqlite3.connect
+def settling(*given):
+    sqlite3.connect = lambda *some, **named: connect(*some, factory=Closing, **named)
+    settle(*given)
+Ledger.settle = settling
+from eree.cli import main
+sys.argv = ["eree", "release", "plan.toml", "--out", "out", "--ledger", "ledger.db", "--json"]
+main()
+"""
+
+
+@pytest.mark.parametrize("call", ["rollback", "close"])
+def test_an_interrupt_after_the_settling_is_told_without_a_traceback(
+    office: Path, call: str
+) -> None:
+    command = [sys.executable, "-c", CLOSING.format(call=call)]
+    done = ended(command, cwd=office, env=pages.environment() | {"PYTHONWARNINGS": ""})
+    told = (
+        f"interrupted; nothing was left half-written; the release in {office / 'out'} is whole and"
+        " may be used; its price is settled (entry 2 of ledger.db)"
+    )
+    assert (done.returncode, done.stderr) == (130, f"eree: {told}\n")
+    assert json.loads(done.stdout) == {"error": told}
+    assert eree.Ledger.open(office / "ledger.db").account().settled.keys() == {2}
+
+
 def test_a_release_in_the_background_is_stopped_by_a_polite_kill_alone(office: Path) -> None:
     """Under `nohup`, or behind `&` in a script: Ctrl-C and a closed terminal mean others then."""
     for number, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGTERM, 130)):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -145,8 +148,8 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
         eree.publish(plan, population, ledger=ledger, out=out, progress=filling)
     assert str(why.value).endswith(
-        f"; the release in {out} is whole and may be used; its price stays reserved"
-        f" (entry 2 of {ledger.name})"
+        f"; the release in {out} is whole and may be used; see with 'eree ledger show' whether its"
+        f" price is settled (entry 2 of {ledger.name})"
     )
     assert left(tmp_path) == {"out"}
     found = eree.verify(eree.Release.open(out), ledger=ledger)
@@ -163,8 +166,8 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
         ("reserving the price", "the login and that the server runs; nothing was spent"),
         (
             "settling",
-            "; the release in {out} is whole and may be used; its price stays reserved"
-            " (entry 2 of the PostgreSQL database postgres)",
+            "; the release in {out} is whole and may be used; see with 'eree ledger show' whether"
+            " its price is settled (entry 2 of the PostgreSQL database postgres)",
         ),
     ],
 )
@@ -285,6 +288,60 @@ def test_an_interrupt_and_a_fault_of_our_own_carry_what_they_cost(
         "see with 'eree ledger show' whether the price was taken",
     ]
     assert left(tmp_path) == {"2", "3"}
+
+
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize("driver", ["sqlite3", "psycopg"])
+@pytest.mark.parametrize(
+    ("call", "state"),
+    [("commit", "stays reserved"), ("rollback", "is settled"), ("close", "is settled")],
+)
+def test_an_interrupt_while_settling_says_what_the_ledger_says(
+    population: eree.Tables,
+    plan: eree.Plan,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver: str,
+    call: str,
+    state: str,
+) -> None:
+    """Before the commit, and after it: while the connection is handed back, and while it closes."""
+    where = tmp_path / "ledger.db" if driver == "sqlite3" else postgres.new_place()
+    ledger = eree.Ledger.create(where, TOTAL, data_set="town")
+    interrupts = [KeyboardInterrupt()]
+    base = sqlite3.Connection if driver == "sqlite3" else psycopg.Connection
+    inherited, connect = getattr(base, call), importlib.import_module(driver).connect
+
+    class Interrupted(base):  # type: ignore[misc,valid-type]
+        pass
+
+    def interrupted(self: Any) -> None:
+        error = interrupts.pop() if interrupts else None
+        if error and call == "commit":
+            raise error
+        inherited(self)
+        if error:
+            raise error
+
+    setattr(Interrupted, call, interrupted)
+
+    def settling(step: str, _done: float) -> None:
+        if step == "settling" and driver == "sqlite3":
+            factory = partial(connect, factory=Interrupted)
+            monkeypatch.setattr("eree.budget.stores.sqlite3.connect", factory)
+        elif step == "settling":
+            monkeypatch.setattr("psycopg.connect", Interrupted.connect)
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt) as why:
+        eree.publish(plan, population, ledger=ledger, out=out, progress=settling)
+    assert interrupts == []
+    assert [note for note in why.value.__notes__ if isinstance(note, Cost)] == [
+        f"the release in {out} is whole and may be used; its price {state}"
+        f" (entry 2 of {ledger.name})"
+    ]
+    assert ledger.account().settled.keys() == ({2} if state == "is settled" else set())
 
 
 def test_a_folder_that_was_filled_meanwhile_is_left_alone(

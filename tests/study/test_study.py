@@ -400,6 +400,8 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: N
     assert "made-up data" in page
 
 
+#: The end of the name of what a killed process left.
+LEFT = "partial-0123456789abcdef"
 #: A study that is killed, with all its workers, when three of its parts are done.
 KILLED = f"""
 import os, signal, sys
@@ -427,16 +429,18 @@ def test_a_study_that_was_killed_goes_on_and_is_the_same_for_a_seed(
         *("--jobs", "5000", "--trials", "2", "--only", "workload-1"),
     ]
     out.mkdir()
-    (out / ".study.json.abc").write_text("{")  # of one that was killed before it began
+    (out / f".study.json.{LEFT}").write_text("{")  # of one that was killed before it began
     killed = ended([sys.executable, "-c", KILLED, *arguments], start_new_session=True)
     assert killed.returncode == -signal.SIGKILL
     there = len(list(out.glob("parts/*.json")))
     assert there >= 3
     command = [sys.executable, "-c", COMMAND, *arguments]
-    (out / ".data.partial-abc").mkdir()
-    (out / ".data.partial-abc" / "job.parquet").write_bytes(b"x")
-    (out / "parts" / ".a.json.x").write_text("[")
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    (out / f".data.{LEFT}").mkdir()
+    (out / f".data.{LEFT}" / "job.parquet").write_bytes(b"x")
+    (out / "parts" / f".a.json.{LEFT}").write_text("[")
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count(f"{LEFT} was left by a process that was killed, and is removed") >= 2
     assert sorted(path.name for path in out.iterdir()) == ["cells", "data", "parts", "study.json"]
     assert there < len(list((out / "parts").iterdir())) == PARTS
     for path in (out / "parts").iterdir():

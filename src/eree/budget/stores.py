@@ -8,6 +8,7 @@ change and no removal here, and triggers refuse both to everybody else.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -37,6 +38,7 @@ from eree.budget import troubles
 from eree.budget.entries import Row
 from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
+from eree.partial import held_file, sweep
 
 _POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
 _ANSWER_SECONDS = 20  # how long a server may take to answer at all
@@ -49,6 +51,7 @@ _TABLE = Table(
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
     *(Column(name, Text, nullable=False) for name in ("kind", "body", "previous", "hash")),
 )
+_SILENT = logging.NullHandler()
 _NEVER = "entries of a ledger are never changed or removed"
 
 _T = TypeVar("_T")
@@ -147,21 +150,21 @@ class SQLiteStore(Store):
     def create(self, first: Row) -> None:
         """Make the file under another name, and give it its own when it is whole."""
         path = self._path
-        partial = path.with_name(f".{path.name}.partial-{first.hash[:16]}")
+        sweep(path.parent)
         try:
             if os.path.lexists(path):
                 raise FileExistsError
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            made = SQLiteStore(partial)
-            made.name = self.name
-            made._patiently(lambda connection: made._make(connection, first), writing=True)
-            made._share()
-            try:
-                os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
-            except OSError:
-                if os.path.lexists(path):
-                    raise FileExistsError from None
-                partial.replace(path)  # the disk knows no links
+            with held_file(path, 0o666) as partial:
+                made = SQLiteStore(partial)
+                made.name = self.name
+                made._patiently(lambda connection: made._make(connection, first), writing=True)
+                made._share()
+                try:
+                    os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
+                except OSError:
+                    if os.path.lexists(path):
+                        raise FileExistsError from None
+                    partial.replace(path)  # the disk knows no links
             _sync_folder(path.parent)
         except FileExistsError:
             raise troubles.exists(self.name) from None
@@ -171,9 +174,6 @@ class SQLiteStore(Store):
                 f"{path} cannot be made ({words}); choose a folder that exists, that you may write"
                 " to and that has room"
             ) from None
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _share(self) -> None:
         """Let readers and a writer use the file at the same time, from now on."""
@@ -282,8 +282,16 @@ def store_at(where: str | os.PathLike[str]) -> Store:
 
 def _engine(dialect: str, connect: Callable[[], Any], **settings: Any) -> Engine:
     """An engine without a pool: no connection outlives its transaction or is shared by a fork."""
+    # A connection whose closing is interrupted would be logged, with a traceback, where nobody has
+    # set up logging.
+    logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{_NAME}").addHandler(_SILENT)
     return create_engine(
-        dialect, creator=connect, poolclass=NullPool, hide_parameters=True, **settings
+        dialect,
+        creator=connect,
+        poolclass=NullPool,
+        pool_logging_name=_NAME,
+        hide_parameters=True,
+        **settings,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from eree.cli import (
 )
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
+from eree.cli.passwords import hidden
 from eree.cli.terminal import one_line
 from eree.errors import Cost, Refusal
 
@@ -56,8 +59,10 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show stops nothing
             stream.reconfigure(errors="replace")
+    logging.getLogger("eree.partial").addHandler(_LEFTOVERS)
     try:
-        ended = cli.main(list(arguments), prog_name="eree", standalone_mode=False, obj=interrupts)
+        with hidden(arguments) as shown:
+            ended = cli.main(shown, prog_name="eree", standalone_mode=False, obj=interrupts)
         _flush()
         interrupts.working = False  # all is done, and nothing is left to stop
         return ended if isinstance(ended, int) else DONE
@@ -120,10 +125,26 @@ def _say(sentence: str, *, as_json: bool) -> None:
     try:
         if as_json:
             click.echo(json.dumps({"error": line}))
-        words = Text.assemble(("eree:", "bold red"), " ", line)
-        Console(stderr=True, soft_wrap=True, highlight=False).print(words)
+        _print(line, "bold red")
     except OSError:  # nobody can be told
         pass
+
+
+def _print(line: str, style: str) -> None:
+    words = Text.assemble(("eree:", style), " ", line)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(words)
+
+
+class _Leftovers(logging.Handler):
+    """Tells what killed processes have left."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            _print(one_line(record.getMessage()), "bold")
+
+
+#: One object, which is added once however many commands one process runs.
+_LEFTOVERS = _Leftovers()
 
 
 def _flush() -> None:

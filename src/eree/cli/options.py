@@ -10,6 +10,10 @@ from typing import Any
 import click
 
 import eree
+from eree.cli.passwords import with_password
+
+#: What parameters are called that name a ledger.
+LEDGERS = ("ledger", "where")
 
 
 def number(name: str, words: str, default: int | None = None) -> Callable[..., Any]:
@@ -72,11 +76,19 @@ def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Command(click.Command):
-    """A command whose help ends with examples."""
+    """A command whose help ends with examples, and whose ledger may have a password."""
 
     def __init__(self, *settings: Any, examples: Sequence[str] = (), **named: Any) -> None:
         super().__init__(*settings, **named)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; the address of a ledger gets back its password."""
+        rest = super().parse_args(ctx, args)
+        for name in LEDGERS:
+            if isinstance(ctx.params.get(name), str):
+                ctx.params[name] = with_password(ctx.params[name])
+        return rest
 
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples as they are, one to a line."""

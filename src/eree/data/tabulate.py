@@ -20,8 +20,8 @@ from eree.cells import Cells
 from eree.data.relations import key_kind
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
-from eree.data.whole_file import appearing_file, new_path
 from eree.errors import Refusal
+from eree.partial import appearing_file, new_path
 from eree.policy.schema import Schema, Value
 from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
 

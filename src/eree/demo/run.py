@@ -9,7 +9,6 @@ from pathlib import Path
 
 from eree.budget.ledger import Ledger
 from eree.data.synthetic import synthesize
-from eree.data.synthetic.writing import appearing_whole
 from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.demo.findings import STUDY, Findings
@@ -19,6 +18,7 @@ from eree.demo.survey import SHOWN as SURVEY_SHOWN
 from eree.demo.survey import survey_findings
 from eree.errors import Refusal
 from eree.figures.population import Released, exposure_figure, released_figure
+from eree.partial import appearing_folder
 from eree.policy.guarantee import Guarantee
 from eree.release.memo import memo
 from eree.release.outlook import outlook
@@ -93,7 +93,7 @@ def run_demo(
     target = out.resolve()
     _refuse_what_is_not_ours(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with appearing_whole(target) as partial:
+    with appearing_folder(target) as partial:
         findings = _named(_findings(partial, jobs, seed, tell), out)
         text = json.dumps(findings.as_json(), indent=2) + "\n"
         (partial / MARK).write_text(text, encoding="utf-8")

@@ -6,11 +6,11 @@ import csv
 import json
 from pathlib import Path
 
-from eree.data.synthetic.writing import appearing_whole
 from eree.errors import Refusal
 from eree.figures.attacks import Attacked, attacks_figure
 from eree.legacy.attacks import INFUSED, OURS, STUDY, UNROUNDED, AttackFindings
 from eree.legacy.games import DIFFERENCING, REIDENTIFICATION, SHAPE, SIZE
+from eree.partial import appearing_folder
 from eree.policy.neighbours import Strong, plain
 
 PICTURE = "attacks.png"
@@ -55,7 +55,7 @@ def write_attacks(findings: AttackFindings, out: Path) -> Path:
                 findings.tally(attack, UNROUNDED).rate,
             )
         )
-    with appearing_whole(target) as folder:
+    with appearing_folder(target) as folder:
         rows = findings.rows()
         with (folder / "attacks.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

@@ -11,7 +11,6 @@ assumed to know, rather than another noisy number.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
@@ -43,6 +42,7 @@ from eree.legacy.infusion import SMALL, infuse
 from eree.legacy.ramp import RAMP, Array, Ramp
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Whole
+from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
 from eree.release.plan import Plan
@@ -213,8 +213,7 @@ def run_attacks(
     relation = Strong(alpha)
     guarantee = Guarantee(relation, epsilon)
     chance = SeededCoins(seed)
-    with tempfile.TemporaryDirectory(prefix="eree-attack-") as name:
-        folder = Path(name)
+    with temporary_folder("eree-attack") as folder:
         people = folder / "population"
         synthesize(people, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.1 * f))
         tables = load(people)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -37,6 +36,7 @@ from eree.mechanisms.certificate import Cell, Certificate, WorstPair
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector import Group, GroupPair, VectorCertificate
+from eree.partial import replacing_file
 
 #: Entries, of some kilobytes each; beyond this number the oldest half makes room.
 MOST_ENTRIES = 5_000
@@ -157,14 +157,8 @@ def _read(path: Path, unpacked: Callable[[bytes], T]) -> T | None:
 
 def _write(folder: Path, path: Path, entry: bytes) -> None:
     """An entry is there as a whole or not at all."""
-    handle, partial = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(entry)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with replacing_file(path) as partial:
+        partial.write_bytes(entry)
     entries = list(folder.iterdir())
     if len(entries) > MOST_ENTRIES:  # their dates are read then, not at every entry
         for old in sorted(entries, key=lambda entry: entry.stat().st_mtime)[: len(entries) // 2]:

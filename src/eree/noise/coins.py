@@ -22,6 +22,17 @@ from eree.errors import Refusal
 
 #: Zero bytes that are encrypted at once; the stream is what comes out.
 _CHUNK = bytes(1 << 20)
+#: How many forks lie between the first process and this one.  A process number would not do: in a
+#: namespace of its own a child can have the number of its parent.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 class Coins:
@@ -39,7 +50,7 @@ class Coins:
         if count < 0:
             raise Refusal("the number of words must not be negative")
         with self._lock:
-            if os.getpid() != self._process:  # a fork must not repeat its parent's words
+            if self._fork != _forks:  # a fork must not repeat its parent's words
                 self._renew()
             wanted = 8 * count
             pieces = [self._stream.update(_CHUNK) for _ in range(wanted // len(_CHUNK))]
@@ -47,7 +58,7 @@ class Coins:
         return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64, copy=False)
 
     def _renew(self) -> None:
-        self._process = os.getpid()
+        self._fork = _forks
         self._stream = _keystream(os.urandom(32))
 
     def __repr__(self) -> str:
@@ -69,7 +80,7 @@ class SeededCoins(Coins):
         super().__init__()
 
     def _renew(self) -> None:
-        self._process = os.getpid()
+        self._fork = _forks
         name = f"eree test coins {self._seed}"
         self._stream = _keystream(hashlib.sha256(name.encode()).digest())
 

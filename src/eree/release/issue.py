@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.noise.coins import Coins, fresh_name
+from eree.partial import kind_of, not_writable, partial_folder
 from eree.policy.guarantee import Guarantee
 from eree.release.payment import Payment
 from eree.release.record import RECORD, digest_of, record_text
@@ -54,7 +54,7 @@ class Issue:
         """Pay, make, let it appear and settle; `what` says in names what is released."""
         release = fresh_name()
         payment = Payment(self.price, release, self.target)
-        with payment.told(), _partial(self.target) as folder:
+        with payment.told(), _in_the_making(self.target) as folder:
             reserved = None
             if self.ledger is not None:
                 tell("reserving the price", 0.0)
@@ -86,7 +86,9 @@ def new_folder(out: Path) -> Path:
         taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
         housed = target.parent.is_dir()
     except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
-        raise Refusal(f"{out} cannot be looked at ({_kind(error)}); name another folder") from None
+        raise Refusal(
+            f"{out} cannot be looked at ({kind_of(error)}); name another folder"
+        ) from None
     if taken:
         raise Refusal(f"{out} is not a new or empty folder; name another with --out")
     if not housed:
@@ -95,27 +97,17 @@ def new_folder(out: Path) -> Path:
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[Path]:
-    """A folder to fill, beside its later place; whatever is still in it at the end vanishes."""
-    # its name is known before it is there, so that no interrupt can leave it behind
-    outer = target.with_name(f".{target.name}.partial-{fresh_name()[:8]}")
-    try:
+def _in_the_making(target: Path) -> Iterator[Path]:
+    """A folder to fill, beside its later place; what cannot be is refused before it is paid."""
+    with partial_folder(target) as folder:
+        trial = folder / "trial"
         try:
-            outer.mkdir(mode=0o700)
-            inner = outer / target.name
-            inner.mkdir()
-            trial = inner / "trial"
             trial.write_bytes(bytes(_TRIAL_BYTES))
             trial.unlink()
         except OSError as error:
-            raise Refusal(
-                f"nothing can be written in {target.parent} ({_kind(error)}); choose a folder that"
-                " you may write to and that has room"
-            ) from None
+            raise not_writable(target.parent, error) from None
         _vacate(target)
-        yield inner
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
+        yield folder
 
 
 def _vacate(target: Path) -> None:
@@ -124,7 +116,9 @@ def _vacate(target: Path) -> None:
         if target.exists():
             target.rmdir()
     except OSError as error:
-        raise Refusal(f"{target} cannot be replaced ({_kind(error)}); name a new folder") from None
+        raise Refusal(
+            f"{target} cannot be replaced ({kind_of(error)}); name a new folder"
+        ) from None
 
 
 def _appear(folder: Path, target: Path) -> None:
@@ -163,9 +157,3 @@ def _sync(path: Path) -> None:
     except OSError as error:
         if not folder or error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
             raise
-
-
-def _kind(error: Exception) -> str:
-    """What the system says, without the names that it says it of."""
-    code = error.errno if isinstance(error, OSError) else errno.ELOOP
-    return os.strerror(code).lower() if code else "the system refused"

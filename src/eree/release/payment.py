@@ -35,7 +35,7 @@ class Payment:
     paid_from: str = ""
     ledger_id: str = ""
     reserved: Reservation | None = None
-    settled: bool = False
+    settling: Ledger | None = None
 
     def reserve(self, ledger: Ledger, what: Mapping[str, str]) -> Reservation:
         """Take the price out of a ledger, which need not be read again before it settles."""
@@ -47,8 +47,8 @@ class Payment:
     def settle(self, ledger: Ledger, digest: str) -> None:
         """Let the ledger know what the price was paid for."""
         assert self.reserved is not None
+        self.settling = ledger
         ledger.settle(self.reserved, digest)
-        self.settled = True
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -60,8 +60,9 @@ class Payment:
             yield
         except Refusal as refusal:
             if self.reserved is not None or not self.paid_from:  # else the ledger has said it
-                refusal.args = (f"{refusal}; {self.cost}",)
-                refusal.add_note(self.cost)
+                cost = self.cost
+                refusal.args = (f"{refusal}; {cost}",)
+                refusal.add_note(cost)
             raise
         except (OSError, pa.ArrowException, MemoryError) as error:
             words, advice = self._failure(error)
@@ -79,16 +80,25 @@ class Payment:
             return Cost(see if self.paid_from else "nothing was spent")
         entry = f"entry {self.reserved.number} of {self.paid_from}"
         if self.appeared:
-            state = "is settled" if self.settled else "stays reserved"
             return Cost(
-                f"the release in {self.target} is whole and may be used; its price {state}"
-                f" ({entry})"
+                f"the release in {self.target} is whole and may be used; {self._state()} ({entry})"
             )
         delta = f" and delta {plain(self.price.delta)}" if self.price.delta else ""
         return Cost(
             f"the price of epsilon {plain(self.price.epsilon)}{delta} is spent ({entry}, never"
             " settled)"
         )
+
+    def _state(self) -> str:
+        """Whether the price is settled: the ledger knows, also where settling was interrupted."""
+        assert self.reserved is not None
+        if self.settling is None:
+            return "its price stays reserved"
+        try:
+            settled = self.reserved.number in self.settling.account().settled
+        except Refusal:
+            return "see with 'eree ledger show' whether its price is settled"
+        return f"its price {'is settled' if settled else 'stays reserved'}"
 
     @property
     def appeared(self) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,6 +20,7 @@ from eree.data.synthetic.assumptions import USUAL, assumptions_named
 from eree.data.tables import load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
+from eree.partial import is_partial, replacing_file, sweep
 from eree.study.compare import Comparison, Row, cells_file
 from eree.study.contenders import Contender, contenders
 from eree.study.limits import limits
@@ -129,18 +128,14 @@ def _begin(study: Study) -> None:
                 f"{study.folder} holds a study with other settings, or of another version of eree;"
                 " name a new folder with --out"
             )
-    elif study.folder.exists() and any(
-        not path.name.startswith(f".{SETTINGS}.") for path in study.folder.iterdir()
-    ):
+    elif study.folder.exists() and not all(map(is_partial, study.folder.iterdir())):
         raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
     else:
         study.folder.mkdir(parents=True, exist_ok=True)
         _write(study.folder / SETTINGS, study.settings())
-    for left in study.folder.glob(".data.partial-*"):  # of a run that was killed
-        shutil.rmtree(left)
-    for left in (*study.folder.glob(f".{SETTINGS}.*"), *study.folder.glob("parts/.*")):
-        left.unlink()
     (study.folder / "parts").mkdir(exist_ok=True)
+    for folder in (study.folder, study.folder / "cells", study.folder / "parts"):
+        sweep(folder)
 
 
 def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
@@ -162,9 +157,8 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
     for done, workload in enumerate(missing.values()):
         tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
         path = cells_file(study.folder, workload)
-        partial = path.with_name(f".{path.name}.partial.npz")
-        counted_for(tables, workload).save(partial)
-        partial.replace(path)
+        with replacing_file(path) as partial:
+            counted_for(tables, workload).save(partial)
 
 
 def parts_of(wanted: Iterable[Workload]) -> Iterator[Part]:
@@ -206,7 +200,5 @@ def _comparison(study: Study, name: str) -> Comparison:
 
 def _write(path: Path, data: object) -> None:
     """A file that is there whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(data, file)
-    Path(name).replace(path)
+    with replacing_file(path) as partial:
+        partial.write_text(json.dumps(data), encoding="utf-8")

@@ -136,20 +136,21 @@ class Counted:
     def save(self, path: Path) -> None:
         """Keep the arrays in a file."""
         rows = self.rows
-        np.savez(
-            path,
-            counts=self.counts,
-            largest=self.largest,
-            largest_total=self.largest_total,
-            stratum=self.stratum,
-            workers=self.workers,
-            workplaces=self.workplaces,
-            kinds=self.kinds,
-            workplace=rows.workplace,
-            cell=rows.cell,
-            jobs=rows.jobs,
-            size=rows.size,
-        )
+        with path.open("wb") as file:  # a name would get an ending of its own
+            np.savez(
+                file,
+                counts=self.counts,
+                largest=self.largest,
+                largest_total=self.largest_total,
+                stratum=self.stratum,
+                workers=self.workers,
+                workplaces=self.workplaces,
+                kinds=self.kinds,
+                workplace=rows.workplace,
+                cell=rows.cell,
+                jobs=rows.jobs,
+                size=rows.size,
+            )
 
     @classmethod
     def read(cls, path: Path) -> Counted:

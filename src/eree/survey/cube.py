@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.data.whole_file import new_path
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
+from eree.partial import new_path
 from eree.policy.neighbours import exact, plain
 from eree.survey.cube_file import CubeFile, read_cube_file, read_cube_header, write_cube_file
 from eree.survey.declaration import read_declaration

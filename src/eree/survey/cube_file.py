@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.data.whole_file import appearing_file, new_path
 from eree.errors import Unreadable
+from eree.partial import appearing_file, new_path
 
 FIRST_LINE = b"eree cube 1: CONFIDENTIAL\n"
 DIGEST_BYTES = hashlib.sha256().digest_size

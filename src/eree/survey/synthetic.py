@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from eree.data.synthetic.population import checked_target
 from eree.data.synthetic.sectors import SECTORS
 from eree.data.synthetic.sizes import draw_sizes
-from eree.data.synthetic.writing import TableFile, appearing_whole, coded, text
+from eree.data.synthetic.writing import TableFile, coded, text
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
+from eree.partial import appearing_folder
 from eree.survey.declaration import SURVEY_FILE
 from eree.survey.replicates import MINIMUM_ORDER, hadamard, row_pairs, successive_factors
 from eree.survey.requirements import (
@@ -92,7 +93,7 @@ def synthesize_survey(
     made = shape_of(occupations, requirements, () if small else IMPOSSIBLE)
     parts = np.random.SeedSequence(seed).spawn(3)
     sampling, hiring, describing = (np.random.default_rng(part) for part in parts)
-    with appearing_whole(target) as folder:
+    with appearing_folder(target) as folder:
         tell("establishments", 0.0)
         sample = _draw_sample(SMALL_RECORDS if small else establishments, sampling)
         tell("occupations", 0.2)

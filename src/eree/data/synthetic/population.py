@@ -18,8 +18,9 @@ from eree.data.synthetic.geography import PAPERS_JOBS, Geography, draw_geography
 from eree.data.synthetic.sectors import OWNERSHIPS, SECTORS
 from eree.data.synthetic.workers import ATTRIBUTES, Compositions, draw_compositions
 from eree.data.synthetic.workplaces import Workplaces, draw_workplaces
-from eree.data.synthetic.writing import ROWS_AT_ONCE, TableFile, appearing_whole, coded, text
+from eree.data.synthetic.writing import ROWS_AT_ONCE, TableFile, coded, text
 from eree.errors import Refusal
+from eree.partial import appearing_folder
 
 Progress = Callable[[str, float], None]
 
@@ -61,7 +62,7 @@ def synthesize(
     # One stream of chance for each part: a change to one leaves the others as they were.
     parts = np.random.SeedSequence(seed).spawn(6)
     places, places_of_work, habits, hiring, people, land = map(np.random.default_rng, parts)
-    with appearing_whole(target) as partial:
+    with appearing_folder(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
         if areas:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.noise.thousandths import JOB
+from eree.partial import temporary_folder
 from eree.survey.cube import build_cube
 from eree.survey.microdata import read_survey
 from eree.survey.synthetic import synthesize_survey
@@ -20,8 +19,8 @@ Whole = NDArray[np.int64]
 @lru_cache(maxsize=8)
 def survey_counts(seed: int) -> Whole:
     """The cases of a made-up survey of QUERYTOOL's shape, counted into its cells."""
-    with TemporaryDirectory(prefix="eree-") as folder:
-        made = synthesize_survey(Path(folder) / "survey", shape="querytool", seed=seed)
+    with temporary_folder("eree-survey") as folder:
+        made = synthesize_survey(folder / "survey", shape="querytool", seed=seed)
         return build_cube(read_survey(made, replicates=False)).unweighted
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from eree.mechanisms.grid import on_every_core
 from eree.noise.coins import SeededCoins
 from eree.noise.thousandths import JOB
+from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.study.querytool.runs import Array, Progress, Settings
@@ -124,8 +123,8 @@ def full_shape() -> Shape:
 @lru_cache(maxsize=1)
 def survey_cubes(seed: int, establishments: int = ESTABLISHMENTS) -> dict[str, Cube]:
     """The cubes of a made-up survey, with weights trimmed to the bound."""
-    with TemporaryDirectory(prefix="eree-") as folder:
-        made = Path(folder) / "survey"
+    with temporary_folder("eree-survey") as folder:
+        made = folder / "survey"
         survey = read_survey(
             synthesize_survey(made, establishments=establishments, seed=seed), replicates=False
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eree.data.synthetic.population import checked_target
-from eree.data.synthetic.writing import appearing_whole
+from eree.partial import appearing_folder
 from eree.study.querytool.cases import survey_cases
 from eree.study.querytool.claims import law_claims
 from eree.study.querytool.convergence import CRITERIA, Convergence, convergence
@@ -71,7 +71,7 @@ def cube_study(
     settings = Settings(runs, seed)
     target = checked_target(out)
     found = _run(settings, tell, processes)
-    with appearing_whole(target) as folder:
+    with appearing_folder(target) as folder:
         names = [path.name for path in _write(folder, found)]
     tell("done", 1.0)
     cubes = (found.survey, found.evened)

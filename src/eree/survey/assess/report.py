@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eree.data.synthetic.writing import appearing_whole
 from eree.errors import Refusal
 from eree.figures.assess import Line, Look, Pairs, Panel, assessment_figure
+from eree.partial import appearing_folder
 from eree.survey.assess.assessment import Assessment, Progress, assess_cube, check_pair
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.items import MARK
@@ -102,7 +102,7 @@ def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Pat
     holds only what may be published.  The folder appears whole or not at all.
     """
     target = new_report_folder(out)
-    with appearing_whole(target) as folder:
+    with appearing_folder(target) as folder:
         pictures = _pictures(assessment, folder)
         page = confidential_page(assessment, pictures)
         (folder / PAGE).write_text(page, encoding="utf-8")
