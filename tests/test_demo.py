@@ -30,7 +30,7 @@ from eree.demo.survey import BUDGET as SURVEY_BUDGET
 from eree.demo.survey import EPSILON, MOST_RECORDS, MOST_WEIGHT, VARIABLES
 from eree.errors import Fault, Refusal
 from eree.figures import population as figures
-from eree.release.hiding import MEASURES
+from eree.release.contents import MEASURES
 from eree.release.recheck import Verification
 from selection import combinations as combinations_of
 from test_readme import PICTURE, pixels

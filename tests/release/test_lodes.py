@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 
 import eree
@@ -47,11 +52,16 @@ def test_columns_of_one_table_add_up(release: eree.Release) -> None:
         assert sum(row[f"CNS{i:02}"] for i in range(1, 21)) == row["C000"]
 
 
-def test_each_column_comes_from_the_table_that_adds_up_the_fewest_cells(
+def test_each_column_comes_from_the_table_with_the_least_predicted_error(
     release: eree.Release,
 ) -> None:
+    """`totals` adds up one cell for each tract, and each has the noise of a whole tract."""
     found = eree.lodes(release, "tract")
-    assert found.sources["C000"] == "totals"
+    assert found.sources["C000"] == "tracts"
+    assert set(found.predicted["C000"]) == {"tracts", "totals", "sexes", "ages"}
+    for column, source in found.sources.items():
+        errors = found.predicted[column]
+        assert errors[source] == min(error for error in errors.values() if error is not None)
     assert found.sources["CNS07"] == "tracts"
     assert found.sources["CA02"] == "ages"
     assert found.sources["CS01"] == "sexes"
@@ -62,8 +72,123 @@ def test_each_column_comes_from_the_table_that_adds_up_the_fewest_cells(
     }
     codes = found.rows["w_geocode"].to_pylist()
     assert codes == sorted(set(release.table("tracts")["tract"].to_pylist()))
-    said = {row["tract"]: row["noisy"] for row in release.table("totals").to_pylist()}
+    said: Counter[str] = Counter()
+    for row in release.table("tracts").to_pylist():
+        said[row["tract"]] += row["noisy"]
     assert found.rows["C000"].to_pylist() == [said[code] for code in codes]
+
+
+def true_error(
+    release: eree.Release, population: eree.Tables, geocode: str, table: str, column: str
+) -> float:
+    """The mean error of the areas of a column, from the confidential counts."""
+    kept = {name: list(values) for name, values in eree.LODES_COLUMNS[column].items()}
+    cells = eree.tabulate(population, by=[geocode], where=kept).confidential.to_pylist()
+    true = {row[geocode]: row["count"] for row in cells}
+    made = eree.lodes(release, geocode, tables=[table]).rows.to_pylist()
+    return fmean(abs(row[column] - true.get(row["w_geocode"], 0)) for row in made)
+
+
+def test_the_table_that_is_taken_is_truly_the_best_or_nearly_so(
+    release: eree.Release, population: eree.Tables
+) -> None:
+    found = eree.lodes(release, "tract")
+    for column in ("C000", "CNS07", "CS01", "CA02"):
+        errors = {
+            table: true_error(release, population, "tract", table, column)
+            for table in found.predicted[column]
+        }
+        assert errors[found.sources[column]] <= 1.5 * min(errors.values()), (column, errors)
+        for table, predicted in found.predicted[column].items():
+            assert predicted is not None
+            assert 1 / 4 < predicted / errors[table] < 4, (column, table)
+
+
+def test_fewer_cells_are_not_better_cells(population: eree.Tables, tmp_path: Path) -> None:
+    """Cells of whole places have the noise of the largest workplace of the place."""
+    tables = [
+        {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "4"},
+        {"name": "people", "by": ["place", "sex", "education"], "epsilon": "4"},
+        {"name": "clip", "by": ["place", "age", "sex", "education"], "epsilon": "2"},
+    ]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "10"}
+    plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
+    coins = eree.SeededCoins(4)
+    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=coins)
+    assert made.about("clip")["mechanism"] == "two-stage-clip"
+    found = eree.lodes(made, "place")
+    assert (found.sources["C000"], found.sources["CS01"]) == ("jobs", "people")
+    errors = {name: true_error(made, population, "place", name, "C000") for name in made.tables}
+    assert errors["jobs"] < errors["people"] / 2 < errors["clip"]
+    status, shown, _ = eree_command(
+        "lodes", made.folder, "--geocode", "place", "--out", tmp_path / "wac.csv"
+    )
+    assert status == 0
+    said = {name: f"{error:,.3g}" for name, error in found.predicted["C000"].items()}
+    assert (
+        f"C000: jobs, predicted mean error {said['jobs']} an area"
+        f" ({said['people']} from people, {said['clip']} from clip)"
+    ) in shown
+
+
+def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release) -> None:
+    """Its mechanism has other parameters here than where it was made."""
+    tables = [
+        dict(about, parameters={}) if about["name"] == "tracts" else about
+        for about in release.record["tables"]
+    ]
+    other = replace(release, record={**release.record, "tables": tables})
+    found = eree.lodes(other, "tract")
+    assert found.predicted["C000"]["tracts"] is None
+    assert found.sources["C000"] != "tracts"
+    assert (found.sources["CNS07"], found.predicted["CNS07"]) == ("tracts", {"tracts": None})
+
+
+@pytest.fixture(scope="module")
+def recoded(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
+    """The same population with sexes called 1 and 2."""
+    home = tmp_path_factory.mktemp("recoded")
+    data = Path(shutil.copytree(population.folder, home / "data"))
+    workers = parquet.read_table(data / "worker.parquet")
+    place = workers.column_names.index("sex")
+    codes = ["1" if sex == "M" else "2" for sex in workers["sex"].to_pylist()]
+    parquet.write_table(workers.set_column(place, "sex", [codes]), data / "worker.parquet")
+    schema = (data / "schema.toml").read_text(encoding="utf-8")
+    text, changes = re.subn(
+        r'values = \["F", "M"\]\n\[worker\.attributes\.sex\.labels\]\n.*\n.*\n',
+        'values = ["1", "2"]\n',
+        schema,
+    )
+    assert changes == 1
+    (data / "schema.toml").write_text(text, encoding="utf-8")
+    plan = eree.Plan.of(
+        {
+            "data": str(data),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "10"},
+            "table": [{"name": "people", "by": ["county", "sex"], "epsilon": "4"}],
+        }
+    )
+    coins = eree.SeededCoins(1)
+    return eree.publish(plan, eree.load(data), ledger=None, out=home / "out", coins=coins)
+
+
+def test_other_codes_are_told_apart_from_no_table(recoded: eree.Release, tmp_path: Path) -> None:
+    found = eree.lodes(recoded, "county")
+    assert list(found.sources) == ["C000"]
+    why = (
+        "the codes of sex in table people are not the official LODES codes (expected M, F, found 1,"
+        " 2); say with --columns which codes a column has"
+    )
+    assert (found.missing["CS01"], found.missing["CS02"]) == (why, why)
+    assert found.missing["CA01"] == "no table by county has age"
+    status, shown, _ = eree_command(
+        "lodes", recoded.folder, "--geocode", "county", "--out", tmp_path / "wac.csv"
+    )
+    assert status == 0
+    assert f"  CS01–CS02: left out, because {why}\n" in shown
+    assert "  CA01–CA03: left out, because no table by county has age\n" in shown
+    columns = {"CS01": {"sex": ["1"]}, "CS02": {"sex": ["2"]}}
+    assert not eree.lodes(recoded, "county", columns=columns).missing
 
 
 def test_an_area_without_a_sector_has_none_of_its_jobs(release: eree.Release) -> None:
@@ -78,6 +203,7 @@ def test_a_table_with_a_filter_serves_only_columns_inside_it(release: eree.Relea
     found = eree.lodes(release, "county", tables=["women"])
     assert found.sources == {"CS02": "women"}
     assert found.rows.num_rows == release.table("women").num_rows
+    assert found.missing["C000"] == "the tables by county leave jobs out (women has sex F)"
 
 
 def test_columns_can_be_declared(release: eree.Release, tmp_path: Path) -> None:
@@ -87,7 +213,10 @@ def test_columns_can_be_declared(release: eree.Release, tmp_path: Path) -> None:
     )
     found = eree.lodes(release, "tract", columns=file, tables=["ages"])
     assert found.rows.column_names == ["w_geocode", "OLD", "ALL"]
-    assert found.missing == ("ODD",)
+    assert found.missing == {
+        "ODD": "the codes of age in table ages are not those of the columns (expected 30-54, 55+,"
+        " 60+, found 14-29, 30-54, 55+); say with --columns which codes a column has"
+    }
     noisy: Counter[str] = Counter()
     for row in release.table("ages").to_pylist():
         if row["age"] != "14-29":
@@ -148,8 +277,9 @@ def test_the_command_writes_the_file_and_says_what_it_lacks(
     asked = ["lodes", release.folder, "--geocode", "tract", "--out"]
     status, shown, err = eree_command(*asked, out)
     assert (status, err) == (0, "")
-    assert "CNS01–CNS20: tracts" in shown
-    assert "CR01–CR07, CT01–CT02, CD01–CD04: left out, because no table holds them" in shown
+    assert "CNS01–CNS20: tracts, predicted mean error " in shown
+    assert "CR01–CR07: left out, because no table by tract has race" in shown
+    assert "CD01–CD04: left out, because no table by tract has education" in shown
     with out.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     found = eree.lodes(release, "tract")

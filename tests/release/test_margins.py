@@ -19,11 +19,11 @@ import eree
 from cases import FALSE_ALARM
 from eree.estimate.margins import learn_from_margins
 from eree.mechanisms.margins_radial import MarginsRadial
+from eree.release.contents import schema_of
 from eree.release.margins import drawn_at_once, pays
 from eree.release.record import RECORD, digest_of, file_digest
 from eree.release.sums import Areas
 from eree.release.treatment import treat
-from eree.release.verify import schema_of
 from uses import PEOPLE, eree_command, true_sums
 
 ALL = ["place", "sector", "ownership"]

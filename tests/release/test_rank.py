@@ -101,6 +101,39 @@ def test_the_command_shows_ranks_and_writes_all_areas(
     assert f"{len(found) - 2} more areas" in shown
 
 
+def test_the_filter_of_a_table_is_told(release: eree.Release, tmp_path: Path) -> None:
+    """A table of women is not one of all jobs, whoever asks for what."""
+    asked = ("rank", release.folder, "women", "--by", "county")
+    status, shown, _ = eree_command(*asked, "--out", tmp_path / "women.csv")
+    assert status == 0
+    assert shown.splitlines()[0].strip() == "Jobs by county, sex F"
+    with (tmp_path / "women.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["filter"] for row in csv.DictReader(file)} == {"sex F"}
+    status, shown, _ = eree_command(*asked, "--json")
+    assert json.loads(shown)["where"] == {"sex": ["F"]}
+    county = release.table("women")["county"].to_pylist()[0]
+    found = eree.area_totals(release, "women", ["county"], {"county": [county]})
+    assert found.where == {"sex": ("F",), "county": (county,)}
+    assert found.filter == f"sex F and county {county}"
+    assert eree.rank(release, "places", ["place"]).where == {}
+    eree.rank(release, "places", ["place"]).write(tmp_path / "all.csv")
+    assert "filter" not in (tmp_path / "all.csv").read_text(encoding="utf-8")
+
+
+def test_of_a_filtered_attribute_what_is_kept_is_what_both_filters_keep(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    table = {"name": "t", "by": ["sector"], "where": {"sector": ["62", "72"]}, "epsilon": "4"}
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"}
+    plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": [table]})
+    coins = eree.SeededCoins(1)
+    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=coins)
+    assert eree.rank(made, "t", ["sector"]).where == {"sector": ("62", "72")}
+    both = eree.rank(made, "t", ["sector"], {"sector": ["72", "11"]})
+    assert both.where == {"sector": ("72",)}
+    assert both.rows["sector"].to_pylist() == ["72"]
+
+
 def test_the_command_gives_one_object(release: eree.Release) -> None:
     status, shown, err = eree_command(
         "rank", release.folder, "places", "--by", "place", "--top", "3", "--json"

@@ -15,10 +15,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+from eree.release.contents import schema_of
 from eree.release.hiding import Hiding
 from eree.release.record import guarantee_of
 from eree.release.treatment import treat
-from eree.release.verify import row_faults, schema_of
+from eree.release.verify import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 CUT = 40
@@ -264,6 +265,11 @@ def test_the_commands_do_as_the_functions_do(home: Path, both: eree.Shrunk, tmp_
         "shrink", home / "people", "large", "small", "--by", by, "--out", found, "--json"
     )
     assert status == 0
-    assert json.loads(printed)["cells"] == len(both)
+    said = json.loads(printed)
+    assert said["cells"] == len(both)
+    large, small = {"size_class": ["40+"]}, {"size_class": ["0-39"]}
+    assert said["filters"] == {"large": large, "small": small}
+    assert said["where"] == {"size_class": ["40+", "0-39"]}
+    assert both.filters_in_words == {"large": "size_class 40+", "small": "size_class 0-39"}
     both.write(tmp_path / "same.csv")
     assert found.read_bytes() == (tmp_path / "same.csv").read_bytes()

@@ -195,13 +195,13 @@ def test_a_record_whose_tables_have_no_names_is_refused(
         lambda: eree.area_totals(nameless, "places", ["sector"]),
         lambda: eree.shrink(nameless, ["places", "tracts"]),
     ):
-        with pytest.raises(eree.Unreadable, match="are not named; run 'eree verify'"):
+        with pytest.raises(eree.Unreadable, match=r"is damaged \(tables.*; run 'eree verify'"):
             use()
 
 
 def test_a_record_that_says_nothing_is_refused(release: eree.Release) -> None:
     other = replace(release, record={**release.record, "attributes": {}})
-    with pytest.raises(eree.Refusal, match="what the release says of table places"):
+    with pytest.raises(eree.Refusal, match=r"is damaged \(tables\.0\.by is not what"):
         eree.area_totals(other, "places", ["place"])
 
 

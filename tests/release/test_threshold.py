@@ -141,6 +141,19 @@ def test_a_faulty_file_is_refused_with_its_line(
 # ---------------------------------------------------------------------------------- the command
 
 
+def test_damage_for_some_jobs_is_called_so(release: eree.Release, tmp_path: Path) -> None:
+    county = release.table("women")["county"].to_pylist()[0]
+    damage = tmp_path / "damage.csv"
+    damage.write_text(f"county,damage\n{county},100\n", encoding="utf-8")
+    asked = ("threshold", release.folder, "women", "--by", "county", "--damage", damage)
+    status, shown, _ = eree_command(*asked, "--per-job", "3", "--out", tmp_path / "out.csv")
+    assert status == 0
+    assert "Damage per job by county, sex F" in " ".join(shown.split())
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[1].endswith(",sex F")
+    status, shown, _ = eree_command(*asked, "--per-job", "3", "--json")
+    assert json.loads(shown)["where"] == {"sex": ["F"]}
+
+
 def test_the_command_decides(release: eree.Release, tmp_path: Path) -> None:
     places = eree.area_totals(release, "places", ["place"]).rows["place"].to_pylist()
     file = tmp_path / "damage.csv"

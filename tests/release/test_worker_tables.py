@@ -19,10 +19,11 @@ from cases import FALSE_ALARM
 from eree.data.tabulate import stream
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.release.contents import SCALED_TO
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED, intervals
 from eree.release.record import RECORD, digest_of, file_digest
-from eree.release.treatment import SCALED_TO, Treatment, treat
+from eree.release.treatment import Treatment, treat
 from eree.workload import ScaleEach
 from offices import privacy, settings, table
 

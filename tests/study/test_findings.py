@@ -14,7 +14,7 @@ from eree.study.findings import THREE, TRUNCATED, judged
 from eree.study.page import findings_page
 from eree.study.report_findings import GAMMA, LAPLACE, LOG
 from eree.study.run import Study
-from eree.study.tidy import Figures
+from eree.study.tidy import Figures, Part
 from eree.study.workloads import STRATA, WHOLE
 
 NAMES = [f"Finding {n}" for n in range(1, 7)] + [f"Report {n}" for n in range(1, 6)]
@@ -76,13 +76,18 @@ def changed(rows: list[Row], choose: Callable[[Row], bool], value: float) -> lis
     return [replace(row, value=value) if choose(row) else row for row in rows]
 
 
+def figures_of(rows: list[Row]) -> Figures:
+    """Figures of a study in which every part that has one was run."""
+    return Figures(rows, {Part(row.workload, row.alpha, str(row.epsilon)) for row in rows})
+
+
 def judgements(rows: list[Row], *, wide: bool = False) -> dict[str, str]:
-    return {f.name: f.judgement for f in judged(Judge(Figures(rows), wide=wide))}
+    return {f.name: f.judgement for f in judged(Judge(figures_of(rows), wide=wide))}
 
 
 def test_figures_like_the_papers_reproduce_every_finding() -> None:
     for wide in (False, True):
-        found = judged(Judge(Figures(paper_like()), wide=wide))
+        found = judged(Judge(figures_of(paper_like()), wide=wide))
         failing = [(f.name, c) for f in found for c in f.claims if c.holds != "yes"]
         assert failing == []
         assert [f.name for f in found] == NAMES
@@ -173,28 +178,76 @@ def test_what_lies_within_two_standard_errors_is_too_close_to_tell() -> None:
         (("–",), "not judged"),
     ):
         claims = tuple(Claim("a", holds=one, figures="") for one in holds)
-        assert Finding("x", "y", claims).judgement == judgement
+        assert Finding("x", "y", claims, 3, 3).judgement == judgement
+        assert Finding("x", "y", claims, 0, 3).judgement == "not looked at"
+        assert Finding("x", "y", claims, 2, 3).judgement == "partly looked at (2 of 3 parts)"
 
 
-def test_without_figures_nothing_is_judged() -> None:
+def test_what_was_not_run_is_not_called_reproduced() -> None:
+    """Report 4 is about a coarse table and a fine one; of one alone it would be reproduced."""
     rows = [row for row in paper_like() if row.workload == "report-3"]
     found = judgements(rows)
-    assert {found[f"Finding {n}"] for n in range(1, 7)} == {"not judged"}
-    assert found["Report 5"] == "reproduced"
+    points = len(ALPHAS) * len(EPSILONS)
+    assert {found[f"Finding {n}"] for n in range(1, 7)} == {"not looked at"}
+    assert found["Report 4"] == f"partly looked at ({points} of {2 * points} parts)"
+    assert found["Report 1"] == f"partly looked at ({len(EPSILONS)} of {4 * len(EPSILONS)} parts)"
+    coarse, fine = judged(Judge(figures_of(rows)))[NAMES.index("Report 4")].claims
+    assert coarse.holds == "yes"
+    assert (fine.holds, fine.figures) == ("–", f"0 of {points} parts were run")
+
+
+@pytest.mark.parametrize("workload", ["workload-1", "workload-3", "ranking-2", "report-5"])
+def test_every_finding_that_lacks_a_part_says_so(workload: str) -> None:
+    """Whatever is missing: no finding that looks there is judged, and all others are."""
+    whole = {f.name: f for f in judged(Judge(figures_of(paper_like())))}
+    for alpha, epsilon in ((None, "4"), ("0.1", "4"), ("0.01", "0.25")):
+        gone = Part(workload, alpha, epsilon)
+        rows = [
+            row for row in paper_like() if Part(row.workload, row.alpha, str(row.epsilon)) != gone
+        ]
+        for finding in judged(Judge(figures_of(rows))):
+            parts = whole[finding.name].parts
+            assert finding.parts == parts and finding.looked_at in (parts - 1, parts)
+            if finding.looked_at < parts:
+                assert finding.judgement == f"partly looked at ({parts - 1} of {parts} parts)"
+                few = [claim for claim in finding.claims if "parts were run" in claim.figures]
+                assert few and {claim.holds for claim in few} == {"–"}
+            else:
+                assert finding.claims == whole[finding.name].claims
+                assert finding.judgement == "reproduced"
+
+
+def test_a_claim_about_every_alpha_is_not_judged_by_some() -> None:
+    kept = [row for row in paper_like() if row.alpha in (None, "0.01", "0.1")]
+    third = judged(Judge(figures_of(kept)))[2]
+    [claim] = [c for c in third.claims if c.words.endswith("at epsilon 4 for every alpha")]
+    assert claim.holds == "–"
+    assert claim.figures.endswith(f"; 2 of {len(ALPHAS)} parts were run")
+
+
+def test_a_mechanism_that_does_not_exist_somewhere_is_not_missed() -> None:
+    rows = paper_like()
+    gone = [row for row in rows if row.mechanism == "smooth-gamma" and row.epsilon == "0.25"]
+    kept = Figures([row for row in rows if row not in gone], figures_of(rows).parts)
+    assert {f.judgement for f in judged(Judge(kept))} == {"reproduced"}
+
+
+def test_figures_that_say_little_reproduce_nothing() -> None:
     wide_errors = judgements(paper_like(error=50.0))
     assert set(wide_errors.values()) == {"partly"}
 
 
 def test_the_page_tells_every_claim_with_its_figures(tmp_path) -> None:
     rows = paper_like(error=0.01)
-    figures = Figures(rows)
+    figures = figures_of(rows)
     judged_twice = [judged(Judge(figures, wide=wide)) for wide in (False, True)]
-    page = "\n".join(findings_page(Study(tmp_path, 7, 20, 1), figures, *judged_twice))
+    page = "\n".join(findings_page(Study(tmp_path, 7, 20, 1), figures, *judged_twice, 540))
     for finding in judged_twice[0]:
         assert f"## {finding.name}: {finding.words}" in page
         for claim in finding.claims:
             assert f"| {claim.words} | {claim.holds} | {claim.figures} |" in page
-    assert "The study is not complete: 0 of its 540 parts are there." in page
+    there = len(figures.parts)
+    assert f"The study is not complete: {there} of its 540 parts were run." in page
     row = next(r for r in rows if is_of("workload-1", "log-laplace", "l1_ratio")(r))
     assert said(replace(row, value=1234.5, standard_error=20.0)) == "1,230 ± 20"
     assert said(replace(row, value=0.5, standard_error=1e-5)) == "0.5"
@@ -202,7 +255,7 @@ def test_the_page_tells_every_claim_with_its_figures(tmp_path) -> None:
 
 def test_a_mechanism_whose_delta_voids_it_is_marked() -> None:
     rows = [replace(row, delta=0.39) if row.mechanism in THREE[2:] else row for row in paper_like()]
-    third = judged(Judge(Figures(rows)))[2]
+    third = judged(Judge(figures_of(rows)))[2]
     assert all("(delta up to 0.39)" in c.figures for c in third.claims if "Smooth L" in c.words)
     assert len(STRATA) == 4
 
@@ -217,12 +270,12 @@ def test_two_steps_that_share_a_stratum_share_its_error() -> None:
     ]
     claim = next(
         c
-        for c in judged(Judge(Figures(rows)))[3].claims
+        for c in judged(Judge(figures_of(rows)))[3].claims
         if c.words == "workload-1 at epsilon 2: the first step is the largest, for all three"
     )
     # ln 9 - 2 ln 3 + ln 2 = 0.69 with an error of 0.2, and ln 9/3 - ln 2/1.5 with one of 0.1
     assert claim.holds == "yes"
     wider = [replace(row, standard_error=3.6 * row.standard_error) for row in rows]
-    claims = judged(Judge(Figures(wider)))[3].claims
+    claims = judged(Judge(figures_of(wider)))[3].claims
     [again] = [c for c in claims if c.words == claim.words]
     assert again.figures == "at 3 of 6 points, 3 too close to tell"

@@ -35,8 +35,8 @@ from eree.study.reported import (
     mean_report_errors,
     true_delta,
 )
-from eree.study.run import Part, Study, work
-from eree.study.tidy import Figures
+from eree.study.run import Study, work
+from eree.study.tidy import Figures, Part
 from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
 from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
@@ -398,6 +398,26 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: N
     page = (one / "findings.md").read_text(encoding="utf-8")
     assert "| Finding 1 |" in page
     assert "made-up data" in page
+    judged = {finding.name: finding for finding in made.findings}
+    assert (made.run, made.parts) == (2 * PARTS, len(WORKLOADS) * PARTS)
+    assert judged["Finding 3"].judgement == judged["Report 4"].judgement == "not looked at"
+    assert judged["Finding 5"].judgement.startswith("partly looked at (")
+    status, told, _ = eree_command("study", "report", "one", cwd=tmp_path)
+    assert status == 0
+    lines = told.splitlines()
+    assert lines[2].split(maxsplit=2)[2].startswith("not looked at  ")
+    assert f"The study is not complete: {2 * PARTS} of its" in told
+    assert f"is not complete: {2 * PARTS} of its {made.parts} parts were run" in page
+    status, told, _ = eree_command("study", "report", "one", "--json", cwd=tmp_path)
+    said = json.loads(told)
+    assert said["run"] == 2 * PARTS < said["parts"]
+    assert said["findings"][2] | {"parts": 0} == {
+        "finding": "Finding 3",
+        "judged": "not looked at",
+        "wide": "not looked at",
+        "looked_at": 0,
+        "parts": 0,
+    }
 
 
 #: The end of the name of what a killed process left.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eree.release.verify import schema_of
+from eree.release.contents import schema_of
 from eree.web.codes import listed
 from eree.web.dataset import Group, Variable
 from eree.web.levels import nests_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -178,10 +179,10 @@ def lodes(
         click.echo(json.dumps({"file": str(out), **made.as_json()}))
         return
     click.echo(f"{out}: {made.rows.num_rows:,} areas")
-    for name in dict.fromkeys(made.sources.values()):
-        click.echo(f"  {runs(c for c, source in made.sources.items() if source == name)}: {name}")
-    if made.missing:
-        click.echo(f"  {runs(made.missing)}: left out, because no table holds them")
+    for some in _alike(made.predicted, lambda c: (made.sources[c], *made.predicted[c])):
+        click.echo(f"  {runs(some)}: {_chosen(made, some)}")
+    for some in _alike(made.missing, lambda c: made.missing[c]):
+        click.echo(f"  {runs(some)}: left out, because {made.missing[some[0]]}")
     _warn(made.private)
 
 
@@ -221,10 +222,13 @@ def shrink(
         made = eree.shrink(eree.Release.open(folder), tables, by)
         made.write(out)
     if as_json:
-        said = {"file": str(out), "cells": len(made), "habits": made.habits}
-        click.echo(json.dumps({**said, "private": made.private}))
+        said = made.as_json(0)
+        del said["areas"]
+        click.echo(json.dumps({"file": str(out), "cells": len(made), **said}))
         return
     click.echo(f"{out}: {len(made):,} cells")
+    for table, kept in made.filters_in_words.items():
+        click.echo(f"  {table} has {kept} alone")
     alike = ", ".join(f"{name} {value:.3f}" for name, value in made.habits.items())
     click.echo(f"  how alike workers of one workplace seem to be: {alike}")
     _warn(made.private)
@@ -270,6 +274,27 @@ def classes(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json:
     _warn(made.release.private)
 
 
+def _alike(columns: Iterable[str], of: Callable[[str], object]) -> list[list[str]]:
+    """Columns of which the same is to be said."""
+    found: dict[object, list[str]] = {}
+    for column in columns:
+        found.setdefault(of(column), []).append(column)
+    return list(found.values())
+
+
+def _chosen(made: eree.LodesTable, columns: list[str]) -> str:
+    """Which table some columns come from: the one with the least error that is predicted."""
+    chosen = made.sources[columns[0]]
+    words = {}
+    for table in made.predicted[columns[0]]:
+        errors = [made.predicted[column][table] for column in columns]
+        known = [error for error in errors if error is not None]
+        words[table] = f"{fmean(known):,.3g}" if len(known) == len(errors) else "not known"
+    own = words.pop(chosen)
+    others = ", ".join(f"{error} from {table}" for table, error in words.items())
+    return f"{chosen}, predicted mean error {own} an area{f' ({others})' if others else ''}"
+
+
 def runs(columns: Iterable[str]) -> str:
     """Columns in short: CA01–CA03 for three in a row."""
     found = []
@@ -288,8 +313,8 @@ def _check(top: int | None, out: Path | None) -> None:
 
 
 def _title(found: eree.Listing, what: str) -> str:
-    kept = " and ".join(f"{name} {', '.join(map(str, v))}" for name, v in found.where.items())
-    return f"{what} by {' × '.join(found.by)}{f', {kept}' if kept else ''}"
+    """What a table shows, and of whom: with a filter it is not about all jobs."""
+    return f"{what} by {' × '.join(found.by)}{f', {found.filter}' if found.where else ''}"
 
 
 def _numbers(shown: Table, *names: str) -> None:

@@ -89,12 +89,22 @@ def report(folder: Path, as_json: bool) -> None:
         made = eree.study_report(folder, progress=tell)
     if as_json:
         findings = [
-            {"finding": one.name, "judged": one.judgement, "wide": other.judgement}
+            {
+                "finding": one.name,
+                "judged": one.judgement,
+                "wide": other.judgement,
+                "looked_at": one.looked_at,
+                "parts": one.parts,
+            }
             for one, other in zip(made.findings, made.wide, strict=True)
         ]
         files = [str(file) for file in made.files]
-        click.echo(json.dumps({"findings": findings, "files": files}))
+        parts = {"run": made.run, "parts": made.parts}
+        click.echo(json.dumps({"findings": findings, "files": files, **parts}))
         return
+    width = max(len(one.judgement) for one in made.findings)
     for one in made.findings:
-        click.echo(f"{one.name:10}  {one.judgement:10}  {one.words}")
+        click.echo(f"{one.name:10}  {one.judgement:{width}}  {one.words}")
+    if made.run < made.parts:
+        click.echo(f"The study is not complete: {made.run} of its {made.parts} parts were run.")
     click.echo(f"{folder}: errors.csv, errors.parquet, findings.md and {folder}/figures")

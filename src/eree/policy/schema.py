@@ -19,7 +19,7 @@ Owner = Literal["workplace", "worker"]
 RESERVED = frozenset(
     (
         *("count", "largest", "largest_total", "workplaces"),
-        *("employment", "noisy", "low", "high", "scaled_to", "guarantee"),
+        *("employment", "noisy", "low", "high", "scaled_to", "guarantee", "filter"),
     )
 )
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 from eree.errors import Refusal
 from eree.release.listing import outside, write_csv
 from eree.release.release import Release
-from eree.release.verify import schema_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
         raise Refusal("cuts are different whole numbers of 1 or more, such as 40")
     starts.sort()
     about, rows = release.about(table), release.table(table)
-    schema = schema_of(release.record)
+    schema = release.schema
     by = tuple(about["by"])
     workers = any(schema.attributes[name].owner == "worker" for name in by)
     if len(by) != 1 or workers or not (rows["workplaces"].to_numpy() == 1).all():

@@ -18,13 +18,11 @@ from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
 from eree.policy.schema import Owner, Schema
+from eree.release.contents import SCALED_TO, columns_of
 from eree.release.intervals import UNBOUNDED
 from eree.release.margins import joined
-from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment
+from eree.release.treatment import Ends, Numbers, Treatment
 from eree.workload import TOTAL, Bound, Marginal, ScaleEach
-
-#: What a released table has besides its attributes.
-MEASURES = ("employment", "noisy", "low", "high", "workplaces")
 
 #: Counts the cells of a marginal, batch by batch.
 Count = Callable[[Marginal], Iterable[pa.RecordBatch]]
@@ -51,14 +49,8 @@ class Hiding:
     @cached_property
     def columns(self) -> pa.Schema:
         """The columns of the released table, attributes in the order of the plan."""
-        kinds = {a.name: a.kind for a in self.schema.attributes.values()}
-        keys = [
-            pa.field(name, pa.int64() if kinds[name] == "integer" else pa.string(), nullable=False)
-            for name in self.marginal.by
-        ]
-        names = (*MEASURES, SCALED_TO) if self.treatment.first_stage else MEASURES
-        measures = [pa.field(name, pa.int64(), nullable=name == "high") for name in names]
-        return pa.schema([*keys, *measures])
+        scaled = self.treatment.first_stage is not None
+        return columns_of(self.schema, self.marginal.by, scaled=scaled)
 
     def hidden(self, count: Count, coins: Coins) -> Iterator[pa.RecordBatch]:
         """Public rows for the confidential ones that are counted."""

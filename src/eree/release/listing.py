@@ -18,13 +18,17 @@ from eree.errors import Refusal
 from eree.policy.schema import Value
 from eree.release.release import Release
 
+#: The column of a file that says what was kept; no attribute can have its name.
+FILTER = "filter"
+
 
 @dataclass(frozen=True)
 class Listing:
     """Areas with what was asked about them, a row for each.
 
-    `where` is the filter, `level` the chance that the intervals hold.  `private` is false where the
-    noise of the release was drawn with seeded coins.
+    `where` is the filter, that of the table itself and the one that was asked for together; `level`
+    is the chance that the intervals hold.  `private` is false where the noise of the release was
+    drawn with seeded coins.
     """
 
     release: Release
@@ -44,9 +48,13 @@ class Listing:
 
     def label(self, attribute: str, value: Value) -> str:
         """A value with the label that the release has for it, if it has one."""
-        code = str(value)
-        known = self.release.record["attributes"][attribute]["labels"].get(code, code)
-        return str(known) if known.casefold() == code.casefold() else f"{code} {known}"
+        code, known = str(value), self.release.schema.attributes[attribute].describe(value)
+        return known if known.casefold() == code.casefold() else f"{code} {known}"
+
+    @property
+    def filter(self) -> str:
+        """The filter in words, such as `sex F and education college`; empty where there is none."""
+        return in_words(self.where)
 
     def as_json(self, top: int | None = None) -> dict[str, Any]:
         """Plain data; `top` keeps the first areas only."""
@@ -61,8 +69,19 @@ class Listing:
         }
 
     def write(self, out: str | os.PathLike[str]) -> Path:
-        """Write all areas into a new CSV file."""
-        return write_csv(self.rows, out)
+        """Write all areas into a new CSV file; `filter` says in each row what the filter is."""
+        return write_csv(self._rows_with_filter, out)
+
+    @property
+    def _rows_with_filter(self) -> pa.Table:
+        if not self.where:
+            return self.rows
+        return self.rows.append_column(FILTER, pa.array([self.filter] * len(self), pa.string()))
+
+
+def in_words(where: Mapping[str, Iterable[Value]]) -> str:
+    """A filter for people to read."""
+    return " and ".join(f"{name} {', '.join(map(str, kept))}" for name, kept in where.items())
 
 
 def outside(release: Release, out: str | os.PathLike[str]) -> Path:

@@ -13,7 +13,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.noise.exact import Whole
 from eree.policy.schema import Value
-from eree.release.listing import write_csv
+from eree.release.expected import CellErrors
+from eree.release.listing import in_words, write_csv
 from eree.release.release import Release
 
 GEOCODE = "w_geocode"
@@ -60,16 +62,19 @@ LODES_COLUMNS: Columns = MappingProxyType(
 class LodesTable:
     """Noisy counts in columns like those of LODES, one row for each area.
 
-    `sources` says which released table each column comes from, `missing` which columns no table
-    holds.  Counts are the signed noisy ones: sums of them are right on average.  Columns from one
-    table add up to each other; columns from two tables differ by their noise.
+    `sources` says which released table each column comes from: of those that hold it the one with
+    the least error, as `predicted` has it for each of them (the mean of all areas; None where it is
+    not known).  `missing` says why a column is left out.  Counts are the signed noisy ones: sums of
+    them are right on average.  Columns from one table add up to each other; columns from two tables
+    differ by their noise.
     """
 
     release: Release
     geocode: str
     rows: pa.Table = field(repr=False)
     sources: Mapping[str, str]
-    missing: tuple[str, ...]
+    predicted: Mapping[str, Mapping[str, float | None]]
+    missing: Mapping[str, str]
 
     @property
     def private(self) -> bool:
@@ -84,7 +89,8 @@ class LodesTable:
             "geocode": self.geocode,
             "areas": self.rows.num_rows,
             "sources": dict(self.sources),
-            "missing": list(self.missing),
+            "predicted_errors": {name: dict(found) for name, found in self.predicted.items()},
+            "missing": dict(self.missing),
         }
 
     def write(self, out: str | os.PathLike[str]) -> Path:
@@ -103,42 +109,158 @@ def lodes(
 
     `geocode` is the workplace attribute that becomes `w_geocode`.  `columns` says what the columns
     are, or is the name of a TOML file that does; without it they are `LODES_COLUMNS`.  Each column
-    comes from the table, among `tables` or all, of which the fewest cells have to be added up, and
-    of these from the one with the least noise.
+    comes from the table, among `tables` or all, whose sums are predicted to be least in error.
     """
     wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
     if columns is not None and not isinstance(columns, Mapping):
         wanted = read_columns(columns)
     names = tuple(release.tables if tables is None else tables)
     holders = [name for name in names if geocode in release.about(name)["by"]]
-    if release.record["attributes"].get(geocode, {}).get("owner") != "workplace" or not holders:
+    attribute = release.schema.attributes.get(geocode)
+    if attribute is None or attribute.owner != "workplace" or not holders:
         raise Refusal(
             f"no table is counted by the workplace attribute {geocode!r};"
             f" {'the release' if tables is None else 'these'} can be exported by"
             f" {', '.join(_geocodes(release, names)) or 'none'}"
         )
-    rows = {name: release.table(name) for name in holders}
-    sources: dict[str, str] = {}
-    for column, kept in wanted.items():
-        able = {
-            name: (_selected(rows[name], kept).num_rows, -_epsilon(release.about(name)))
-            for name in holders
-            if _holds(release, release.about(name), kept)
-        }
-        if able:
-            sources[column] = min(able, key=able.__getitem__)
-    missing = tuple(column for column in wanted if column not in sources)
-    if not sources:
-        raise Refusal(
-            f"no table by {geocode} holds any of the columns; publish one, such as by {geocode} and"
-            " sector, without a filter"
-        )
-    codes: set[Any] = {code for table in rows.values() for code in table[geocode].to_pylist()}
+    held = {name: _Held(release, name, geocode, wanted) for name in holders}
+    codes: set[Any] = {code for table in held.values() for code in table.codes(geocode)}
     areas: pa.Array[Any] = pa.array(sorted(codes))
     found: dict[str, pa.Array[Any]] = {GEOCODE: areas}
-    for column, name in sources.items():
-        found[column] = pa.array(_counts(_selected(rows[name], wanted[column]), geocode, areas))
-    return LodesTable(release, geocode, pa.table(found), sources, missing)
+    sources, predicted, missing = dict[str, str](), dict[str, dict[str, float | None]](), {}
+    for column, kept in wanted.items():
+        able = {n: table.error(kept, areas) for n, table in held.items() if table.holds(kept)}
+        if not able:
+            missing[column] = _why(geocode, kept, list(held.values()), official=columns is None)
+            continue
+        sources[column] = min(able, key=lambda name: _rank(able[name]))
+        predicted[column] = able
+        found[column] = pa.array(held[sources[column]].counts(kept, areas))
+    if not sources:
+        raise Refusal(
+            f"no table by {geocode} holds any of the columns ({next(iter(missing.values()))});"
+            f" publish one, such as by {geocode} and sector, without a filter"
+        )
+    return LodesTable(release, geocode, pa.table(found), sources, predicted, missing)
+
+
+def _rank(error: float | None) -> float:
+    return inf if error is None else error
+
+
+class _Held:
+    """A released table, and which columns it holds."""
+
+    def __init__(self, release: Release, name: str, geocode: str, wanted: Columns) -> None:
+        self.name, self.rows = name, release.table(name)
+        about = release.about(name)
+        self.by: Sequence[str] = about["by"]
+        self.where: Mapping[str, Sequence[Value]] = about["where"]
+        self._schema, self._geocode, self._wanted = release.schema, geocode, wanted
+        self._errors = CellErrors(release, name, self.rows)
+
+    def codes(self, name: str) -> list[Any]:
+        """The values of an attribute: those that are declared, else those that have cells."""
+        values = self._schema.attributes[name].values
+        if values is not None and name != self._geocode:
+            return list(values)
+        found: list[Any] = self.rows[name].unique().to_pylist()
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether jobs are counted by an attribute, or are all of some of its values."""
+        return name in self.by or name in self.where
+
+    def expected(self, name: str) -> list[Value]:
+        """All values that the columns look for in an attribute."""
+        every = (value for kept in self._wanted.values() for value in kept.get(name, ()))
+        return list(dict.fromkeys(every))
+
+    def strange(self, name: str, values: Sequence[Value]) -> bool:
+        """Whether the codes of an attribute are others than those that a column is made of.
+
+        Where values are not declared, a code without a cell is one without workplaces, if others
+        that the columns look for are there.
+        """
+        if name not in self.by:
+            return False
+        declared = self._schema.attributes[name].values
+        if declared is not None:
+            return not set(values) <= set(declared)
+        return not set(self.expected(name)) & set(self.codes(name))
+
+    def holds(self, kept: Mapping[str, Sequence[Value]]) -> bool:
+        """Whether the jobs of a column are cells of the table, and all of them are.
+
+        What the table's own filter leaves out must not belong to the column, and a column of values
+        that an attribute does not declare is none.
+        """
+        for name, values in kept.items():
+            within = name in self.where and set(self.where[name]) <= set(values)
+            if (name not in self.by and not within) or self.strange(name, values):
+                return False
+        return not self.left_out(kept)
+
+    def left_out(self, kept: Mapping[str, Sequence[Value]]) -> bool:
+        """Whether the table's own filter leaves out jobs of a column."""
+        return not all(
+            name in kept and set(kept[name]) <= set(values) for name, values in self.where.items()
+        )
+
+    def _cells(
+        self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
+    ) -> tuple[NDArray[np.intp], Whole]:
+        """The cells of a column, and the area that each lies in."""
+        chosen = np.ones(self.rows.num_rows, dtype=np.bool_)
+        for name, values in kept.items():
+            if name in self.by:
+                kind = self.rows.schema.field(name).type
+                text = pa.types.is_string(kind)
+                like = [value for value in values if isinstance(value, str) == text]
+                chosen &= pc.is_in(self.rows[name], pa.array(like, kind)).to_numpy()
+        cells = np.flatnonzero(chosen)
+        place: Whole = pc.index_in(self.rows[self._geocode], areas).to_numpy()[cells]
+        return cells, place
+
+    def counts(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> Whole:
+        """The noisy sum of every area; one without cells has no workplace there, and no jobs."""
+        cells, place = self._cells(kept, areas)
+        found: Whole = np.zeros(len(areas), dtype=np.int64)
+        np.add.at(found, place, self.rows["noisy"].to_numpy()[cells])
+        return found
+
+    def error(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> float | None:
+        """The mean error that is predicted for the areas of a column."""
+        cells, place = self._cells(kept, areas)
+        return self._errors.mean(place, cells, len(areas))
+
+
+def _why(
+    geocode: str, kept: Mapping[str, Sequence[Value]], held: Sequence[_Held], *, official: bool
+) -> str:
+    """Why no table holds a column."""
+    for name, values in kept.items():
+        having = [table for table in held if table.has(name)]
+        if not having:
+            return f"no table by {geocode} has {name}"
+        if all(table.strange(name, values) for table in having):
+            first = having[0]
+            expected, found = (_few(codes) for codes in (first.expected(name), first.codes(name)))
+            those = "the official LODES codes" if official else "those of the columns"
+            return (
+                f"the codes of {name} in table {first.name} are not {those} (expected {expected},"
+                f" found {found}); say with --columns which codes a column has"
+            )
+    filtered = [table for table in held if table.where]
+    if filtered and len(filtered) == len(held):
+        first = filtered[0]
+        return f"the tables by {geocode} leave jobs out ({first.name} has {in_words(first.where)})"
+    return f"no table by {geocode} has {' and '.join(kept)} for all of its jobs"
+
+
+def _few(codes: Sequence[Value]) -> str:
+    shown = ", ".join(map(str, codes[:6]))
+    return f"{shown}, …" if len(codes) > 6 else shown
 
 
 def read_columns(file: str | os.PathLike[str]) -> Columns:
@@ -169,48 +291,5 @@ def read_columns(file: str | os.PathLike[str]) -> Columns:
 
 def _geocodes(release: Release, names: Iterable[str]) -> list[str]:
     """The workplace attributes of some tables."""
-    attributes = release.record["attributes"]
     by = dict.fromkeys(name for table in names for name in release.about(table)["by"])
-    return [name for name in by if attributes[name]["owner"] == "workplace"]
-
-
-def _epsilon(about: Mapping[str, Any]) -> Fraction:
-    """What one cell of a table costs."""
-    return Fraction(about["each"]["epsilon"])
-
-
-def _holds(release: Release, about: Mapping[str, Any], kept: Mapping[str, Sequence[Value]]) -> bool:
-    """Whether the jobs of a column are cells of a table, and all of them are.
-
-    What the table's own filter leaves out must not belong to the column, and a column of values
-    that an attribute does not declare is none.
-    """
-    where: Mapping[str, Sequence[Value]] = about["where"]
-    for name, values in kept.items():
-        if name not in about["by"] and not (name in where and set(where[name]) <= set(values)):
-            return False
-        declared = release.record["attributes"][name]["values"]
-        if declared is not None and not set(values) <= set(declared):
-            return False
-    return all(name in kept and set(kept[name]) <= set(where[name]) for name in where)
-
-
-def _selected(rows: pa.Table, kept: Mapping[str, Sequence[Value]]) -> pa.Table:
-    """The cells of a table that a column is made of."""
-    for name, values in kept.items():
-        if name in rows.column_names:
-            like = [value for value in values if isinstance(value, str) == _is_text(rows, name)]
-            rows = rows.filter(pc.is_in(rows[name], pa.array(like, rows[name].type)))
-    return rows
-
-
-def _is_text(rows: pa.Table, name: str) -> bool:
-    return pa.types.is_string(rows.schema.field(name).type)
-
-
-def _counts(rows: pa.Table, geocode: str, areas: pa.Array[Any]) -> Whole:
-    """The noisy sum of every area; one without cells has no workplace there, and no jobs."""
-    place = pc.index_in(rows[geocode], areas).to_numpy()
-    found: Whole = np.zeros(len(areas), dtype=np.int64)
-    np.add.at(found, place, rows["noisy"].to_numpy())
-    return found
+    return [name for name in by if release.schema.attributes[name].owner == "workplace"]

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Reservation
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
+from eree.policy.schema import Schema
+from eree.release.contents import SCALED_TO, columns_of, misread, schema_of
 from eree.release.record import FORMAT, RECORD, guarantee_of
 
 
@@ -27,7 +30,10 @@ class Release:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Release:
-        """Read the record of a release; `eree verify` checks that it is untouched."""
+        """Read the record of a release; `eree verify` checks that it is untouched.
+
+        What the record says of tables is refused when it is asked for, if any of it is damaged.
+        """
         path = Path(folder) / RECORD
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -73,17 +79,29 @@ class Release:
         """The names of the tables."""
         return tuple(str(table["name"]) for table in self._listed)
 
-    @property
+    @cached_property
     def _listed(self) -> list[Mapping[str, Any]]:
         """What the record says of each table; refused where it is not written as a record is."""
         listed = self.record.get("tables")
-        if not isinstance(listed, list) or not all(
-            isinstance(table, dict) and "name" in table for table in listed
-        ):
-            raise Unreadable(
-                f"the tables of the release in {self.folder} are not named; run 'eree verify'"
+        if "kind" in self.record:  # a cube, whose record is read by `ProtectedCube`
+            named = isinstance(listed, list) and all(
+                isinstance(table, dict) and isinstance(table.get("name"), str) for table in listed
             )
-        return listed
+            place = None if named else "tables"
+        else:
+            place = misread(self.record)
+        if place is not None:
+            raise Unreadable(
+                f"the record of the release in {self.folder} is damaged ({place} is not what a"
+                " release writes); run 'eree verify'"
+            )
+        return list(listed or ())
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The attributes of the tables, as the public knows them."""
+        assert self._listed is not None  # refuses a damaged record
+        return schema_of(self.record)
 
     def about(self, name: str) -> Mapping[str, Any]:
         """What the record says of a table."""
@@ -94,15 +112,29 @@ class Release:
 
     def table(self, name: str) -> pa.Table:
         """The public rows of a table."""
-        self.about(name)
+        about = self.about(name)
         if Path(name).name != name:
             raise Unreadable("a table's name leads out of the release; run 'eree verify'")
         try:
-            return parquet.read_table(self.folder / "tables" / f"{name}.parquet")
-        except (OSError, pa.ArrowException):
+            rows = parquet.read_table(self.folder / "tables" / f"{name}.parquet")
+        except (OSError, ValueError, pa.ArrowException):  # a name with NUL is a ValueError
             raise Unreadable(
                 f"the file of table {name} cannot be read; run 'eree verify'"
             ) from None
+        if "kind" not in self.record and not self._fits(rows, about):
+            raise Unreadable(
+                f"table {name} has other columns or rows than the record says; run 'eree verify'"
+            )
+        return rows
+
+    def _fits(self, rows: pa.Table, about: Mapping[str, Any]) -> bool:
+        """Whether a file has the rows, the attributes and the numbers that the record promises."""
+        scaled = SCALED_TO in rows.column_names
+        wanted = columns_of(self.schema, about["by"], scaled=scaled)
+        if (rows.schema.names, rows.schema.types) != (wanted.names, wanted.types):
+            return False
+        full = all(rows[field.name].null_count == 0 for field in wanted if not field.nullable)
+        return full and rows.num_rows == about["rows"]
 
     def __str__(self) -> str:
         names = ", ".join(self.tables)

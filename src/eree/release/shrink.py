@@ -6,11 +6,12 @@ They are made of the release alone, so they cost no privacy, and anyone can make
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +28,14 @@ from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
+from eree.policy.schema import Value
+from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED
-from eree.release.listing import Listing, checked_level, names_of, outside, write_csv
+from eree.release.listing import Listing, checked_level, in_words, names_of, outside
 from eree.release.margins import DRAWN_WITH
 from eree.release.release import Release
 from eree.release.shrink_margins import Pair
 from eree.release.sums import Areas, summed
-from eree.release.treatment import SCALED_TO
 from eree.release.usual import (
     LEAST_GROUPS,
     check_all_workers,
@@ -44,6 +46,8 @@ from eree.release.usual import (
     workers_of,
 )
 
+#: A filter: the values that are kept of some attributes.
+Kept = Mapping[str, tuple[Value, ...]]
 #: What can be shrunk where it hides single workplaces.
 _ON_HEIGHTS = f"{KNormStaircase.name} or {KNormLinLog.name}"
 
@@ -56,14 +60,29 @@ class Shrunk(Listing):
     release has them.  The intervals are those of the release, at its level: they hold whatever the
     estimates assume.  `habits` says how alike workers of one workplace were found to be, as an
     intra-class correlation, for each set of worker attributes.  Where cells were added up, `noisy`
-    is the sum, and its interval that of the sum.
+    is the sum, and its interval that of the sum.  `filters` are those of the tables; where these
+    differ, `where` has what all of them keep to.
     """
 
     habits: dict[str, float]
+    filters: Mapping[str, Kept]
 
     def write(self, out: str | os.PathLike[str]) -> Path:
         """Write all cells into a new CSV file beside the release, never into it."""
-        return write_csv(self.rows, outside(self.release, out))
+        return super().write(outside(self.release, out))
+
+    @property
+    def filters_in_words(self) -> dict[str, str]:
+        """The filters of the tables that have one, for people to read."""
+        return {table: in_words(where) for table, where in self.filters.items() if where}
+
+    def as_json(self, top: int | None = None) -> dict[str, Any]:
+        """Plain data."""
+        kept = {
+            table: {name: list(values) for name, values in where.items()}
+            for table, where in self.filters.items()
+        }
+        return super().as_json(top) | {"filters": kept, "habits": self.habits}
 
 
 def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
@@ -85,7 +104,8 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
         pair, level = Pair.read(release, *tables), checked_level(release.record["level"])
         listed, alike = pair.estimated(level)
         where = pair.halves.counted.where
-        return Shrunk(release, ", ".join(tables), pair.by, where, level, listed, alike)
+        filters = dict.fromkeys(tables, where)
+        return Shrunk(release, ", ".join(tables), pair.by, where, level, listed, alike, filters)
     if len(tables) > 1 and not asked:
         raise Refusal("several tables are added up area by area; say by which attributes")
     if not tables:
@@ -111,8 +131,18 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
         for part in parts
         for name, value in part.habits.items()
     }
-    where = {} if several else first.areas.counted.where
-    return Shrunk(release, ", ".join(tables), asked, where, level, rows, habits)
+    filters = {part.areas.table: part.areas.counted.where for part in parts}
+    where = _kept_by_all(list(filters.values()))
+    return Shrunk(release, ", ".join(tables), asked, where, level, rows, habits, filters)
+
+
+def _kept_by_all(filters: Sequence[Kept]) -> Kept:
+    """What the rows of several tables have in common: no other values than these."""
+    shared = [name for name in filters[0] if all(name in where for where in filters)]
+    return {
+        name: tuple(dict.fromkeys(value for where in filters for value in where[name]))
+        for name in shared
+    }
 
 
 @dataclass(frozen=True)
@@ -157,7 +187,8 @@ class _Part:
         columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
         estimates = pa.array(within(self.estimates, low, high))
         found = columns.add_column(len(counted.by), "estimate", estimates)
-        return Shrunk(release, table, counted.by, counted.where, level, found, self.habits)
+        filters = {table: counted.where}
+        return Shrunk(release, table, counted.by, counted.where, level, found, self.habits, filters)
 
     def sums(self, level: float) -> pa.Table:
         """The areas: estimates added up, and the noisy sums with intervals at a level."""

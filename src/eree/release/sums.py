@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +33,14 @@ from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
 from eree.noise.leaning_moments import Spread
 from eree.policy.schema import Schema, Value
+from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
 from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sum_bounds import check_chance, sum_intervals
 from eree.release.sum_envelope import Spreads
-from eree.release.treatment import SCALED_TO, Ends, Numbers, Treatment, treat
-from eree.release.verify import schema_of
+from eree.release.treatment import Ends, Numbers, Treatment, treat
 from eree.workload import Marginal
 
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
@@ -98,16 +97,8 @@ class Areas:
         cls, release: Release, table: str, by: Iterable[str], where: Filter | None = None
     ) -> Areas:
         """Read a table and sort its cells into areas."""
-        about = release.about(table)
-        try:
-            schema = schema_of(release.record)
-            inside = {name: schema.attributes[name] for name in about["by"]}
-            counted = Marginal.over(schema, about["by"], about["where"])
-            treatment = _treatment(release, about, schema, counted)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise Unreadable(
-                f"what the release says of table {table} cannot be read; run 'eree verify'"
-            ) from None
+        schema, (counted, treatment) = release.schema, treatment_of(release, table)
+        inside = {name: schema.attributes[name] for name in counted.by}
         wanted = _wanted(replace(schema, attributes=inside), table, by, where)
         rows = release.table(table)
         kept = np.ones(rows.num_rows, dtype=np.bool_)
@@ -153,9 +144,15 @@ class Areas:
             "high": pa.array(high, mask=high == UNBOUNDED),
             "cells": pa.array(self._cells),
         }
-        by, where = self.wanted.by, self.wanted.where
-        rows = pa.table(columns)
-        return AreaTotals(self.release, self.table, by, where, level, rows, simultaneous)
+        by, rows = self.wanted.by, pa.table(columns)
+        return AreaTotals(self.release, self.table, by, self.where, level, rows, simultaneous)
+
+    @property
+    def where(self) -> Mapping[str, tuple[Value, ...]]:
+        """What is counted of the population: the table's own filter, and the one asked for."""
+        own, asked = self.counted.where, self.wanted.where
+        both = {n: tuple(v for v in own[n] if v in asked.get(n, own[n])) for n in own}
+        return both | {n: values for n, values in asked.items() if n not in own}
 
     @property
     def _cells(self) -> Whole:
@@ -293,18 +290,25 @@ def _apart(treatment: Treatment) -> tuple[_OwnReaches, float] | None:
     return None
 
 
-def _treatment(
-    release: Release, about: Mapping[str, Any], schema: Schema, counted: Marginal
-) -> Treatment:
-    """How a table was hidden, made anew from its price."""
-    price, settings = guarantee_of(about["price"]), about["settings"]
-    made = treat(schema, counted, price, about["mechanism"], settings)
+def treatment_of(release: Release, table: str) -> tuple[Marginal, Treatment]:
+    """What a table counts, and how it was hidden, made anew from its price."""
+    about, schema = release.about(table), release.schema
+    try:
+        counted = Marginal.over(schema, about["by"], about["where"])
+        price, settings = guarantee_of(about["price"]), about["settings"]
+        made = treat(schema, counted, price, about["mechanism"], settings)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise Unreadable(
+            f"what the release says of table {table} cannot be read; run 'eree verify'"
+        ) from None
     if made.as_json()["parameters"] != about["parameters"]:
         raise Refusal(
             f"table {about['name']} was made by eree {release.record['eree']}, whose"
             f" {about['mechanism']} has other parameters; use that version for its intervals"
         )
-    return made
+    if made.worker_cells != about["worker_cells"]:
+        raise Unreadable(f"table {table} has other worker cells than it says; run 'eree verify'")
+    return counted, made
 
 
 def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None) -> Marginal:

@@ -42,6 +42,7 @@ from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.schema import Schema
+from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
 from eree.release.margins import attributes_of, has_halves
 from eree.release.record import guarantee_as_json
@@ -50,8 +51,6 @@ from eree.workload import DropFrom, Marginal
 #: The public numbers of some rows of a released table, by column.
 Numbers = Mapping[str, Whole]
 Ends = Callable[[Numbers], tuple[Whole, Whole]]
-#: The column of the bounds that a first stage has drawn.
-SCALED_TO = "scaled_to"
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,15 @@ from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
-from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
+from eree.policy.schema import Schema
+from eree.release.contents import SCALED_TO, schema_of
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
 from eree.release.margins import DRAWN_WITH, drawn_at_once, pays
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.record import guarantee_of
 from eree.release.release import Release
-from eree.release.treatment import SCALED_TO, Treatment, treat
+from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
 
 
@@ -244,24 +245,3 @@ def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
         declared = kept.get(attribute.name, known_values)  # groups of the column may filter it too
         if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
             yield f"has values of {attribute.name} that the record does not declare or keep"
-
-
-def schema_of(record: Mapping[str, Any]) -> Schema:
-    """The public schema that a record carries: enough to make its tables' mechanisms anew."""
-    if "kind" in record:
-        raise Refusal("the release is a cube and not tables of linked data; read it as a cube")
-    attributes = {
-        name: Attribute(
-            name,
-            said["owner"],
-            said["label"],
-            said["kind"],
-            tuple(said["values"]) if said["values"] is not None else None,
-            said["labels"],
-            of=said["of"],
-            members=dict(said["members"]),
-        )
-        for name, said in record["attributes"].items()
-    }
-    nowhere = KeyedTable("", "")
-    return Schema(nowhere, nowhere, JobTable("", "", ""), attributes)

@@ -4,13 +4,14 @@ A claim holds where all of its figures say so by more than two standard errors, 
 of them says the opposite by as much (or more, if there are many, so that chance fails none of them
 more often than it would fail one); between the two it is too close to tell.  A finding is
 reproduced where all of its claims hold, not where all fail, and partly otherwise; claims without
-figures do not count.
+figures, of mechanisms that do not exist there, do not count.  Nothing is judged before all parts of
+the study that it looks at were run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from typing import Literal
 
@@ -19,7 +20,7 @@ from scipy.stats import norm
 from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree.study.compare import Row
 from eree.study.contenders import MOST_DELTA
-from eree.study.tidy import Figures
+from eree.study.tidy import Figures, Part
 from eree.study.workloads import WHOLE
 
 #: The paper's baseline.
@@ -63,15 +64,24 @@ def verdict(margins: Iterable[Margin]) -> Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of a paper, and how its claims fare."""
+    """A finding of a paper, and how its claims fare.
+
+    `looked_at` are the parts of the study that were run, of the `parts` that the finding is about.
+    """
 
     name: str
     words: str
     claims: tuple[Claim, ...]
+    looked_at: int
+    parts: int
 
     @property
     def judgement(self) -> str:
-        """Reproduced, partly, not, or not judged."""
+        """Reproduced, partly, not, or not judged; or that it was not, or not all, looked at."""
+        if not self.looked_at:
+            return "not looked at"
+        if self.looked_at < self.parts:
+            return f"partly looked at ({self.looked_at} of {self.parts} parts)"
         known = {claim.holds for claim in self.claims} - {"–"}
         if not known:
             return "not judged"
@@ -79,10 +89,45 @@ class Finding:
 
 
 class Judge:
-    """Judges the findings against one range of infusion."""
+    """Judges the findings against one range of infusion.
+
+    It remembers which parts of the study it was asked about.
+    """
 
     def __init__(self, figures: Figures, *, wide: bool = False) -> None:
         self.figures, self._suffix = figures, "_wide" if wide else ""
+        self._asked: set[Part] = set()
+
+    def finding(self, name: str, words: str, claims: Callable[[Judge], Iterator[Claim]]) -> Finding:
+        """Judge a finding by its claims; one whose parts were not all run does not hold or fail."""
+        made, about, everything = [], frozenset[Part](), set[Part]()
+        self._asked.clear()
+        for claim in claims(self):
+            about = frozenset(self._asked) or about  # of the same figures as the one before
+            self._asked.clear()
+            everything |= about
+            run = len(about & self.figures.parts)
+            if run < len(about):
+                seen = f"{claim.figures}; " if run else ""
+                some = f"{seen}{run} of {len(about)} parts were run"
+                claim = replace(claim, holds="–", figures=some)
+            made.append(claim)
+        return Finding(
+            name, words, tuple(made), len(everything & self.figures.parts), len(everything)
+        )
+
+    def _row(
+        self,
+        workload: str,
+        name: str,
+        alpha: str | None,
+        epsilon: str,
+        measure: str,
+        stratum: str = WHOLE,
+    ) -> Row | None:
+        """One figure, against this judge's range."""
+        self._asked.add(Part(workload, alpha, epsilon))
+        return self.figures.row(workload, name, alpha, epsilon, self.against(measure), stratum)
 
     def against(self, measure: str) -> str:
         """The measure's name with this judge's range."""
@@ -102,7 +147,7 @@ class Judge:
         """All figures that there are."""
         alphas, epsilons, strata = list(alphas), list(epsilons), list(strata)
         found = (
-            self.figures.row(workload, name, alpha, epsilon, self.against(measure), stratum)
+            self._row(workload, name, alpha, epsilon, measure, stratum)
             for name in names
             for alpha in alphas
             for epsilon in epsilons
@@ -122,9 +167,8 @@ class Judge:
         pairs = []
         for epsilon in epsilons:
             for alpha in ALPHAS:
-                given = (alpha, epsilon, self.against(measure))
-                first = self.figures.row(workload, one, *given)
-                second = self.figures.row(workload, other, *given)
+                first = self._row(workload, one, alpha, epsilon, measure)
+                second = self._row(workload, other, alpha, epsilon, measure)
                 if first is not None and second is not None:
                     pairs.append((first, second))
         return pairs

@@ -249,4 +249,4 @@ PAPER: tuple[Told, ...] = (
 
 def judged(judge: Judge) -> list[Finding]:
     """The paper's six findings, and the report's five."""
-    return [Finding(name, words, tuple(claims(judge))) for name, words, claims in (*PAPER, *REPORT)]
+    return [judge.finding(*told) for told in (*PAPER, *REPORT)]

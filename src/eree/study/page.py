@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from eree.study.claims import ALPHA, Finding, said
-from eree.study.run import Study, parts_of
+from eree.study.run import Study
 from eree.study.tidy import Figures
-from eree.study.workloads import WORKLOADS
 
 _PUBLISHED = {
     "log-laplace": "Log-Laplace",
@@ -33,9 +32,13 @@ _ALGORITHMS = {
 
 
 def findings_page(
-    study: Study, figures: Figures, findings: Sequence[Finding], wide: Sequence[Finding]
+    study: Study,
+    figures: Figures,
+    findings: Sequence[Finding],
+    wide: Sequence[Finding],
+    parts: int,
 ) -> Iterator[str]:
-    """The lines of the page."""
+    """The lines of the page of a study that has so many parts if it is complete."""
     yield "# What became of the papers' findings"
     yield ""
     yield (
@@ -53,11 +56,12 @@ def findings_page(
         " mechanisms are alike within a factor of 2 or, in rankings, 0.05 of correlation; large"
         " places have 100,000 people or more."
     )
-    everything = list(parts_of(WORKLOADS.values()))
-    there = sum(part.file(study.folder).exists() for part in everything)
-    if there < len(everything):
+    if len(figures.parts) < parts:
         yield ""
-        yield f"The study is not complete: {there} of its {len(everything)} parts are there."
+        yield (
+            f"The study is not complete: {len(figures.parts)} of its {parts} parts were run."
+            " A claim or finding whose parts were not all run is not judged."
+        )
     yield ""
     yield "| finding | | judged | with the wide range |"
     yield "|---|---|---|---|"

@@ -15,9 +15,9 @@ from eree.study.claims import ALPHA, Finding, Judge
 from eree.study.contenders import MOST_DELTA, THETAS
 from eree.study.findings import judged
 from eree.study.page import findings_page
-from eree.study.run import Study
+from eree.study.run import Study, parts_of
 from eree.study.tidy import Figures
-from eree.study.workloads import STRATA, WHOLE
+from eree.study.workloads import STRATA, WHOLE, WORKLOADS
 
 Progress = Callable[[str, float], None]
 #: Rows of the figures: a mechanism and what stands beside its panels.
@@ -102,12 +102,14 @@ PICTURES = (
 
 @dataclass(frozen=True)
 class StudyReport:
-    """What a report consists of."""
+    """What a report consists of; `run` of all `parts` of a study are there."""
 
     figures: Figures
     findings: tuple[Finding, ...]
     wide: tuple[Finding, ...]
     files: tuple[Path, ...]
+    run: int
+    parts: int
 
 
 def study_report(
@@ -129,10 +131,12 @@ def study_report(
     files += _price_of_proof(study, figures, home)
     findings = tuple(judged(Judge(figures)))
     wide = tuple(judged(Judge(figures, wide=True)))
+    parts = len(list(parts_of(WORKLOADS.values())))
     path = study.folder / "findings.md"
-    path.write_text("\n".join(findings_page(study, figures, findings, wide)), encoding="utf-8")
+    page = findings_page(study, figures, findings, wide, parts)
+    path.write_text("\n".join(page), encoding="utf-8")
     tell("done", 1.0)
-    return StudyReport(figures, findings, wide, (*sorted(files), path))
+    return StudyReport(figures, findings, wide, (*sorted(files), path), len(figures.parts), parts)
 
 
 def _price_of_proof(study: Study, figures: Figures, home: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from eree.study.compare import Comparison, Row, cells_file
 from eree.study.contenders import Contender, contenders
 from eree.study.limits import limits
 from eree.study.margins import by_margins
+from eree.study.tidy import Part
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 from eree.study.workplaces import by_workplace
 
@@ -68,25 +69,6 @@ class Study:
             raise Refusal(
                 f"{folder} holds no study; run one with 'eree study run --out {folder}'"
             ) from None
-
-
-@dataclass(frozen=True)
-class Part:
-    """One workload at one alpha and epsilon; without an alpha, those that have none."""
-
-    workload: str
-    alpha: str | None
-    epsilon: str
-
-    def file(self, folder: Path) -> Path:
-        """Where its figures stand."""
-        return folder / "parts" / f"{self.workload}_{self.alpha or 'none'}_{self.epsilon}.json"
-
-    def words(self) -> str:
-        """For people to read."""
-        return f"{self.workload} at {f'alpha {self.alpha}, ' if self.alpha else ''}" + (
-            f"epsilon {self.epsilon}"
-        )
 
 
 def run_study(

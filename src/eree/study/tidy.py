@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,11 +21,40 @@ _KINDS = {**_NUMBERS, "trials": pa.int64()}
 SCHEMA = pa.schema([pa.field(name, _KINDS.get(name, pa.string())) for name in NAMES])
 
 
-class Figures:
-    """All figures of a study, by what they are of."""
+@dataclass(frozen=True)
+class Part:
+    """One workload at one alpha and epsilon; without an alpha, those that have none."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    workload: str
+    alpha: str | None
+    epsilon: str
+
+    def file(self, folder: Path) -> Path:
+        """Where its figures stand."""
+        return folder / "parts" / f"{self.workload}_{self.alpha or 'none'}_{self.epsilon}.json"
+
+    @classmethod
+    def of(cls, file: Path) -> Part:
+        """The part whose figures stand in a file."""
+        workload, alpha, epsilon = file.stem.split("_")
+        return cls(workload, None if alpha == "none" else alpha, epsilon)
+
+    def words(self) -> str:
+        """For people to read."""
+        return f"{self.workload} at {f'alpha {self.alpha}, ' if self.alpha else ''}" + (
+            f"epsilon {self.epsilon}"
+        )
+
+
+class Figures:
+    """All figures of a study, by what they are of, and the parts that were run.
+
+    A part that was run has no figure of a mechanism that does not exist there.
+    """
+
+    def __init__(self, rows: Iterable[Row], parts: Iterable[Part]) -> None:
         self.rows = sorted(rows, key=_order)
+        self.parts = frozenset(parts)
         self._by = {
             (r.workload, r.mechanism, r.alpha, r.epsilon, r.stratum, r.measure): r
             for r in self.rows
@@ -34,15 +63,16 @@ class Figures:
     @classmethod
     def read(cls, folder: Path) -> Figures:
         """The parts of a study that are there."""
-        rows = []
+        rows, parts = [], []
         for path in sorted((folder / "parts").glob("*.json")):
             try:
                 rows += [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+                parts.append(Part.of(path))
             except (ValueError, TypeError):
                 raise Refusal(f"{path} was damaged; remove it and run the study again") from None
         if not rows:
             raise Refusal(f"the study in {folder} has no part yet; run it first")
-        return cls(rows)
+        return cls(rows, parts)
 
     def row(
         self,

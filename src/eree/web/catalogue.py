@@ -17,7 +17,6 @@ from types import MappingProxyType
 from eree.errors import Refusal
 from eree.release.record import RECORD
 from eree.release.release import Release
-from eree.release.verify import schema_of
 from eree.survey.cube_record import KIND
 from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
@@ -143,7 +142,7 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
     taken: set[str] = set()
-    nests = nests_of(release, schema_of(release.record))
+    nests = nests_of(release, release.schema)
     for table in release.tables:
         name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
         number = 2

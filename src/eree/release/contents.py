@@ -1,0 +1,127 @@
+"""What a record says of tables and attributes, checked as a whole before any of it is believed.
+
+`eree verify` says what is wrong with a record, place by place.  Whoever only uses a release asks
+here, once, whether its record is written as a record of tables is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
+
+from eree.errors import Refusal
+from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
+
+#: What a released table has besides its attributes.
+MEASURES = ("employment", "noisy", "low", "high", "workplaces")
+#: The column of the bounds that a first stage has drawn.
+SCALED_TO = "scaled_to"
+
+_Code = StrictStr | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
+_TYPES = {"string": str, "integer": int}
+
+
+class _SaidAttribute(BaseModel):
+    owner: Owner
+    label: StrictStr
+    kind: Kind | None
+    values: list[_Code] | None
+    labels: dict[StrictStr, StrictStr]
+    of: StrictStr | None
+    members: list[tuple[_Code, StrictStr]]
+
+
+class _SaidTable(BaseModel):
+    name: StrictStr
+    by: list[StrictStr]
+    where: dict[StrictStr, list[_Code]]
+    rows: StrictInt
+    worker_cells: StrictInt
+    mechanism: StrictStr
+    price: dict[StrictStr, Any]
+    each: dict[StrictStr, Any]
+    settings: dict[StrictStr, Any]
+    parameters: dict[StrictStr, Any]
+
+
+class _SaidRecord(BaseModel):
+    eree: StrictStr
+    release: StrictStr
+    level: StrictStr
+    attributes: dict[StrictStr, _SaidAttribute]
+    tables: list[_SaidTable]
+
+
+def misread(record: Mapping[str, Any]) -> str | None:
+    """The first place of a record of tables that is not written as it should be, if there is one.
+
+    Nothing is said of what stands there: a place is named by the words of the record.
+    """
+    try:
+        said = _SaidRecord.model_validate(record)
+    except ValidationError as error:
+        return ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
+    return next(_contradictions(said), None)
+
+
+def _contradictions(said: _SaidRecord) -> Iterator[str]:
+    """Places that are well written and do not fit the others."""
+    for name, one in said.attributes.items():
+        finer = said.attributes.get(one.of or "")
+        if one.of is not None and (finer is None or finer.of is not None):
+            yield f"attributes.{name}.of"
+        if one.owner == "worker" and one.values is None:
+            yield f"attributes.{name}.values"
+        if not _alike(one.values or (), one.kind):
+            yield f"attributes.{name}.values"
+        if one.members and (finer is None or not _alike([v for v, _ in one.members], finer.kind)):
+            yield f"attributes.{name}.members"
+    names = [table.name for table in said.tables]
+    for i, table in enumerate(said.tables):
+        if names.count(table.name) > 1:
+            yield f"tables.{i}.name"
+        if len(set(table.by)) < len(table.by) or not set(table.by) <= set(said.attributes):
+            yield f"tables.{i}.by"
+        for name, values in table.where.items():
+            if name not in said.attributes or not _alike(values, said.attributes[name].kind):
+                yield f"tables.{i}.where"
+
+
+def _alike(values: Sequence[object], kind: Kind | None) -> bool:
+    """Whether values are of a kind; without one they are texts."""
+    return all(isinstance(value, _TYPES[kind or "string"]) for value in values)
+
+
+def columns_of(schema: Schema, by: Iterable[str], *, scaled: bool) -> pa.Schema:
+    """The columns of a released table, its attributes first; `scaled` if it has drawn bounds."""
+    integer = {name for name, one in schema.attributes.items() if one.kind == "integer"}
+    keys = [
+        pa.field(name, pa.int64() if name in integer else pa.string(), nullable=False)
+        for name in by
+    ]
+    names = (*MEASURES, SCALED_TO) if scaled else MEASURES
+    return pa.schema([*keys, *(pa.field(n, pa.int64(), nullable=n == "high") for n in names)])
+
+
+def schema_of(record: Mapping[str, Any]) -> Schema:
+    """The public schema that a record carries: enough to make its tables' mechanisms anew."""
+    if "kind" in record:
+        raise Refusal("the release is a cube and not tables of linked data; read it as a cube")
+    attributes = {
+        name: Attribute(
+            name,
+            said["owner"],
+            said["label"],
+            said["kind"],
+            tuple(said["values"]) if said["values"] is not None else None,
+            said["labels"],
+            of=said["of"],
+            members=dict(said["members"]),
+        )
+        for name, said in record["attributes"].items()
+    }
+    nowhere = KeyedTable("", "")
+    return Schema(nowhere, nowhere, JobTable("", "", ""), attributes)
