@@ -68,7 +68,7 @@ def ended(arguments: Sequence[str], chance: Chance) -> list[str]:
 def on_data(office: Path, folder: Path, chance: Chance) -> Command:
     """A command that reads linked tables in the folder `data`."""
     have(office, folder, "plan.toml", "ledger.db")
-    by = chance.choice(("county,sector", "state,sex,grade", "tract", "goods", ""))
+    by = chance.choice(("county,sector", "state,sex,grade", "tract", "goods", "rank", ""))
     match chance.choices(("check", "tabulate", "infuse", "plan", "release"), (6, 2, 1, 1, 2))[0]:
         case "check":
             return Command(ended(["check", "data"], chance))

@@ -80,6 +80,7 @@ def schema(style: str, *, published: bool = False) -> dict[str, Any]:
     found["reference"]["county"]["file"] = f"county.{style}"
     found["workplace"]["attributes"]["sector"]["labels"] = "sectors.csv"
     found["group"]["goods"]["members"] = "goods.csv"
+    found["group"]["rank"] = {"of": "grade", "members": "ranks.csv", "type": "integer"}
     if published:
         found["workplace"]["publish_key"] = True
     return found
@@ -129,6 +130,7 @@ def write_linked(folder: Path, style: str, *, published: bool = False) -> None:
     (folder / "schema.toml").write_text(toml_text(schema(style, published=published)))
     (folder / "sectors.csv").write_text("value,label\n11,Farms\n23,Building\n44-45,Shops\n")
     (folder / "goods.csv").write_text("value,group\n11,goods\n23,goods\n44-45,services\n")
+    (folder / "ranks.csv").write_text("value,group\n1,low\n2,low\n3,high\n")
     for name, columns in linked(published=published).items():
         if style == "csv":
             (folder / f"{name}.csv").write_bytes(csv_bytes(columns))

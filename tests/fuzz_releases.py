@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tomllib
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from eree.release.record import RECORD, digest_of, file_digest
 from fuzz_kinds import Command, ended, have, on_data, put
 from fuzz_office import PLAN
 from mutated_tables import some_csv, some_parquet
-from mutations import Chance, as_utf8, odd_value, some_bytes, some_json, toml_text
+from mutations import Chance, as_utf8, odd_value, some_bytes, some_json, some_toml, toml_text
 
 
 def on_release(office: Path, folder: Path, chance: Chance) -> Command:
@@ -195,12 +196,17 @@ def make_small(office: Path, folder: Path, chance: Chance) -> Command:
     (folder / "csv").rename(folder / "data")
     spoilt = (
         *("key.pem", "public.pem", "infuse.key", "sizes.csv", "shares.csv", "damage.csv"),
-        *("columns.toml", "data/sectors.csv", "data/goods.csv"),
+        *("columns.toml", "data/sectors.csv", "data/goods.csv", "data/ranks.csv"),
     )
     name = chance.choice(spoilt)
     raw = (office / name.replace("data/", "csv/")).read_bytes()
-    table = name.endswith(".csv")
-    put(folder / name, some_csv(raw, chance) if table else some_bytes(raw, chance))
+    if name == "columns.toml":
+        put(
+            folder / name,
+            some_toml(tomllib.loads(raw.decode()), chance, ["sex", "F", [1], "grade"]),
+        )
+    else:
+        put(folder / name, (some_csv if name.endswith(".csv") else some_bytes)(raw, chance))
     match name:
         case "key.pem":
             given = ["release", "plan.toml", "--out", "out", "--ledger", "ledger.db"]
