@@ -19,9 +19,9 @@ from fuzz_office import PASSWORD, WORKER, make_office
 from fuzzing import KINDS, Fuzz, attempt
 from shared import made_once
 
-#: Inputs of each kind; those of kinds that open a query engine or draw pictures take longer.
+#: Inputs of each kind; fewer where they open a query engine, draw pictures or need certificates.
 SAMPLE = dict.fromkeys(KINDS, 25) | dict.fromkeys(("schema", "linked-csv", "linked-parquet"), 10)
-SAMPLE |= {"map": 10, "ledger": 15, "study": 2}
+SAMPLE |= {"release-record": 14, "map": 10, "ledger": 15, "study": 2}
 
 
 @pytest.fixture(scope="session")
