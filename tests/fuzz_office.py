@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-import eree
 from eree.cli import interrupts
 from eree.cli.ending import run
 from eree.study.compare import Row
@@ -35,7 +34,13 @@ WAGES, WEIGHT = "770231456", "5519273.48"
 ADDRESS = f"postgresql://clerk:{PASSWORD}@127.0.0.1:1/ledger"
 #: The same in the other ways in which numbers are written.
 WRITTEN = ("7,702,314,56", "77,023,145,6", "5,519,273", "551927348")
-PLANTED = (WORKER, WORKPLACE, RECORD, PASSWORD, WAGES, WEIGHT, *WRITTEN)
+#: Keys that sign and that infuse, in parts long enough to be known again after a change.
+KEY = Ed25519PrivateKey.from_private_bytes(Random(1).randbytes(32))
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+INFUSES = Random(2).randbytes(32).hex()
+SECRET = PEM.split(b"\n")[1].decode()[24:]  # what stands before is the same in all keys
+KEYS = tuple(text[i : i + 12] for text in (SECRET, INFUSES) for i in range(0, len(text) - 11, 12))
+PLANTED = (WORKER, WORKPLACE, RECORD, PASSWORD, WAGES, WEIGHT, *WRITTEN, *KEYS)
 
 WORKPLACES, WORKERS = 12, 60
 TABLES: list[dict[str, Any]] = [
@@ -175,12 +180,10 @@ def make_office(home: Path) -> None:
 
 
 def _keys(home: Path) -> None:
-    key = Ed25519PrivateKey.from_private_bytes(Random(1).randbytes(32))
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (home / "key.pem").write_bytes(private)
+    public = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (home / "key.pem").write_bytes(PEM)
     (home / "public.pem").write_bytes(public)
-    eree.new_key(home / "infuse.key")
+    (home / "infuse.key").write_text(f"{INFUSES}\n")
 
 
 def _small_files(home: Path) -> None:
