@@ -6,10 +6,10 @@
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, commands,
 #              totals, cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
-#              releases under kills, every page in every width and colours; PAGE=1 writes figures,
-#              times and pictures into the documentation,
-#              ONLY=certificates, draws, ledger, releases, study, web or web_pages runs one part,
-#              ONLY=cases the tests that take some of their cases in make test, with all of them
+#              releases under kills, changed inputs by the hundred thousand, every page in every
+#              width and colours; PAGE=1 writes figures, times and pictures into the documentation,
+#              ONLY=certificates, draws, ledger, releases, study, fuzz, web or web_pages runs one
+#              part, ONLY=cases the tests that take some of their cases in make test, with all of them
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3

@@ -97,7 +97,9 @@ def test_a_file_of_values_that_cannot_be_used_is_a_fault(
     assert [p for p, r in found if rule in r] == ["worker.attributes.sex.values"], found
 
 
-@pytest.mark.parametrize("number", ["01", "+1", " 1", "1.0", "1_0", "\N{FULLWIDTH DIGIT ONE}", "x"])
+@pytest.mark.parametrize(
+    "number", ["01", "-0", "+1", " 1", "1.0", "1_0", "\N{FULLWIDTH DIGIT ONE}", "x", "9" * 5000]
+)
 def test_a_number_in_a_file_is_written_plainly(tmp_path: Path, number: str) -> None:
     folder = listed(b"", "grade", type="integer").write(tmp_path)
     (folder / "codes.csv").write_text(f"value\n{number}\n", encoding="utf-8")

@@ -255,6 +255,7 @@ def test_what_cannot_be_exported_is_refused(
         ("A = { age = [true] }", "A in columns.toml is no column"),
         ("w_geocode = {}", "w_geocode in columns.toml is no column"),
         ("A = ", "columns.toml is not valid TOML"),
+        (f"A = {'9' * 5000}", "columns.toml cannot be read as TOML"),
     ],
 )
 def test_a_faulty_file_of_columns_is_refused(

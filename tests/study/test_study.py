@@ -26,7 +26,7 @@ from eree.mechanisms.vector_radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
 from eree.study import run
-from eree.study.compare import seeded
+from eree.study.compare import Row, seeded
 from eree.study.contenders import Shrunk, Single, Together, contenders
 from eree.study.margins import by_margins
 from eree.study.reported import (
@@ -525,12 +525,26 @@ def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:
         eree.study_report(tmp_path)
 
 
-def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+ROW = Row("paper", "workload-1", "auto", "0.1", "1", 0.0, "all", "l1_ratio", 1.5, 0.1, 1).as_json()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "[{]",
+        "{}",
+        json.dumps([ROW, {}]),
+        json.dumps([ROW, ROW | {"measure": ["l1"]}]),
+        json.dumps([ROW | {"value": "much"}]),
+        json.dumps([ROW | {"alpha": "some"}]),
+    ],
+)
+def test_a_damaged_part_is_named(tmp_path: Path, part: str) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "study.json").write_text(
         json.dumps({"jobs": 1, "trials": 1, "seed": 1, "assumptions": "usual", "version": "1"})
     )
-    (tmp_path / "parts" / "a.json").write_text("[{]")
+    (tmp_path / "parts" / "a.json").write_text(part)
     with pytest.raises(eree.Refusal, match=r"a\.json was damaged; remove it and run the study"):
         eree.study_report(tmp_path)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from eree.policy.schema import Kind, Value
 from eree.policy.settings import FileFaults
+
+#: Longer ones are no numbers of 64 bits, and Python reads none of thousands of digits.
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,99}")
 
 #: Whole numbers are kept in 64 bits.
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -109,8 +113,7 @@ class CodeBook:
     def _numbers(self, texts: Iterable[str], place: str) -> list[Value] | None:
         numbers: list[Value] = []
         for text in texts:
-            digits = text.removeprefix("-")
-            if not (digits.isascii() and digits.isdecimal() and str(int(text)) == text):
+            if not _WHOLE.fullmatch(text):
                 self.faults.add(place, "must be plainly written whole numbers, as the type says")
                 return None
             numbers.append(int(text))

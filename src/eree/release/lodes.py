@@ -271,7 +271,7 @@ def read_columns(file: str | os.PathLike[str]) -> Columns:
         raise Unreadable(f"there is no file {file}") from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{file} is not valid TOML: {error}") from None
-    except (OSError, UnicodeDecodeError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
         raise Unreadable(f"{file} cannot be read as TOML in UTF-8") from None
     for column, kept in raw.items():
         sound = isinstance(kept, dict) and all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -10,12 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
+from pydantic import TypeAdapter
 
 from eree.errors import Refusal
 from eree.study.compare import Row
 from eree.study.workloads import WHOLE
 
 NAMES = tuple(field.name for field in fields(Row))
+_ROWS = TypeAdapter(list[Row])
 _NUMBERS = {"delta": pa.float64(), "value": pa.float64(), "standard_error": pa.float64()}
 _KINDS = {**_NUMBERS, "trials": pa.int64()}
 SCHEMA = pa.schema([pa.field(name, _KINDS.get(name, pa.string())) for name in NAMES])
@@ -66,7 +67,8 @@ class Figures:
         rows, parts = [], []
         for path in sorted((folder / "parts").glob("*.json")):
             try:
-                rows += [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+                read = _ROWS.validate_json(path.read_bytes(), strict=True)
+                rows += sorted(read, key=_order)  # here an alpha that is no number shows
                 parts.append(Part.of(path))
             except (ValueError, TypeError):
                 raise Refusal(f"{path} was damaged; remove it and run the study again") from None

@@ -1,0 +1,172 @@
+"""Command lines that a fuzz makes of all commands and options that eree knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from eree.cli.ending import cli
+from fuzz_kinds import Command, have
+from fuzz_office import ADDRESS
+from mutations import ODD_TEXTS, Chance
+
+#: Sound lines of every command, over the files of the office.
+LINES = (
+    "check data",
+    "check data --threads 2 --memory-limit 1GB",
+    "tabulate data --by county,sex --where sector=11,23 --out new.csv",
+    "tabulate data --drop-from 5 --out new.parquet",
+    "infuse data --by county --key infuse.key --ramp 0.05,0.15 --out new.csv",
+    "plan plan.toml --sizes sizes.csv --memo new.md --ledger ledger.db",
+    "plan plan.toml --sizes sizes.csv --shares shares.csv",
+    "release plan.toml --out new --ledger ledger.db --sign key.pem",
+    "verify release --ledger ledger.db --key public.pem",
+    "verify cube",
+    "rank release jobs --by county --where sector=11 --level 0.95 --top 2 --out new.csv",
+    "threshold release jobs --by county --damage damage.csv --per-job 3.50 --level 0.9",
+    "lodes release --geocode county --table people --columns columns.toml --out new.csv",
+    "shrink release people --out new.csv",
+    "classes release sizes --cut 3 --cut 9 --out new.csv",
+    "ledger create new.db --neighbours weak --alpha 0.1 --types sex --epsilon 8 --delta 1e-9",
+    "ledger show ledger.db",
+    "ledger verify ledger.db --against release",
+    "certify smooth-pareto --alpha 0.1 --epsilon 2",
+    "certify truncated-laplace --epsilon 1 --set theta=50",
+    "cube check survey-csv",
+    "cube build survey-csv --out new.cube --variables job,licence --most-weight 9 --most-records 2",
+    "cube plan survey.cube --epsilon 2 --control education --calibration rake --cycles 3",
+    "cube plan survey.cube --epsilon 7 --mode as-published --cap 1 --keep-empty 0.5",
+    "cube protect survey.cube --out new --ledger survey.db --epsilon 2 --unit record",
+    "cube show cube --by job,licence --where education=none --level job=major --out new.csv",
+    "cube assess survey.cube cube --out new --survey survey-csv --most-tables 2",
+    "serve release cube --port 0 --map county=areas.geojson",
+    "study report study",
+    "synth new --seed 3 --workplaces 40",
+    "cube synth new --seed 3 --replicates 4",
+    "demo --seed 3",
+    "attack --seed 3 --alpha 0.1 --epsilon 1 --targets 3 --repeats 1",
+    "study run --trials 1 --seed 3 --only workload-1",
+    "cube study --runs 3 --seed 3",
+    "completion bash",
+)
+#: What ends lines whose commands would else compute for long: a folder that is taken, or a size
+#: that is small or refused.
+ENDINGS = {
+    ("demo",): ("--out taken",),
+    ("attack",): ("--out taken",),
+    ("study", "run"): ("--out taken",),
+    ("cube", "study"): ("--out taken",),
+    ("synth",): ("--jobs 1000", "--jobs 0", "--jobs -1", f"--jobs {'9' * 30}"),
+    ("cube", "synth"): ("--establishments 10", f"--establishments {'9' * 30}"),
+}
+#: Not tried: they compute certificates for long, wait for a name server, or start a Spark.
+LEFT_OUT = ("--all", "--fresh", "--host", "--engine")
+PIPE = "fifo"
+PATHS = (
+    *(
+        "data",
+        "release",
+        "plan.toml",
+        "ledger.db",
+        "fifo",
+        "loop",
+        "nowhere",
+        "closed",
+        "/dev/null",
+    ),
+    *("/dev/zero/x", "a" * 300, "x/" * 3000, "data/schema.toml", "new.db", "survey.cube", "taken"),
+    *(".", "..", "", "/", "cube", "key.pem", "\udcff\udcfe", "new\nline", "dangling", "study"),
+)
+ADDRESSES = (
+    ADDRESS,
+    ADDRESS.replace(":1/", ":x/"),
+    ADDRESS.replace("@127.0.0.1:1", "@[::1"),
+    ADDRESS.replace("/ledger", "/ledger?connect_timeout=nan"),
+    ADDRESS.replace("postgresql", "postgres"),
+    ADDRESS.replace("postgresql", "mysql"),
+    ADDRESS.replace("postgresql://", "postgresql+psycopg://"),
+    ADDRESS.replace("@127.0.0.1:1/ledger", "@"),
+    f"postgresql://127.0.0.1:1/ledger?password={ADDRESS.split(':')[2].split('@')[0]}",
+)
+NUMBERS = (
+    "0",
+    "1",
+    "-1",
+    "2",
+    "1e999",
+    "nan",
+    "inf",
+    "1/3",
+    "0.5",
+    "9" * 30,
+    "٣",
+    "1_0",
+    "0x1",
+    "",
+)
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All commands that are no groups, by their names."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def options(path: tuple[str, ...]) -> list[click.Option]:
+    """The options of a command."""
+    found: click.Command = cli
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.commands[name]
+    known = [one for one in found.params if isinstance(one, click.Option)]
+    return [one for one in known if one.opts[0] not in LEFT_OUT]
+
+
+def path_of(words: list[str]) -> tuple[str, ...]:
+    """The names that a sound line begins with."""
+    known = set(commands())
+    return tuple(words[:1]) if tuple(words[:1]) in known else tuple(words[:2])
+
+
+def odd_word(chance: Chance) -> str:
+    """A word that means nothing here, or something else."""
+    kind = chance.choice((ODD_TEXTS, PATHS, PATHS, NUMBERS, ADDRESSES))
+    return chance.choice(kind).replace("\0", "\x01").replace("\ud83d\ude00", "\udcf0")
+
+
+def make_arguments(office: Path, folder: Path, chance: Chance) -> Command:
+    """A sound line with words left out, doubled, replaced and added."""
+    names = [path.name for path in office.iterdir() if not path.name.endswith(".toml")]
+    have(office, folder, *names, "plan.toml", "columns.toml")
+    os.mkfifo(folder / PIPE)
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("nowhere/else")
+    (folder / "taken").mkdir()
+    (folder / "taken" / "file").touch()
+    (folder / "closed").touch(mode=0o000)
+    words = chance.choice(LINES).split()
+    path = path_of(words)
+    start = len(path)
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        place = chance.randint(start, len(words))
+        match chance.choice(("replace", "replace", "replace", "option", "option", "add", "drop")):
+            case "replace":
+                words[place : place + 1] = [odd_word(chance)]
+            case "add":
+                words.insert(place, odd_word(chance))
+            case "drop":
+                del words[place : place + 1]
+            case "option":
+                for option in chance.sample(options(path), min(1, len(options(path)))):
+                    words += [option.opts[0], *([] if option.is_flag else [odd_word(chance)])]
+    ends = ENDINGS.get(path, ())
+    words = [word for word in words if not word.startswith("--al") or word == "--alpha"]
+    words += chance.choice(ends).split() if ends else []
+    made = ("new", "new.csv", "new.parquet", "new.md", "new.db", "new.cube")
+    return Command(words, confidential=(*made, "*"))

@@ -1,0 +1,212 @@
+"""Inputs that a fuzz makes of confidential data and of plans, and what it runs on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+
+from eree.mechanisms.registry import MECHANISMS
+from fuzz_office import PLAN, SURVEY, WORKER, schema
+from mutated_tables import some_csv, some_parquet
+from mutations import Chance, some_bytes, some_json, some_toml
+
+LEDGERS = ("ledger.db", "survey.db")
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run, and which new files and folders it may leave if it is carried out.
+
+    What is written for the public is searched for planted values; what is confidential is not.
+    """
+
+    arguments: list[str]
+    public: tuple[str, ...] = ()
+    confidential: tuple[str, ...] = ()
+
+
+Make = Callable[[Path, Path, Chance], Command]
+
+
+def have(office: Path, folder: Path, *names: str) -> None:
+    """Put sound files and folders into the folder of an input; ledgers as copies."""
+    for name in names:
+        source, target = office / name, folder / name
+        if source.is_dir():
+            _same_folder(source, target)
+        elif not target.exists():
+            (shutil.copyfile if name in LEDGERS else os.link)(source, target)
+
+
+def _same_folder(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    for entry in os.scandir(source):
+        if entry.is_dir():
+            _same_folder(Path(entry.path), target / entry.name)
+        else:
+            os.link(entry.path, target / entry.name)
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a changed file in place of a sound one, which other inputs share."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def ended(arguments: Sequence[str], chance: Chance) -> list[str]:
+    return [*arguments, *(["--json"] if chance.random() < 0.4 else [])]
+
+
+def on_data(office: Path, folder: Path, chance: Chance) -> Command:
+    """A command that reads linked tables in the folder `data`."""
+    have(office, folder, "plan.toml", "ledger.db")
+    by = chance.choice(("county,sector", "state,sex,grade", "tract", "goods", "rank", ""))
+    match chance.choices(("check", "tabulate", "infuse", "plan", "release"), (6, 2, 1, 1, 2))[0]:
+        case "check":
+            return Command(ended(["check", "data"], chance))
+        case "tabulate":
+            bound = chance.choice(([], ["--drop-from", "9"], ["--scale-to", "5"]))
+            out = chance.choice(("cells.csv", "cells.parquet"))
+            given = ["tabulate", "data", "--by", by, *bound, "--out", out]
+            return Command(ended(given, chance), confidential=(out,))
+        case "infuse":
+            given = ["infuse", "data", "--by", by, "--key", "key.txt", "--new-key"]
+            given += ["--out", "infused.csv"]
+            return Command(ended(given, chance), ("infused.csv",), ("key.txt",))
+        case "plan":
+            given = ["plan", "plan.toml", "--memo", "memo.md"]
+            return Command(ended(given, chance), ("memo.md",))
+    given = ["release", "plan.toml", "--out", "out", "--ledger", "ledger.db"]
+    return Command(ended(given, chance), ("out",))
+
+
+def make_schema(office: Path, folder: Path, chance: Chance) -> Command:
+    have(office, folder, "csv")
+    (folder / "csv").rename(folder / "data")
+    words = [
+        "file",
+        "key",
+        "values",
+        "labels",
+        "of",
+        "members",
+        "type",
+        "integer",
+        "string",
+        "county",
+    ]
+    words += ["confidential", "ignore", "primary", "sex", "sector", "goods.csv", "worker_id", "job"]
+    put(folder / "data" / "schema.toml", some_toml(schema("csv"), chance, words))
+    return on_data(office, folder, chance)
+
+
+def make_linked_csv(office: Path, folder: Path, chance: Chance) -> Command:
+    have(office, folder, "csv")
+    (folder / "csv").rename(folder / "data")
+    for name in chance.sample(("workplace", "worker", "job", "county"), chance.choice((1, 1, 2))):
+        path = folder / "data" / f"{name}.csv"
+        put(path, some_csv(path.read_bytes(), chance, (f"{WORKER}0", "171", "F")))
+    return on_data(office, folder, chance)
+
+
+def make_linked_parquet(office: Path, folder: Path, chance: Chance) -> Command:
+    have(office, folder, "parquet")
+    (folder / "parquet").rename(folder / "data")
+    for name in chance.sample(("workplace", "worker", "job", "county"), chance.choice((1, 1, 2))):
+        path = folder / "data" / f"{name}.parquet"
+        table = parquet.read_table(path)
+        path.unlink()
+        some_parquet(table, path, chance, (f"{WORKER}0", "171", "F"))
+    return on_data(office, folder, chance)
+
+
+def make_plan(office: Path, folder: Path, chance: Chance) -> Command:
+    have(office, folder, "csv", "sizes.csv", "shares.csv", "ledger.db", "key.pem")
+    (folder / "csv").rename(folder / "data")
+    words: list[Any] = ["1", "2", "1/2", "0", "county", "sex", "sector", "strong", "weak", "edge"]
+    words += ["share", "target", "delta", "mechanism", "parameters", "types", "where", *MECHANISMS]
+    words += [{"cells": "0.9", "jobs": 100, "within": "0.5"}, ["sex"], ["county", "sex"]]
+    put(folder / "plan.toml", some_toml(PLAN, chance, words))
+    if chance.random() < 0.7:
+        given = ["plan", "plan.toml"]
+        given += chance.choice(([], [], ["--sizes", "sizes.csv"]))
+        given += chance.choice(([], ["--ledger", "ledger.db"], ["--memo", "memo.md"]))
+        return Command(ended(given, chance), ("memo.md",))
+    given = ["release", "plan.toml", "--out", "out", "--ledger", "ledger.db"]
+    given += chance.choice(([], ["--sign", "key.pem"]))
+    return Command(ended(given, chance), ("out",))
+
+
+def on_survey(office: Path, folder: Path, chance: Chance) -> Command:
+    """A command that reads the survey in the folder `survey`."""
+    # a sound assessment draws pictures for seconds
+    match chance.choices(("check", "build", "assess"), (60, 38, 2))[0]:
+        case "check":
+            return Command(ended(["cube", "check", "survey"], chance))
+        case "build":
+            given = ["cube", "build", "survey", "--out", "new.cube"]
+            given += chance.choice(([], ["--most-weight", "2500"], ["--most-records", "1"]))
+            given += chance.choice(([], ["--variables", "job,licence"]))
+            return Command(ended(given, chance), confidential=("new.cube",))
+    have(office, folder, "survey.cube", "cube")
+    given = ["cube", "assess", "survey.cube", "cube", "--out", "report", "--survey", "survey"]
+    return Command(ended(given, chance), ("report/public.md",), ("report",))
+
+
+def make_survey(office: Path, folder: Path, chance: Chance) -> Command:
+    have(office, folder, "survey-csv")
+    (folder / "survey-csv").rename(folder / "survey")
+    words = ["id", "place", "weight", "job", "education", "degree", "29-1210", "codes", "labels"]
+    words += ["r1", "file", "ignore", "scale", "records.csv", "licence"]
+    put(folder / "survey" / "survey.toml", some_toml(SURVEY, chance, words))
+    return on_survey(office, folder, chance)
+
+
+def make_microdata(office: Path, folder: Path, chance: Chance) -> Command:
+    style = chance.choice(("csv", "parquet"))
+    have(office, folder, f"survey-{style}")
+    (folder / f"survey-{style}").rename(folder / "survey")
+    path = folder / "survey" / f"records.{style}"
+    planted = (f"{WORKER}0", "0.001", "1e9", "29-1215", "none")
+    if style == "csv":
+        put(path, some_csv(path.read_bytes(), chance, planted))
+    else:
+        table = parquet.read_table(path)
+        path.unlink()
+        some_parquet(table, path, chance, planted)
+    return on_survey(office, folder, chance)
+
+
+def make_cube_file(office: Path, folder: Path, chance: Chance) -> Command:
+    """The confidential cube: a line, the length of a header, the header, cells and a digest."""
+    have(office, folder, "survey.db", "cube", "key.pem")
+    raw = (office / "survey.cube").read_bytes()
+    start = raw.index(b"{")
+    length = int.from_bytes(raw[start - 8 : start], "big")
+    header, cells = raw[start : start + length], raw[start + length : -32]
+    way = chance.random()
+    if way < 0.6:
+        header = some_json(json.loads(header), chance, ["codes", "job", "9", 4, "soc"])
+    elif way < 0.8:
+        cells = some_bytes(cells, chance)
+    body = raw[: start - 8] + len(header).to_bytes(8, "big") + header + cells
+    raw = body + hashlib.sha256(body).digest()
+    put(folder / "survey.cube", raw if way < 0.8 else some_bytes(raw, chance))
+    settings = ["--epsilon", "2", *chance.choice(([], ["--control", "education"]))]
+    settings += chance.choice(([], [], ["--unit", "establishment"], ["--calibration", "rake"]))
+    match chance.choices(("plan", "protect", "assess"), (60, 35, 5))[0]:
+        case "plan":
+            return Command(ended(["cube", "plan", "survey.cube", *settings], chance))
+        case "protect":
+            given = ["cube", "protect", "survey.cube", *settings, "--ledger", "survey.db"]
+            return Command(ended([*given, "--out", "out"], chance), ("out",))
+    given = ["cube", "assess", "survey.cube", "cube", "--out", "report"]
+    return Command(ended(given, chance), ("report/public.md",), ("report",))
