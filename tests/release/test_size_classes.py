@@ -247,7 +247,9 @@ def test_many_classes_have_names_of_their_own(home: Path) -> None:
     assert made.names == ("0-39", "40-499", "500+")
     assert sum(made.counts.values()) == made.rows.num_rows
     assert made.declaration("size class", "x.csv") == (
-        '[group."size class"]\nof = "workplace_id"\nmembers = "x.csv"\ntype = "integer"'
+        '[group."size class"]\nof = "workplace_id"\nmembers = "x.csv"\ntype = "integer"\n'
+        f'provenance = {{ release = "{made.release.identity}",'
+        f' digest = "{made.release.record["digest"]}", table = "sizes", cuts = [40, 500] }}'
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -266,7 +267,7 @@ def classes(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json:
     made.write(out)
     if as_json:
         said = {"file": str(out), "classes": made.counts, "private": made.release.private}
-        click.echo(json.dumps(said))
+        click.echo(json.dumps({**said, "provenance": asdict(made.provenance)}))
         return
     counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())
     click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")

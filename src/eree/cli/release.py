@@ -186,15 +186,34 @@ def release(
         "eree verify out",
         "eree verify out --fresh",
         "eree verify out --ledger ledger.db --key agency.pem",
+        "eree verify out --size-release sizes",
     ],
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--ledger", metavar="WHERE", help="The ledger that must have paid for it.")
 @path("--key", "KEY.pem", "The public key that must have signed it.")
+@click.option(
+    "--size-release",
+    "sizes",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A release that its classes of workplaces are made of; may be repeated.",
+)
 @fresh_option
 @as_json
-def verify(folder: Path, ledger: str | None, key: Path | None, fresh: bool, as_json: bool) -> None:
+def verify(
+    folder: Path,
+    ledger: str | None,
+    key: Path | None,
+    sizes: tuple[Path, ...],
+    fresh: bool,
+    as_json: bool,
+) -> None:
     """Recheck every file, price, mechanism and interval of the release in DIR.
+
+    With --size-release, classes by noisy size ('eree classes') are made anew and compared; without
+    it they are on their author's word, and that is said.
 
     Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.
     """
@@ -202,7 +221,8 @@ def verify(folder: Path, ledger: str | None, key: Path | None, fresh: bool, as_j
     book = eree.Ledger.open(ledger) if ledger is not None else None
     public = eree.public_key_of(key) if key is not None else None
     with progress() as tell, certificates(fresh):
-        found = eree.verify(made, ledger=book, public_key=public, progress=tell)
+        given = [eree.Release.open(size) for size in sizes]
+        found = eree.verify(made, ledger=book, public_key=public, sizes=given, progress=tell)
     if as_json:
         said = {
             "sound": found.sound,

@@ -17,6 +17,7 @@ from eree.policy.schema import (
     JobTable,
     KeyedTable,
     Owner,
+    Provenance,
     Reference,
     Schema,
     Value,
@@ -28,6 +29,7 @@ from eree.policy.settings import (
     GroupSettings,
     JobSettings,
     KeyedSettings,
+    ProvenanceSettings,
     ReferenceSettings,
     read_toml,
 )
@@ -78,6 +80,9 @@ class _Reading:
         groups = []
         for name, raw in self.section("group").items():
             group, codes = self.group(name, raw, attributes)
+            if isinstance(raw, Mapping) and isinstance(raw.get("provenance"), Mapping):
+                made_of = self.provenance(raw["provenance"], group, workplace.key)
+                group = replace(group, provenance=made_of)
             groups.append(group)
             parent = attributes.get(group.of or "")
             if parent is not None and parent.kind is None and codes:
@@ -216,6 +221,17 @@ class _Reading:
             of=parent.name,
             members={code: group for group, held in members.items() for code in held},
         ), codes
+
+    def provenance(self, raw: Mapping[str, Any], group: Attribute, key: str) -> Provenance:
+        """Which released sizes a group was made of."""
+        place = f"group.{group.name}.provenance"
+        settings = self.faults.read(ProvenanceSettings, raw, place)
+        if group.of != key:
+            self.faults.add(place, "only a group of the key of workplaces is made of their sizes")
+        if len(set(settings.cuts)) < len(settings.cuts):
+            self.faults.add(f"{place}.cuts", "names a size twice")
+        cuts = tuple(sorted(settings.cuts))
+        return Provenance(settings.release, settings.digest, settings.table, cuts)
 
     def membership(
         self,

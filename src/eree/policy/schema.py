@@ -25,12 +25,26 @@ RESERVED = frozenset(
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """What classes of workplaces were made of: a table of sizes of a release, cut at these sizes.
+
+    The release is named by its random name and by the digest of its record.
+    """
+
+    release: str
+    digest: str
+    table: str
+    cuts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Attribute:
     """One attribute of workplaces or workers.
 
     `values` is None where a workplace attribute takes whatever public values the table holds.
     A group is an attribute computed from another: `of` names the finer attribute and `members`
-    sends each of its values to one of ours.
+    sends each of its values to one of ours; `provenance` says what it was made of, if it was made
+    of released sizes.
     """
 
     name: str
@@ -42,6 +56,7 @@ class Attribute:
     confidential: bool = False
     of: str | None = None
     members: Mapping[Value, str] = field(default_factory=dict)
+    provenance: Provenance | None = None
 
     def describe(self, value: Value) -> str:
         """The label of a value, or the value itself where none was declared."""

@@ -92,6 +92,25 @@ class JobSettings(Settings):
     ignore: ColumnNames = []
 
 
+class ProvenanceSettings(Settings):
+    """Which released sizes a group of workplaces was made of."""
+
+    required = ("release", "digest", "table", "cuts")
+    release: Annotated[
+        StrictStr,
+        Field(pattern="^[0-9a-f]{32}$", description="must be the name of a release: 32 digits"),
+    ] = ""
+    digest: Annotated[
+        StrictStr,
+        Field(pattern="^[0-9a-f]{64}$", description="must be the digest of a release: 64 digits"),
+    ] = ""
+    table: Text = ""
+    cuts: Annotated[
+        list[Annotated[StrictInt, Field(ge=1)]],
+        Field(min_length=1, description="must be a list of whole numbers of 1 or more"),
+    ] = []
+
+
 class GroupSettings(Settings):
     """A coarser attribute, made of the values of another."""
 
@@ -109,6 +128,10 @@ class GroupSettings(Settings):
     ] = None
     label: Text = ""
     labels: Labels = {}
+    provenance: Annotated[
+        dict[StrictStr, Any] | None,
+        Field(description="must be a table with release, digest, table and cuts"),
+    ] = None
 
 
 class ReferenceSettings(Settings):

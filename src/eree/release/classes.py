@@ -3,6 +3,9 @@
 A later plan may then treat small and large workplaces differently.  Which class a workplace is in
 is a function of what was released, so it costs nothing more, and every mechanism keeps its
 guarantee whatever the class.
+
+The classes say which release, table and cuts they were made of.  The schema and the record of the
+later release carry that on, so that whoever has both releases can make the classes anew.
 """
 
 from __future__ import annotations
@@ -10,17 +13,21 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from re import fullmatch
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eree.errors import Refusal
+from eree.errors import Refusal, Unreadable
+from eree.policy.schema import Provenance
 from eree.release.listing import outside, write_csv
+from eree.release.recheck import file_fault
+from eree.release.record import digest_of
 from eree.release.release import Release
 
 
@@ -32,6 +39,7 @@ class SizeClasses:
     """
 
     release: Release
+    provenance: Provenance
     key: str
     names: tuple[str, ...]
     rows: pa.Table = field(repr=False)
@@ -50,6 +58,9 @@ class SizeClasses:
             f"of = {_quoted(self.key)}",
             f"members = {_quoted(file)}",
             *(['type = "integer"'] if whole else []),
+            f"provenance = {{ release = {_quoted(self.provenance.release)},"
+            f" digest = {_quoted(self.provenance.digest)},"
+            f" table = {_quoted(self.provenance.table)}, cuts = {list(self.provenance.cuts)} }}",
         ]
         return "\n".join(lines)
 
@@ -69,7 +80,12 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
         raise Refusal("cuts are different whole numbers of 1 or more, such as 40")
     starts.sort()
     about, rows = release.about(table), release.table(table)
-    schema = release.schema
+    schema, digest = release.schema, release.record["digest"]
+    file = f"tables/{table}.parquet"
+    if digest != digest_of(release.record) or file_fault(
+        release.folder / file, about["files"].get(file, "")
+    ):
+        raise Unreadable(f"table {table} or its record was changed; run 'eree verify'")
     by = tuple(about["by"])
     workers = any(schema.attributes[name].owner == "worker" for name in by)
     if len(by) != 1 or workers or not (rows["workplaces"].to_numpy() == 1).all():
@@ -82,7 +98,48 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
     names = tuple(_named(starts))
     place = np.searchsorted(np.array(starts), rows["noisy"].to_numpy(), side="right")
     groups = pa.array(np.array(names)[place], pa.string())
-    return SizeClasses(release, by[0], names, pa.table({"value": rows[by[0]], "group": groups}))
+    made_of = Provenance(release.identity, digest, table, tuple(starts))
+    found = pa.table({"value": rows[by[0]], "group": groups})
+    return SizeClasses(release, made_of, by[0], names, found)
+
+
+def unmade(
+    attributes: Mapping[str, Any], sizes: Mapping[str, Release]
+) -> Iterator[tuple[str, str]]:
+    """The groups of single workplaces that a record says and `sizes` cannot make anew.
+
+    `sizes` are sound releases by their names.  Each group comes with what is on its author's word.
+    """
+    for name, said in attributes.items():
+        if not attributes.get(said["of"] or "", {}).get("key"):
+            continue
+        made_of = said.get("provenance")
+        if made_of is None:
+            yield name, "groups workplaces, and nothing says what it was made of"
+        elif made_of["release"] not in sizes:
+            yield (
+                name,
+                (
+                    f"is said to be made of table {made_of['table']} of release"
+                    f" {made_of['release'][:8]}, which was not given (--size-release)"
+                ),
+            )
+
+
+def misclassed(said: Mapping[str, Any], sizes: Release) -> str | None:
+    """What is wrong with classes that a record says to be made of a release, if anything is."""
+    made_of = said["provenance"]
+    if made_of["digest"] != sizes.record["digest"]:
+        return "was made of a release with another digest than the one that was given"
+    made = size_classes(sizes, made_of["table"], made_of["cuts"])
+    true = dict(zip(*(made.rows[name].to_pylist() for name in ("value", "group")), strict=True))
+    held = dict(said["members"])
+    if set(held) != set(true):
+        return "has other workplaces than the released sizes"
+    wrong = sum(held[value] != group for value, group in true.items())
+    if wrong:
+        return f"puts {wrong:,} of {len(true):,} workplaces into other classes than their sizes do"
+    return None
 
 
 def _quoted(text: str) -> str:

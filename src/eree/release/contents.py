@@ -45,11 +45,13 @@ class _SaidTable(BaseModel):
     each: dict[StrictStr, Any]
     settings: dict[StrictStr, Any]
     parameters: dict[StrictStr, Any]
+    files: dict[StrictStr, StrictStr]
 
 
 class _SaidRecord(BaseModel):
     eree: StrictStr
     release: StrictStr
+    digest: StrictStr
     level: StrictStr
     attributes: dict[StrictStr, _SaidAttribute]
     tables: list[_SaidTable]

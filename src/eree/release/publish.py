@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -179,6 +179,8 @@ def _record(
                 "labels": dict(attribute.labels),
                 "of": attribute.of,
                 "members": list(attribute.members.items()),
+                **({"key": True} if name == plan.schema.workplace.key else {}),
+                **({"provenance": asdict(attribute.provenance)} if attribute.provenance else {}),
             }
             for name, attribute in plan.schema.attributes.items()
             if name in shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
 from eree.policy.schema import Schema
+from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
@@ -36,22 +37,54 @@ def verify(
     *,
     ledger: Ledger | None = None,
     public_key: str | None = None,
+    sizes: Iterable[Release] = (),
     progress: Progress | None = None,
 ) -> Verification:
     """Recheck a release.
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
-    is the one that it must have been paid from.
+    is the one that it must have been paid from.  `sizes` are the releases that classes of its
+    workplaces were made of; the classes are made anew from them.
     """
-    return _Verifying(release, progress or (lambda _step, _done: None)).all(ledger, public_key)
+    tell = progress or (lambda _step, _done: None)
+    return _Verifying(release, tell, tuple(sizes)).all(ledger, public_key)
 
 
 class _Verifying(Recheck):
     """One pass over a release of tables."""
 
+    def __init__(self, release: Release, tell: Progress, sizes: tuple[Release, ...] = ()) -> None:
+        super().__init__(release, tell)
+        self._sizes = sizes
+
     def contents(self) -> None:
         self._tables()
         self._price()
+        self._classes()
+
+    # -------------------------------------------------------------- classes of workplaces
+
+    def _classes(self) -> None:
+        """Classes by noisy size, made anew where the sizes were given."""
+        attributes = self.record["attributes"]
+        sizes = {release.identity: release for release in self._sizes}
+        made = {n: said for n, said in attributes.items() if said.get("provenance") is not None}
+        for release in self._sizes:
+            if release.identity not in {said["provenance"]["release"] for said in made.values()}:
+                self.fault("attributes", f"no group is made of the release in {release.folder}")
+            elif faults := _Verifying(release, self.tell).all(None, None).faults:
+                self.fault("attributes", f"the release in {release.folder} is faulty: {faults[0]}")
+        for name, word in unmade(attributes, sizes):
+            self.checks.append(f"on its author's word: {name} {word}")
+        for name, said in made.items():
+            source = sizes.get(said["provenance"]["release"])
+            if source is None or self.faults:
+                continue
+            if wrong := misclassed(said, source):
+                self.fault(f"attributes.{name}", wrong)
+            else:
+                table = said["provenance"]["table"]
+                self.checks.append(f"{name} is what table {table} of {source.folder} makes it")
 
     # ------------------------------------------------------------------------- the tables
 

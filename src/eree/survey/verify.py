@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,15 +48,22 @@ def verify(
     *,
     ledger: Ledger | None = None,
     public_key: str | None = None,
+    sizes: Iterable[Release] = (),
     progress: Progress | None = None,
 ) -> Verification:
     """Recheck a release, of tables or of a cube.
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
-    is the one that it must have been paid from.
+    is the one that it must have been paid from.  `sizes` are the releases that classes of its
+    workplaces were made of; the classes are made anew from them.
     """
+    sizes = tuple(sizes)
     if release.record.get("kind") != KIND:
-        return tables.verify(release, ledger=ledger, public_key=public_key, progress=progress)
+        return tables.verify(
+            release, ledger=ledger, public_key=public_key, sizes=sizes, progress=progress
+        )
+    if sizes:
+        raise Refusal("a cube has no classes of workplaces; leave --size-release out")
     return _Verifying(release, progress or (lambda _step, _done: None)).all(ledger, public_key)
 
 
