@@ -299,6 +299,16 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
     assert "Workplaces are not protected" in eree.memo(eree.outlook(edge))
 
 
+def test_a_delta_is_added_in_plan_and_memo_and_bounds_no_odds(data: Path) -> None:
+    given = table(epsilon="2", mechanism="smooth-laplace-exact", delta="0.00003")
+    ahead = eree.outlook(plan(data, privacy=privacy(delta="0.00003"), table=[given]))
+    page = eree.memo(ahead)
+    assert all(words in page for words in ahead.as_json()["statements"])
+    assert page.count("times the probability that it has in the other, plus 0.00003;") == 4
+    assert "is not the probability that the odds change by more than the factor" in page
+    assert "chance" not in page and "changes the odds" not in page
+
+
 def test_an_unknown_table_is_refused(data: Path) -> None:
     with pytest.raises(eree.Refusal, match="the plan has no table 'x'; it has sectors, women"):
         plan(data).table("x")

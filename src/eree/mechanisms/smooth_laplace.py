@@ -1,4 +1,4 @@
-"""Smooth Laplace: Laplace noise of the scale S, private but for a small delta."""
+"""Smooth Laplace: Laplace noise of the scale S, private with a small delta."""
 
 from __future__ import annotations
 
