@@ -11,6 +11,7 @@ import pytest
 
 import eree
 from eree.errors import Refusal
+from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
 from eree.release.target import Target
 from offices import privacy, settings, table, text
@@ -297,6 +298,42 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
     assert "only where all its types" in eree.memo(eree.outlook(weak))
     edge = plan(data, privacy=privacy(neighbours="edge", alpha=None), table=[table()])
     assert "Workplaces are not protected" in eree.memo(eree.outlook(edge))
+
+
+@pytest.mark.parametrize(("theta", "epsilon"), [(100, "4"), (7, "1"), (1, "2"), (300, "12")])
+def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
+    data: Path, theta: int, epsilon: str
+) -> None:
+    """By the exact law of the output, whose count is 0 where the one workplace is left out."""
+    given = table(mechanism="truncated-laplace", parameters={"theta": theta}, epsilon=epsilon)
+    node = plan(
+        data, privacy=privacy(neighbours="node", alpha=None, epsilon=epsilon), table=[given]
+    )
+    ahead = eree.outlook(node).tables[0]
+    made = node.tables[0].treatment.mechanism
+    assert isinstance(made, TruncatedLaplace)
+    for jobs in (1, 10, 100, 1_000):
+        count = jobs if jobs < theta else 0
+        far = 40 * theta // int(epsilon) + 40
+        outputs = range(count - far, count + far + 1)
+        chances = {k: float(made.pmf(output=k, count=count)) for k in outputs}
+        brute = sum(chance * abs(k - jobs) for k, chance in chances.items())
+        assert ahead.errors[jobs] == pytest.approx(brute, rel=1e-9)
+        within = ahead.within[jobs]
+        outside = [
+            sum(chance for k, chance in chances.items() if abs(k - jobs) > reach)
+            for reach in (within, within - 1)
+        ]
+        assert outside[0] <= 0.1 + 1e-9
+        assert outside[1] > 0.1 - 1e-9
+        assert f"{ahead.errors[jobs]:.3g} ({within:,})" in eree.memo(eree.outlook(node))
+
+
+def test_a_target_above_the_bound_cannot_be_met(data: Path) -> None:
+    wanted = {"cells": "0.9", "jobs": 1_000, "within": "0.5"}
+    given = table(mechanism="truncated-laplace", epsilon="", target=wanted)
+    node = privacy(neighbours="node", alpha=None, epsilon="100")
+    assert "does not bring 90% of cells of 1,000" in faults(data, privacy=node, table=[given])[0]
 
 
 def test_a_delta_is_added_in_plan_and_memo_and_bounds_no_odds(data: Path) -> None:

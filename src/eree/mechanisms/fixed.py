@@ -13,7 +13,7 @@ from flint import arb
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Cell, Certificate, worst_of
-from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly
+from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly, least_error
 from eree.mechanisms.scaled import Noise
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -200,9 +200,43 @@ class TruncatedLaplace(FixedMechanism):
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
         del count, largest
-        rate = float(self.guarantee.epsilon / self.theta)
-        half, rest = exp(-rate / 2), -expm1(-rate)
+        half, rest = exp(-self.rate / 2), -expm1(-self.rate)
         return half / rest, sqrt(half * (2 - rest)) / rest
+
+    @property
+    def rate(self) -> float:
+        """How fast the tails of the noise fall: epsilon / theta."""
+        return float(self.guarantee.epsilon / self.theta)
+
+    def errors_without(self, jobs: Array) -> Array:
+        """Mean errors of counts from which so many jobs were left out.
+
+        The mean of |K - b| is b + 2 P(K > b) + 2 P(K > b + 1) + …, because K has the mean 0; that
+        is b and q^b times the error without a bound.
+        """
+        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(count=0, largest=0)[0]
+        return errors
+
+    def whole_error(self, *, count: int, largest: int) -> float:
+        """The mean size of the error of a count in a workplace of `largest` workers."""
+        return float(self.errors_without(np.array([float(self._left_out(count, largest))]))[0])
+
+    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+        """What the size of that error stays within with a probability of `level`."""
+        missing, law = self._left_out(count, largest), self.law(1)
+
+        def at_least(noise: int) -> arb:
+            return law.tail(noise, 0) if noise > 0 else 1 - law.tail(1 - noise, 0)
+
+        def enough(error: int) -> bool:
+            above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
+            return bool(above + below <= 1 - arb(level))
+
+        with exactly():
+            return least_error(enough)
+
+    def _left_out(self, count: int, largest: int) -> int:
+        return count if largest >= self.theta else 0
 
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""

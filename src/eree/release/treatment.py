@@ -145,15 +145,18 @@ class Treatment:
         return bool((self.intervals(schema, marginal, level)(rows)[1] != UNBOUNDED).all())
 
     def mean_error(self, jobs: int) -> float:
-        """The mean absolute error of a cell of so many jobs in one workplace."""
-        if self.first_stage is not None:
-            return self.first_stage.whole_error(count=jobs, largest=jobs)
+        """The mean absolute error of a cell of so many jobs in one workplace.
+
+        What a bound on workplaces takes away is part of it.
+        """
+        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
+            return self.mechanism.whole_error(count=jobs, largest=jobs)
         return self.mechanism.mean_error(count=jobs, largest=jobs)[0]
 
     def quantile(self, level: float, jobs: int) -> int:
         """What the size of the error of such a cell stays within with a chance of `level`."""
-        if self.first_stage is not None:
-            return self.first_stage.whole_quantile(level, count=jobs, largest=jobs)
+        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
+            return self.mechanism.whole_quantile(level, count=jobs, largest=jobs)
         return self.mechanism.quantile(level, count=jobs, largest=jobs)
 
 
