@@ -73,7 +73,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
         ({"table": [table(by=["where"])]}, "table t: by names 'where', which the schema does not"),
         ({"table": [table(by=["place", "place"])]}, "table t: by names an attribute twice"),
         ({"table": [table(where={"sex": ["X"]})]}, "table t: 'X' is not a declared value of sex"),
-        ({"table": [table(epsilon=None)]}, "table t.epsilon: must be a number in quotes"),
+        ({"table": [table(epsilon=[])]}, "table t.epsilon: must be a number in quotes"),
         ({"table": [table(share="1/2")]}, "table t: needs one of epsilon, share and target"),
         ({"table": [table(epsilon="0")]}, "table t.epsilon: must be above 0"),
         ({"table": [table(epsilon="5")]}, "privacy.epsilon: allows 4, but the tables cost 5"),
@@ -90,7 +90,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
             {"table": [table(where={"sex": ["F"]}, mechanism="log-laplace-tight")]},
             "table t: log-laplace-tight has no guarantee under strong neighbours",
         ),
-        ({"table": [table(epsilon="0.05")]}, "table t: smooth-pareto needs epsilon above"),
+        ({"table": [table(epsilon="0.05")]}, "table t: radial needs epsilon of 0.09541"),
         ({"surprise": 1}, "surprise: is not a setting that eree knows"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_folder_cannot_be_a_plan(tmp_path: Path) -> None:
 
 
 def test_shares_of_the_whole_are_prices(data: Path) -> None:
-    made = plan(data, table=[table(epsilon="", share="1/4"), table(name="u", epsilon="3")])
+    made = plan(data, table=[table(epsilon=None, share="1/4"), table(name="u", epsilon="3")])
     assert made.table("t").price.epsilon == 1
     assert made.price().epsilon == 4
 
@@ -198,7 +198,7 @@ def test_a_weak_table_may_not_be_finer_than_its_types(data: Path) -> None:
 
 def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     wanted = {"cells": "0.9", "jobs": 100, "within": "0.2"}
-    made = plan(data, table=[table(epsilon="", target=wanted)])
+    made = plan(data, table=[table(epsilon=None, target=wanted)])
     found = made.table("t")
     target = Target(Fraction(9, 10), 100, Fraction(1, 5))
     assert target.met([found.treatment])
@@ -255,13 +255,17 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
     [
         ({"cells": "0.9", "jobs": 100, "within": "0.001"}, "even the whole epsilon of 4 does not"),
         ({"cells": "2", "jobs": 100, "within": "0.1"}, "cells of a target must be a share"),
-        ({"cells": "0.9", "jobs": -1, "within": "0.1"}, "jobs of a target must be a whole number"),
+        (
+            {"cells": "0.9", "jobs": -1, "within": "0.1"},
+            "target.jobs: must be a whole number of jobs",
+        ),
+        ({"cells": "0.9", "jobs": 0, "within": "0.1"}, "target.jobs: must be a whole number"),
         ({"cells": "0.9", "within": "0.1"}, "target.jobs: is required and missing"),
         ({"cells": "0.9", "jobs": 1, "within": "-1"}, "within of a target must be a share"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(data: Path, wanted: dict[str, Any], words: str) -> None:
-    assert any(words in line for line in faults(data, table=[table(epsilon="", target=wanted)]))
+    assert any(words in line for line in faults(data, table=[table(epsilon=None, target=wanted)]))
 
 
 def test_planning_opens_no_confidential_file(data: Path, tmp_path: Path) -> None:
@@ -331,7 +335,7 @@ def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
 
 def test_a_target_above_the_bound_cannot_be_met(data: Path) -> None:
     wanted = {"cells": "0.9", "jobs": 1_000, "within": "0.5"}
-    given = table(mechanism="truncated-laplace", epsilon="", target=wanted)
+    given = table(mechanism="truncated-laplace", epsilon=None, target=wanted)
     node = privacy(neighbours="node", alpha=None, epsilon="100")
     assert "does not bring 90% of cells of 1,000" in faults(data, privacy=node, table=[given])[0]
 

@@ -12,8 +12,9 @@ import numpy as np
 from flint import arb
 
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Cell, Certificate, worst_of
+from eree.mechanisms.certificate import Cell, Certificate, upper, worst_of
 from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly, least_error
+from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.scaled import Noise
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -111,23 +112,34 @@ class CappedLaplace(FixedMechanism):
                 f"{cls.name} needs a delta above 0, such as 1e-6; edge-geometric does without"
             )
         if cap is None:
-            low, cap = 0, 1
-            while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
-                low, cap = cap, min(2 * cap, _MOST_CAP)
-            while cap - low > 1:
-                middle = (low + cap) // 2
-                keeps = cls(guarantee, middle)._keeps()
-                low, cap = (low, middle) if keeps else (middle, cap)
+            cap = cls._least_cap(guarantee)
         elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
             raise Refusal("cap must be a whole number from 1 to 1,000,000")
         made = cls(guarantee, cap)
         if not made._keeps():
             with exactly():
-                least = float(made.law(1).tail(cap, 0))
-            raise Refusal(
-                f"a cap of {cap} gives a delta of {least:.4g}; allow that delta or raise the cap"
+                delta = upper(made.law(1).tail(cap, 0))
+            enough = cls._least_cap(guarantee)
+            larger = f", or a cap of {enough:,} or more" if cls(guarantee, enough)._keeps() else ""
+            raise TooLittle(
+                cls.name,
+                delta=delta,
+                why=f"with a cap of {cap:,}{larger}",
+                advice="raise either of both",
             )
         return made
+
+    @classmethod
+    def _least_cap(cls, guarantee: Guarantee) -> int:
+        """The least cap that keeps delta, or the greatest there is."""
+        low, cap = 0, 1
+        while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
+            low, cap = cap, min(2 * cap, _MOST_CAP)
+        while cap - low > 1:
+            middle = (low + cap) // 2
+            keeps = cls(guarantee, middle)._keeps()
+            low, cap = (low, middle) if keeps else (middle, cap)
+        return cap
 
     def _keeps(self) -> bool:
         with exactly():

@@ -9,8 +9,8 @@ from fractions import Fraction
 _DIGITS, _ROOM = 60, Fraction(1, 10**40)
 #: Larger powers of e are not computed.
 MOST_POWER = 700
-#: Numbers from here on are written with an exponent.
-_LONG = 10**9
+#: Numbers between these are written without an exponent.
+_SHORT, _LONG = Fraction(1, 10**6), 10**9
 
 
 def decimal_above(value: Fraction, digits: int) -> Fraction:
@@ -28,7 +28,7 @@ def told_above(value: Fraction, digits: int = 3) -> str:
     size = _magnitude(shown)
     whole = int(shown * Fraction(10) ** (digits - 1 - size))
     exact = Decimal(whole).scaleb(size + 1 - digits).normalize()
-    return f"{exact:,f}" if 1_000 <= shown < _LONG else f"{exact:.{digits}g}"
+    return f"{exact:,f}" if _SHORT <= shown < _LONG else f"{exact:.{digits}g}"
 
 
 def exp_above(power: Fraction) -> Fraction:

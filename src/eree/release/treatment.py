@@ -30,6 +30,7 @@ from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.margins_radial import MarginsRadial
 from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.registry import AUTO, automatic, calibrate
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
@@ -196,10 +197,13 @@ def treat(
         note = f"auto: {name} is for {relation.name} neighbours"
     shares = cells if growing else 1
     each = Guarantee(relation, price.epsilon / shares, price.delta / shares)
-    if name == AUTO and alone and not touched and not parameters:
-        mechanism = automatic(each, alone=True)
-    else:
-        mechanism = calibrate(name, each, parameters)
+    try:
+        if name == AUTO and alone and not touched and not parameters:
+            mechanism = automatic(each, alone=True)
+        else:
+            mechanism = calibrate(name, each, parameters)
+    except TooLittle as little:
+        raise (little.one_by_one(shares) if shares > 1 else little) from None
     statistics = mechanism.statistics(worker_attributes=touched)
     if name == AUTO:
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"
