@@ -28,7 +28,8 @@ def settings(data: Path | str = "data", **changes: Any) -> dict[str, Any]:
 
 def table(**changes: Any) -> dict[str, Any]:
     """A table of a plan."""
-    return {"name": "t", "by": ["place"], "epsilon": "1"} | changes
+    given = {"name": "t", "by": ["place"], "epsilon": "1"} | changes
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def privacy(**changes: Any) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def test_a_delta_and_parameters_are_taken() -> None:
         (("radial", "--all"), "--all takes no mechanism and no parameters; leave them out"),
         (
             ("smooth-gamma", "--epsilon", "0.4", "--alpha", "0.1"),
-            "smooth-gamma needs epsilon above 5 ln(1 + alpha) = 0.4766; raise epsilon",
+            "smooth-gamma needs epsilon of 0.4771 or more (above 5 ln(1 + alpha)); raise it",
         ),
     ],
 )

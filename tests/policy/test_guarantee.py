@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
+from flint import arb
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
+from eree.mechanisms.mechanism import exactly
+from eree.noise.exact import exact_ball
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
 
@@ -39,8 +43,8 @@ def test_k_steps_are_k_applications_of_one(epsilon: Fraction, delta: Fraction, s
     factor, addend = 1.0, 0.0
     for _ in range(steps):
         factor, addend = factor * math.exp(epsilon), addend * math.exp(epsilon) + float(delta)
-    assert guarantee.odds(steps) == pytest.approx(factor, rel=1e-12)
-    assert guarantee.failure(steps) == pytest.approx(min(addend, 1.0), rel=1e-9, abs=1e-300)
+    assert guarantee.factor(steps) == pytest.approx(factor, rel=1e-12)
+    assert guarantee.addend(steps) == pytest.approx(min(addend, 1.0), rel=1e-9, abs=1e-300)
 
 
 def series(power: Fraction) -> Fraction:
@@ -54,14 +58,14 @@ def series(power: Fraction) -> Fraction:
 
 @given(st.fractions(Fraction(1, 1000), 4, max_denominator=1000), st.integers(1, 12), deltas)
 @example(Fraction(1090, 193), 4, Fraction(1, 3))
-def test_odds_and_failure_are_rounded_up_and_only_just(
+def test_factor_and_addend_are_rounded_up_and_only_just(
     epsilon: Fraction, steps: int, delta: Fraction
 ) -> None:
     guarantee = Guarantee(STRONG, epsilon, delta)
-    odds, one = series(steps * epsilon), series(epsilon)
-    assert odds < guarantee.odds(steps) < odds * (1 + Fraction(1, 10**12))
-    failure = min(delta * (odds - 1) / (one - 1), Fraction(1))
-    assert failure <= guarantee.failure(steps) <= failure * (1 + Fraction(1, 10**9))
+    factor, one = series(steps * epsilon), series(epsilon)
+    assert factor < guarantee.factor(steps) < factor * (1 + Fraction(1, 10**12))
+    addend = min(delta * (factor - 1) / (one - 1), Fraction(1))
+    assert addend <= guarantee.addend(steps) <= addend * (1 + Fraction(1, 10**9))
 
 
 def test_what_an_attacker_learns_in_plain_words() -> None:
@@ -72,7 +76,7 @@ def test_what_an_attacker_learns_in_plain_words() -> None:
     assert [s.steps for s in found.values()] == [1, 2, 1, 2]
     assert found["size"].words.startswith("Whether a workplace has 100 workers or 110: ")
     assert "1.1 times that share" in found["shape"].words
-    assert found["shape"].odds == pytest.approx(math.exp(4))
+    assert found["shape"].factor == pytest.approx(math.exp(4))
 
 
 def test_weak_and_edge_guarantees_claim_no_more_than_they_have() -> None:
@@ -91,13 +95,63 @@ def test_a_node_guarantee_hides_any_size_and_shape() -> None:
 
 def test_delta_shows_in_the_words() -> None:
     [presence, *_] = Guarantee(STRONG, 2, "1e-6").statements()
-    assert "but for a chance of 1.01e-06" in presence.words  # rounded up, so never below
+    assert presence.words.endswith(
+        "at most 7.39 times the probability that it has in the other, plus 0.000001; that does not"
+        " bound the odds."
+    )
+    [_, attribute, *_] = Guarantee(STRONG, 2, "0.6").statements()
+    assert attribute.addend == 1
+    assert attribute.words.endswith(": nothing that is of use is promised.")
+
+
+def printed(words: str) -> list[Fraction]:
+    """The factor and the addend that a statement tells."""
+    told = re.findall(r"(?:factor of|at most|plus) ([0-9](?:[0-9.,e+-]*[0-9])?)", words)
+    return [Fraction(number.replace(",", "")) for number in told]
+
+
+@given(
+    st.fractions(0, 8, max_denominator=1000),
+    st.one_of(deltas, st.sampled_from([Fraction("0.00003"), Fraction("0.6"), Fraction(1, 3)])),
+    st.integers(1, 12),
+)
+@example(Fraction(0), Fraction("0.00003"), 1)
+@example(Fraction(2), Fraction("0.6"), 1)
+@example(Fraction(1, 10**60), Fraction("1e-9"), 9)
+def test_printed_numbers_are_the_least_decimals_that_are_not_below(
+    epsilon: Fraction, delta: Fraction, steps: int
+) -> None:
+    words = Guarantee(STRONG, epsilon, delta).statement("any", steps, "Something").words
+    with exactly(1_000):
+        step = exact_ball(epsilon).exp()
+        addend = exact_ball(delta) * sum((step**i for i in range(steps)), arb(0))
+        if addend >= 1:
+            assert printed(words) == []
+            return
+        wanted = [step**steps, addend] if delta else [step**steps]
+        for shown, exact in zip(printed(words), wanted, strict=True):
+            place = Fraction(1)
+            while shown / place < 100:
+                place /= 10
+            while shown / place >= 1_000:
+                place *= 10
+            assert (shown / place).denominator == 1  # three digits
+            below = shown - (place if shown > 100 * place else place / 10)
+            assert exact_ball(below) < exact
+            assert not exact > exact_ball(shown)
+
+
+def test_exact_numbers_are_printed_as_they_are() -> None:
+    for text in ("0.00003", "0.6", "1e-9", "0.001", "0.0999"):
+        words = Guarantee(STRONG, 1, text).statement("any", 1, "Something").words
+        assert printed(words) == [Fraction("2.72"), Fraction(text)], words
+    assert printed(Guarantee(STRONG, 0).statements()[0].words) == [1]
 
 
 def test_a_larger_workplace_is_more_steps_away() -> None:
     statement = Guarantee(STRONG, 2).size_statement(15, 18)
-    assert (statement.steps, statement.odds) == (3, pytest.approx(math.exp(6)))
-    assert Guarantee(STRONG, 2).size_statement(1, 10**7).odds > 1e100
+    assert (statement.steps, statement.factor) == (3, pytest.approx(math.exp(6)))
+    assert Guarantee(STRONG, 2).size_statement(1, 10**7).factor > 1e100
 
 
 @pytest.mark.parametrize(
@@ -125,8 +179,9 @@ def test_a_survey_speaks_of_records_and_establishments() -> None:
         ("answers", 2),
     ]
     assert found[2].words == (
-        "Whether an establishment is in the survey: a release changes the odds by at most a factor"
-        " of 1.65, but for a chance of 1.01e-09."
+        "Whether an establishment is in the survey: whatever is seen in a release, or concluded"
+        " from it, has in one case at most 1.65 times the probability that it has in the other,"
+        " plus 1e-9; that does not bound the odds."
     )
     assert [s.topic for s in Guarantee(RECORD, 1).statements()] == ["presence", "answer"]
     assert not any("work" in s.words for s in found)

@@ -91,7 +91,7 @@ def test_a_target_is_met_by_both_margins(population: eree.Tables) -> None:
         ({"by": [*ALL, "age", "education"]}, {}, "one of which has two values"),
         ({"parameters": {"with": "sex"}}, {}, "takes no parameters"),
         ({"delta": "0.01"}, {"delta": "0.1"}, "leave delta out"),
-        ({"epsilon": "0.4"}, {}, "needs epsilon above 5 ln"),
+        ({"epsilon": "0.4"}, {}, "needs epsilon of 0.4771 or more (above 5 ln"),
         ({}, {"neighbours": "edge", "alpha": None}, "needs strong or weak neighbours"),
         ({}, {"neighbours": "weak", "types": ["sex"]}, "education is not one of the worker types"),
         ({"name": "x" * 95}, {}, "is too long"),

@@ -11,6 +11,7 @@ import pytest
 
 import eree
 from eree.errors import Refusal
+from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
 from eree.release.target import Target
 from offices import privacy, settings, table, text
@@ -72,7 +73,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
         ({"table": [table(by=["where"])]}, "table t: by names 'where', which the schema does not"),
         ({"table": [table(by=["place", "place"])]}, "table t: by names an attribute twice"),
         ({"table": [table(where={"sex": ["X"]})]}, "table t: 'X' is not a declared value of sex"),
-        ({"table": [table(epsilon=None)]}, "table t.epsilon: must be a number in quotes"),
+        ({"table": [table(epsilon=[])]}, "table t.epsilon: must be a number in quotes"),
         ({"table": [table(share="1/2")]}, "table t: needs one of epsilon, share and target"),
         ({"table": [table(epsilon="0")]}, "table t.epsilon: must be above 0"),
         ({"table": [table(epsilon="5")]}, "privacy.epsilon: allows 4, but the tables cost 5"),
@@ -89,7 +90,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
             {"table": [table(where={"sex": ["F"]}, mechanism="log-laplace-tight")]},
             "table t: log-laplace-tight has no guarantee under strong neighbours",
         ),
-        ({"table": [table(epsilon="0.05")]}, "table t: smooth-pareto needs epsilon above"),
+        ({"table": [table(epsilon="0.05")]}, "table t: radial needs epsilon of 0.09541"),
         ({"surprise": 1}, "surprise: is not a setting that eree knows"),
     ],
 )
@@ -137,7 +138,7 @@ def test_a_folder_cannot_be_a_plan(tmp_path: Path) -> None:
 
 
 def test_shares_of_the_whole_are_prices(data: Path) -> None:
-    made = plan(data, table=[table(epsilon="", share="1/4"), table(name="u", epsilon="3")])
+    made = plan(data, table=[table(epsilon=None, share="1/4"), table(name="u", epsilon="3")])
     assert made.table("t").price.epsilon == 1
     assert made.price().epsilon == 4
 
@@ -197,7 +198,7 @@ def test_a_weak_table_may_not_be_finer_than_its_types(data: Path) -> None:
 
 def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     wanted = {"cells": "0.9", "jobs": 100, "within": "0.2"}
-    made = plan(data, table=[table(epsilon="", target=wanted)])
+    made = plan(data, table=[table(epsilon=None, target=wanted)])
     found = made.table("t")
     target = Target(Fraction(9, 10), 100, Fraction(1, 5))
     assert target.met([found.treatment])
@@ -254,13 +255,17 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
     [
         ({"cells": "0.9", "jobs": 100, "within": "0.001"}, "even the whole epsilon of 4 does not"),
         ({"cells": "2", "jobs": 100, "within": "0.1"}, "cells of a target must be a share"),
-        ({"cells": "0.9", "jobs": -1, "within": "0.1"}, "jobs of a target must be a whole number"),
+        (
+            {"cells": "0.9", "jobs": -1, "within": "0.1"},
+            "target.jobs: must be a whole number of jobs",
+        ),
+        ({"cells": "0.9", "jobs": 0, "within": "0.1"}, "target.jobs: must be a whole number"),
         ({"cells": "0.9", "within": "0.1"}, "target.jobs: is required and missing"),
         ({"cells": "0.9", "jobs": 1, "within": "-1"}, "within of a target must be a share"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(data: Path, wanted: dict[str, Any], words: str) -> None:
-    assert any(words in line for line in faults(data, table=[table(epsilon="", target=wanted)]))
+    assert any(words in line for line in faults(data, table=[table(epsilon=None, target=wanted)]))
 
 
 def test_planning_opens_no_confidential_file(data: Path, tmp_path: Path) -> None:
@@ -297,6 +302,52 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
     assert "only where all its types" in eree.memo(eree.outlook(weak))
     edge = plan(data, privacy=privacy(neighbours="edge", alpha=None), table=[table()])
     assert "Workplaces are not protected" in eree.memo(eree.outlook(edge))
+
+
+@pytest.mark.parametrize(("theta", "epsilon"), [(100, "4"), (7, "1"), (1, "2"), (300, "12")])
+def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
+    data: Path, theta: int, epsilon: str
+) -> None:
+    """By the exact law of the output, whose count is 0 where the one workplace is left out."""
+    given = table(mechanism="truncated-laplace", parameters={"theta": theta}, epsilon=epsilon)
+    node = plan(
+        data, privacy=privacy(neighbours="node", alpha=None, epsilon=epsilon), table=[given]
+    )
+    ahead = eree.outlook(node).tables[0]
+    made = node.tables[0].treatment.mechanism
+    assert isinstance(made, TruncatedLaplace)
+    for jobs in (1, 10, 100, 1_000):
+        count = jobs if jobs < theta else 0
+        far = 40 * theta // int(epsilon) + 40
+        outputs = range(count - far, count + far + 1)
+        chances = {k: float(made.pmf(output=k, count=count)) for k in outputs}
+        brute = sum(chance * abs(k - jobs) for k, chance in chances.items())
+        assert ahead.errors[jobs] == pytest.approx(brute, rel=1e-9)
+        within = ahead.within[jobs]
+        outside = [
+            sum(chance for k, chance in chances.items() if abs(k - jobs) > reach)
+            for reach in (within, within - 1)
+        ]
+        assert outside[0] <= 0.1 + 1e-9
+        assert outside[1] > 0.1 - 1e-9
+        assert f"{ahead.errors[jobs]:.3g} ({within:,})" in eree.memo(eree.outlook(node))
+
+
+def test_a_target_above_the_bound_cannot_be_met(data: Path) -> None:
+    wanted = {"cells": "0.9", "jobs": 1_000, "within": "0.5"}
+    given = table(mechanism="truncated-laplace", epsilon=None, target=wanted)
+    node = privacy(neighbours="node", alpha=None, epsilon="100")
+    assert "does not bring 90% of cells of 1,000" in faults(data, privacy=node, table=[given])[0]
+
+
+def test_a_delta_is_added_in_plan_and_memo_and_bounds_no_odds(data: Path) -> None:
+    given = table(epsilon="2", mechanism="smooth-laplace-exact", delta="0.00003")
+    ahead = eree.outlook(plan(data, privacy=privacy(delta="0.00003"), table=[given]))
+    page = eree.memo(ahead)
+    assert all(words in page for words in ahead.as_json()["statements"])
+    assert page.count("times the probability that it has in the other, plus 0.00003;") == 4
+    assert "is not the probability that the odds change by more than the factor" in page
+    assert "chance" not in page and "changes the odds" not in page
 
 
 def test_an_unknown_table_is_refused(data: Path) -> None:

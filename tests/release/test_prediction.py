@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import eree
+from eree.mechanisms.fixed import TruncatedLaplace
 from eree.release.prediction import _mean_largest
 from eree.release.sizes import SizeClass, steps, thinned
 
@@ -69,6 +70,8 @@ def written(path: Path, lines: list[list[str]]) -> Path:
 
 def planned(tables: eree.Tables, neighbours: str = "strong", **table: Any) -> eree.Plan:
     privacy: dict[str, Any] = {"neighbours": neighbours, "alpha": "0.1", "epsilon": "2"}
+    if neighbours == "node":
+        del privacy["alpha"]
     if neighbours == "weak":
         privacy["types"] = ["sex", "education"]
     asked = {"name": "t", "epsilon": "2", **table}
@@ -108,6 +111,35 @@ def test_the_error_of_a_table_is_foretold_within_ten_per_cent(
     ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
     assert ahead is not None
     assert ahead.mean_error == pytest.approx(measured(people, plan, column), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "table", [{"by": BY}, {"by": ["county", "sector"]}, {"by": BY, "where": WOMEN}]
+)
+def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
+    people: eree.Tables, sizes_file: Path, shares_file: Path, table: dict[str, Any]
+) -> None:
+    """Against the exact law of the noise, on the cells as they are with and without the bound."""
+    plan = planned(people, "node", **table, mechanism="truncated-laplace")
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    shares = eree.WorkerShares.read(shares_file, plan.schema)
+    ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
+    made = plan.tables[0].treatment.mechanism
+    assert ahead is not None and isinstance(made, TruncatedLaplace)
+    noise = np.arange(-2_000, 2_001)
+    chances = np.array([float(made.pmf(output=int(k) + 2_000, count=2_000)) for k in noise])
+    whole, bounded = (
+        eree.tabulate(people, by=table["by"], where=table.get("where"), bound=bound)
+        .confidential["count"]
+        .to_numpy()
+        .astype(np.int64)
+        for bound in (None, made.bound)
+    )
+    missing, back = np.unique(whole - bounded, return_inverse=True)
+    errors = np.array([chances @ np.abs(noise - b) for b in missing])[back]
+    assert ahead.mean_error == pytest.approx(float(errors.mean()), rel=0.1)
+    alone = made.mean_error(count=0, largest=0)[0]
+    assert float(errors.mean()) > 1.2 * alone  # what was promised before
 
 
 def test_the_share_of_jobs_is_the_sum_of_all_errors(people: eree.Tables, sizes_file: Path) -> None:
@@ -249,8 +281,11 @@ def test_where_nothing_can_be_foretold_it_is_said(
     assert words in eree.memo(ahead)
 
 
-def test_weak_worker_cells_ask_for_shares(people: eree.Tables, sizes_file: Path) -> None:
-    plan = planned(people, "weak", by=BY, where=WOMEN)
+@pytest.mark.parametrize("neighbours", ["weak", "node"])
+def test_some_worker_cells_ask_for_shares(
+    people: eree.Tables, sizes_file: Path, neighbours: str
+) -> None:
+    plan = planned(people, neighbours, by=BY, where=WOMEN)
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
     predicted = eree.outlook(plan, sizes=sizes).tables[0].predicted
     assert predicted is not None

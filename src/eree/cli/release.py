@@ -43,18 +43,29 @@ def plan(
     """Show what PLAN.toml costs and how good its tables will be.
 
     Reads the plan, the schema and the public workplaces; no confidential row.
+
+    Exit status: 0 the plan can be published, 1 the ledger has not enough left, 2 refused.
     """
     try:
         planned = eree.Plan.read(file)
     except eree.Faulty as faulty:
-        for fault in faulty.faults if len(faulty.faults) > 1 else ():
-            click.echo(one_line(str(fault)))
-        raise
+        if len(faulty.faults) == 1:
+            raise
+        said = [one_line(str(fault)) for fault in faulty.faults]
+        if as_json:
+            raise eree.Refusal("; ".join(said)) from None
+        for line in said:
+            click.echo(line)
+        raise eree.Refusal(f"{file} has {len(said)} faults; mend them all") from None
     if shares is not None and sizes is None:
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
     known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
     people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
     left = eree.Ledger.open(ledger).left() if ledger is not None else None
+    price = planned.price()
+    if left is not None:
+        price.under(left.neighbours)  # refused where the ledger counts another promise
+    enough = left is None or (price.epsilon <= left.epsilon and price.delta <= left.delta)
     with progress() as tell:
         ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
     if memo is not None:
@@ -70,7 +81,10 @@ def plan(
         found = ahead.as_json()
         if left is not None:
             found["left"] = {"epsilon": str(left.epsilon), "delta": str(left.delta)}
+            found["enough"] = enough
         click.echo(json.dumps(found))
+        if not enough:
+            click.get_current_context().exit(1)
         return
     level = float(planned.level)
     for table in ahead.tables:
@@ -91,20 +105,20 @@ def plan(
             click.echo(f"  {table.predicted.words}")
         if not table.bounded:
             click.echo("  intervals will have no high end")
-    price = planned.price()
     click.echo(
         f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."
     )
     for statement in price.statements():
         click.echo(f"  {statement.words}")
     if left is not None:
-        enough = price.epsilon <= left.epsilon and price.delta <= left.delta
         click.echo(
             f"The ledger has epsilon {plain(left.epsilon)}, delta {plain(left.delta)} left:"
             f" {'enough' if enough else 'NOT ENOUGH'}."
         )
     if memo is not None:
         click.echo(f"{memo}: the page to sign")
+    if not enough:
+        click.get_current_context().exit(1)
 
 
 @cli.command(

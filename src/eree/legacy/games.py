@@ -85,10 +85,10 @@ def success_bound(guarantee: Guarantee, candidates: int, steps: int) -> float:
     """
     if candidates < 1 or steps < 0:
         raise Refusal("a game has one candidate or more, and no fewer than 0 steps between them")
-    others, odds = candidates - 1, guarantee.odds(steps)
-    if odds == np.inf:
+    others, factor = candidates - 1, guarantee.factor(steps)
+    if factor == np.inf:
         return 1.0
-    return min((odds + others * guarantee.failure(steps)) / (odds + others), 1.0)
+    return min((factor + others * guarantee.addend(steps)) / (factor + others), 1.0)
 
 
 def find_games(tables: Tables, relation: Strong, most: int) -> tuple[Game, ...]:

@@ -16,6 +16,7 @@ from flint import arb
 from eree.errors import Refusal
 from eree.mechanisms.linlog import LinLog
 from eree.mechanisms.mechanism import Array
+from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.scaled import least
 from eree.mechanisms.vector import Group, GroupPair, VectorMechanism, group_size, worst_groups
 from eree.noise.bent import Knots
@@ -57,8 +58,8 @@ class BentVector(VectorMechanism):
         kind = cls.heights_of
         try:
             return kind.calibrate(guarantee)
-        except Refusal as refusal:
-            raise Refusal(str(refusal).replace(kind.name, cls.name, 1)) from None
+        except TooLittle as little:
+            raise little.of(cls.name) from None
 
     @abstractmethod
     def law(self, counts: Whole) -> BentRows:

@@ -12,8 +12,9 @@ import numpy as np
 from flint import arb
 
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Cell, Certificate, worst_of
-from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly
+from eree.mechanisms.certificate import Cell, Certificate, upper, worst_of
+from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly, least_error
+from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.scaled import Noise
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -111,23 +112,34 @@ class CappedLaplace(FixedMechanism):
                 f"{cls.name} needs a delta above 0, such as 1e-6; edge-geometric does without"
             )
         if cap is None:
-            low, cap = 0, 1
-            while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
-                low, cap = cap, min(2 * cap, _MOST_CAP)
-            while cap - low > 1:
-                middle = (low + cap) // 2
-                keeps = cls(guarantee, middle)._keeps()
-                low, cap = (low, middle) if keeps else (middle, cap)
+            cap = cls._least_cap(guarantee)
         elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
             raise Refusal("cap must be a whole number from 1 to 1,000,000")
         made = cls(guarantee, cap)
         if not made._keeps():
             with exactly():
-                least = float(made.law(1).tail(cap, 0))
-            raise Refusal(
-                f"a cap of {cap} gives a delta of {least:.4g}; allow that delta or raise the cap"
+                delta = upper(made.law(1).tail(cap, 0))
+            enough = cls._least_cap(guarantee)
+            larger = f", or a cap of {enough:,} or more" if cls(guarantee, enough)._keeps() else ""
+            raise TooLittle(
+                cls.name,
+                delta=delta,
+                why=f"with a cap of {cap:,}{larger}",
+                advice="raise either of both",
             )
         return made
+
+    @classmethod
+    def _least_cap(cls, guarantee: Guarantee) -> int:
+        """The least cap that keeps delta, or the greatest there is."""
+        low, cap = 0, 1
+        while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
+            low, cap = cap, min(2 * cap, _MOST_CAP)
+        while cap - low > 1:
+            middle = (low + cap) // 2
+            keeps = cls(guarantee, middle)._keeps()
+            low, cap = (low, middle) if keeps else (middle, cap)
+        return cap
 
     def _keeps(self) -> bool:
         with exactly():
@@ -200,9 +212,43 @@ class TruncatedLaplace(FixedMechanism):
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
         del count, largest
-        rate = float(self.guarantee.epsilon / self.theta)
-        half, rest = exp(-rate / 2), -expm1(-rate)
+        half, rest = exp(-self.rate / 2), -expm1(-self.rate)
         return half / rest, sqrt(half * (2 - rest)) / rest
+
+    @property
+    def rate(self) -> float:
+        """How fast the tails of the noise fall: epsilon / theta."""
+        return float(self.guarantee.epsilon / self.theta)
+
+    def errors_without(self, jobs: Array) -> Array:
+        """Mean errors of counts from which so many jobs were left out.
+
+        The mean of |K - b| is b + 2 P(K > b) + 2 P(K > b + 1) + …, because K has the mean 0; that
+        is b and q^b times the error without a bound.
+        """
+        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(count=0, largest=0)[0]
+        return errors
+
+    def whole_error(self, *, count: int, largest: int) -> float:
+        """The mean size of the error of a count in a workplace of `largest` workers."""
+        return float(self.errors_without(np.array([float(self._left_out(count, largest))]))[0])
+
+    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+        """What the size of that error stays within with a probability of `level`."""
+        missing, law = self._left_out(count, largest), self.law(1)
+
+        def at_least(noise: int) -> arb:
+            return law.tail(noise, 0) if noise > 0 else 1 - law.tail(1 - noise, 0)
+
+        def enough(error: int) -> bool:
+            above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
+            return bool(above + below <= 1 - arb(level))
+
+        with exactly():
+            return least_error(enough)
+
+    def _left_out(self, count: int, largest: int) -> int:
+        return count if largest >= self.theta else 0
 
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""

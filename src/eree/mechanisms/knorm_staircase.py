@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf, log, sqrt
+from math import inf, log, log1p, sqrt
 from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.bent_loss import greatest_gain
 from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.certificate import Certificate, upper
 from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.linlog import IntegerLinLog
-from eree.mechanisms.mechanism import Array, exactly, rounded_down
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_down, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.vector import GroupPair, VectorCertificate
 from eree.noise.box_stairs import BentBoxes, BoxStairs, OneNumber, best_first
 from eree.noise.exact import Whole
@@ -61,14 +62,18 @@ class KNormStaircase(BentVector):
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
         """Plateaus as wide as a step, and the gamma with the least mean noise of heights."""
-        rate = cls._one_cell(guarantee, cells).rate
+        with suppress(TooLittle):  # which names too little for the plateaus
+            cls._one_cell(guarantee, cells)
+        rate = rounded_up(log1p(float(alpha_of(guarantee, cls.name))))
         drop = rounded_down(float(guarantee.epsilon))
         steps = BoxStairs(Fraction(1), Fraction(1), cells).steps()  # times epsilon - b
         least = float(rate) + steps / _MOST_PLATEAUS
         if drop <= least:
-            raise Refusal(
-                f"{cls.name} needs epsilon above {least:.4g} to hide {cells} cells, as plateaus are"
-                f" too many below; raise epsilon, lower alpha, or use {KNormLinLog.name}"
+            raise TooLittle(
+                cls.name,
+                epsilon=above(least),
+                why=f"to hide {cells} cells, as plateaus are too many below",
+                advice=f"raise it, lower alpha, or use {KNormLinLog.name}",
             )
         return cls(guarantee, cells, Fraction(1), rate, best_first(drop, cells), drop)
 

@@ -19,6 +19,7 @@ from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.leaning_loss import certify_leaning
 from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import SizedMechanism
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
@@ -81,9 +82,12 @@ class LeaningStaircase(SizedMechanism):
                 " use radial, or smooth-pareto"
             )
         if float(epsilon) < _STEPS * step:
-            raise Refusal(
-                f"{cls.name} needs epsilon of {_STEPS} ln(1 + alpha) = {_STEPS * step:.4g} or more;"
-                " raise epsilon, lower alpha, or use radial"
+            raise TooLittle(
+                cls.name,
+                epsilon=above(_STEPS * step),
+                why=f"({_STEPS} ln(1 + alpha))",
+                advice="raise it, lower alpha, or use radial",
+                most=_MOST_EPSILON,
             )
         drop = epsilon * (1 - _ROOM)
         stairs = _stairs(alpha, drop)

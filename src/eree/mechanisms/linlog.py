@@ -9,9 +9,9 @@ from functools import cached_property
 from math import ceil, exp, log1p
 from typing import Self
 
-from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.mechanism import alpha_of, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.noise.bent import Knots
 from eree.policy.guarantee import Guarantee
 
@@ -39,9 +39,11 @@ class LinLog(BentMechanism):
         """The scale 1 / epsilon."""
         step, epsilon = log1p(float(alpha_of(guarantee, cls.name))), float(guarantee.epsilon)
         if epsilon <= step * (1 + 1e-9):
-            raise Refusal(
-                f"{cls.name} needs epsilon above ln(1 + alpha) = {step:.4g} for an output of finite"
-                " mean; raise epsilon or lower alpha"
+            raise TooLittle(
+                cls.name,
+                epsilon=above(step),
+                why="(above ln(1 + alpha)) for an output of finite mean",
+                advice="raise it or lower alpha",
             )
         return cls(guarantee, rounded_up(1 / epsilon), rounded_up(step))
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Self
 from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.mechanism import alpha_of, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.noise.bent import Logarithm
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact
@@ -42,20 +43,25 @@ class LogLaplace(BentMechanism):
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, additive: Exact = 1) -> Self:
         """The published scale and offset."""
-        spread, offset = cls._scale(guarantee, additive)
+        spread, offset = cls._scale(guarantee, additive, 1.0)
         return cls(guarantee, spread, offset)
 
     @classmethod
-    def _scale(cls, guarantee: Guarantee, additive: Exact) -> tuple[Fraction, Fraction]:
+    def _scale(
+        cls, guarantee: Guarantee, additive: Exact, most: float, why: str = ""
+    ) -> tuple[Fraction, Fraction]:
+        """The spread, which must be below `most`, and the offset."""
         alpha, workers = alpha_of(guarantee, cls.name), exact(additive, "additive")
         step = log1p(float(alpha))
         if workers < 1:
             raise Refusal("additive must be at least 1 worker, or one worker would not be hidden")
-        if guarantee.epsilon <= 0 or cls.share * step >= float(guarantee.epsilon) * (1 - 1e-9):
+        if cls.share * step >= float(guarantee.epsilon) * most * (1 - 1e-9):
             words = f"{cls.share} ln(1 + alpha)" if cls.share > 1 else "ln(1 + alpha)"
-            raise Refusal(
-                f"{cls.name} needs epsilon above {words} = {cls.share * step:.4g} for an output of"
-                " finite mean; raise epsilon or lower alpha"
+            raise TooLittle(
+                cls.name,
+                epsilon=above(cls.share * step / most),
+                why=why or f"(above {words}) for an output of finite mean",
+                advice="raise it or lower alpha",
             )
         return rounded_up(cls.share * step / float(guarantee.epsilon)), workers / alpha
 
@@ -108,30 +114,32 @@ class TightLogLaplace(LogLaplace):
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, additive: Exact = 1, aim: Aim = "unbiased") -> Self:
         """The needed scale, and the factor for an aim."""
-        spread, offset = cls._scale(guarantee, additive)
-        size = float(spread)
-        match aim:
-            case "plain":
-                factor = 1.0
-            case "unbiased":
-                factor = 1 - size**2
-            case "absolute":
-                factor = (1 + size) ** (-size / (1 - size))
-            case "squares":
-                if size >= 0.5:
-                    raise Refusal(
-                        "the least mean square needs epsilon above 2 ln(1 + alpha);"
-                        " aim for unbiased or absolute"
-                    )
-                factor = (1 - 4 * size**2) / (1 - size**2)
-            case _:
-                raise Refusal("aim must be plain, unbiased, absolute or squares")
-        if factor < 2**-20:
-            raise Refusal(
-                f"at this epsilon the aim {aim} would leave nothing of the output; raise epsilon,"
-                " or aim for plain"
-            )
+        why = "" if aim in ("plain", "unbiased") else f"for the aim {aim}"
+        spread, offset = cls._scale(guarantee, additive, _most_spread(aim), why)
+        factor = _factor(aim, float(spread))
         return cls(guarantee, spread, offset, Fraction(round(factor * 2**40), 2**40))
+
+
+def _factor(aim: Aim, size: float) -> float:
+    """The factor for an aim, at a spread below 1; it falls with the spread."""
+    match aim:
+        case "plain":
+            return 1.0
+        case "unbiased":
+            return 1 - size**2
+        case "absolute":
+            return float((1 + size) ** (-size / (1 - size)))
+        case "squares":
+            return (1 - 4 * size**2) / (1 - size**2)
+    raise Refusal("aim must be plain, unbiased, absolute or squares")
+
+
+def _most_spread(aim: Aim) -> float:
+    """The largest spread at which the factor leaves a millionth of the output."""
+    low, high = 0.0, 1.0
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if _factor(aim, middle) >= 2**-20 else (low, middle)
+    return low
 
 
 def relative_moments(size: float) -> tuple[float, float, float]:

@@ -22,6 +22,7 @@ from eree.mechanisms.mechanism import (
     rounded_up,
     whole_numbers,
 )
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled_vector import MOST_CELLS, groups_like, weight_agrees
 from eree.mechanisms.vector import Group, VectorCertificate, worst_groups
 from eree.mechanisms.vector_loss import VectorLoss, worst_vector_loss
@@ -85,11 +86,13 @@ class MarginsRadial:
             )
         d, step = values + 1, log1p(float(alpha_of(guarantee, cls.name)))
         rate = guarantee.epsilon * (1 - Fraction(1, 1 << 20))
-        if float(rate) <= d * step * (1 + 1e-3):
-            raise Refusal(
-                f"{cls.name} needs epsilon above {d} ln(1 + alpha) = {d * step:.4g} to hide the"
-                f" margins of 2 by {values} cells; raise epsilon, lower alpha, publish fewer"
-                " values, or use two-stage-clip (any number of cells)"
+        if float(rate) <= (least := d * step * (1 + 1e-3)):
+            raise TooLittle(
+                cls.name,
+                epsilon=above(least),
+                why=f"(above {d} ln(1 + alpha)) to hide the margins of 2 by {values} cells",
+                advice="raise it, lower alpha, publish fewer values, or use two-stage-clip (any"
+                " number of cells)",
             )
         return cls(guarantee, values, rate, rounded_up(step))
 

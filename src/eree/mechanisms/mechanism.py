@@ -16,6 +16,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.mechanisms.needs import LEAST_EPSILON, MOST_EPSILON
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
@@ -31,7 +32,6 @@ LIMIT = 1 << 61
 #: No count of workers comes near this.
 _MOST_WORKERS = 1 << 60
 _LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 10**6), Fraction(1_000)
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(500)
 _LEAST_DELTA = Fraction(1, 10**300)
 #: Bits of exact chances: enough for tails that are differences of nearly equal numbers.
 PRECISION = 320
@@ -222,7 +222,7 @@ def check_range(guarantee: Guarantee, name: str) -> None:
             f"{name} takes an alpha from 0.000001 to 1000; for less use edge neighbours, for more"
             " node neighbours"
         )
-    if not _LEAST_EPSILON <= guarantee.epsilon <= _MOST_EPSILON:
+    if not LEAST_EPSILON <= guarantee.epsilon <= MOST_EPSILON:
         raise Refusal(f"{name} takes an epsilon from 0.000001 to 500")
     if 0 < guarantee.delta < _LEAST_DELTA:
         raise Refusal(f"{name} takes a delta of 0, or from 1e-300")

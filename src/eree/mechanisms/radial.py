@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import RoundedDensity
 from eree.noise.exact import Whole
 from eree.noise.radial import RadialShape, RoundedRadial
@@ -50,10 +50,12 @@ class Radial(RoundedDensity):
         alpha = alpha_of(guarantee, cls.name)
         step = log1p(float(alpha))
         rate = guarantee.epsilon * (1 - Fraction(1, 1 << (20 if 100 * alpha >= 1 else 9)))
-        if float(rate) <= step * (1 + 1e-3):
-            raise Refusal(
-                f"radial needs epsilon above ln(1 + alpha) = {step:.4g}; raise epsilon or lower"
-                " alpha"
+        if float(rate) <= (least := step * (1 + 1e-3)):
+            raise TooLittle(
+                cls.name,
+                epsilon=above(least * float(guarantee.epsilon / rate)),
+                why="(above ln(1 + alpha))",
+                advice="raise it or lower alpha",
             )
         return cls(guarantee, rate, rounded_up(step))
 

@@ -17,6 +17,7 @@ from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
 from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.needs import cheapest
 from eree.mechanisms.radial import Radial
 from eree.mechanisms.smooth_gamma import SmoothGamma, TightSmoothGamma
 from eree.mechanisms.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
@@ -78,20 +79,19 @@ def automatic(guarantee: Guarantee, *, alone: bool = False) -> Mechanism:
     workplace `alone`, its count is its size, and noise may go by the count.
     """
     best: tuple[float, Mechanism] | None = None
-    refusal = None
+    refusals = []
     for kind in (*_CHOICE, IntegerLinLog) if alone else _CHOICE:
         try:
             made = kind.calibrate(guarantee)
         except Refusal as refused:
-            refusal = refusal or refused
+            refusals.append(refused)
             continue
         sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
         error = prod(made.mean_error(count=size * alone, largest=size)[0] for size in sizes)
         if best is None or error < best[0]:
             best = error, made
     if best is None:
-        assert refusal is not None
-        raise refusal
+        raise cheapest(refusals)
     return best[1]
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import RoundedDensity
 from eree.noise.exact import Whole
 from eree.noise.laws import RoundedQuartic
@@ -40,9 +40,11 @@ class SmoothGamma(RoundedDensity):
         step, epsilon = log1p(float(alpha_of(guarantee, cls.name))), float(guarantee.epsilon)
         left = epsilon - cls.dilate * step
         if left <= 1e-3 * cls.dilate * step:  # nearer to it noise is without use
-            raise Refusal(
-                f"{cls.name} needs epsilon above {cls.dilate:g} ln(1 + alpha) ="
-                f" {cls.dilate * step:.4g}; raise epsilon, lower alpha, or use smooth-pareto"
+            raise TooLittle(
+                cls.name,
+                epsilon=above((1 + 1e-3) * cls.dilate * step),
+                why=f"(above {cls.dilate:g} ln(1 + alpha))",
+                advice="raise it, lower alpha, or use smooth-pareto",
             )
         return cls(guarantee, rounded_up(cls.slide / left * (1 + 2**-30)))
 

@@ -1,4 +1,4 @@
-"""Smooth Laplace: Laplace noise of the scale S, private but for a small delta."""
+"""Smooth Laplace: Laplace noise of the scale S, private with a small delta."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.laplace_loss import certify_laplace
 from eree.mechanisms.mechanism import Array, alpha_of, check_range, rounded_down
+from eree.mechanisms.needs import MOST_EPSILON, TooLittle, above
 from eree.mechanisms.scaled import RoundedDensity
 from eree.noise.exact import Whole
 from eree.noise.laws import RoundedLaplace
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
+
+#: Of a delta that leaves less room than this nothing is left for the rate.
+_LEAST_ROOM = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,12 @@ class SmoothLaplace(RoundedDensity):
         """The published width, where the published condition holds."""
         alpha = alpha_of(guarantee, cls.name)
         least = _least_delta(float(alpha), float(guarantee.epsilon))
-        if least >= 1:
-            raise Refusal(f"{cls.name} needs a larger epsilon, or a smaller alpha, for any delta")
         if guarantee.delta < least:
-            raise Refusal(
-                f"{cls.name} needs a delta of at least {float(least):.4g}, which is"
-                " exp(-epsilon / (2 ln(1 + alpha))) or more; allow it, lower alpha, or use"
-                " smooth-pareto with delta 0"
+            raise TooLittle(
+                cls.name,
+                delta=least,
+                epsilon=_least_epsilon(alpha, guarantee.delta),
+                advice="raise it, lower alpha, or use smooth-pareto with delta 0",
             )
         return cls(guarantee, 2 / guarantee.epsilon)
 
@@ -118,12 +121,17 @@ class SmoothLaplaceExact(SmoothLaplace):
             )
         most = min(epsilon, (1 + alpha) * (epsilon - step))
         # ln cosh(a / alpha) <= room
-        room = log(float(guarantee.delta) * (1 + alpha) / alpha) + (epsilon + step) / alpha
-        if room <= 0 or most <= 0:
-            least = alpha / (1 + alpha) * exp(-(epsilon + step) / alpha)
-            raise Refusal(
-                f"{cls.name} needs epsilon above ln(1 + alpha) = {step:.4g} and delta above"
-                f" {least:.3g}; raise them, lower alpha, or use smooth-pareto with delta 0"
+        logarithm = log(guarantee.delta.numerator) - log(guarantee.delta.denominator)
+        room = logarithm + log((1 + alpha) / alpha) + (epsilon + step) / alpha
+        threshold = (1 + 1e-3) * step  # nearer to it noise is without use
+        if room <= _LEAST_ROOM or epsilon <= threshold:
+            least = alpha / (1 + alpha) * exp(_LEAST_ROOM - (epsilon + step) / alpha)
+            enough = alpha * (_LEAST_ROOM + log(alpha / (1 + alpha)) - logarithm) - step
+            raise TooLittle(
+                cls.name,
+                delta=above(max(least, 1e-300)) if epsilon > threshold else None,
+                epsilon=above(max(threshold, enough)),
+                advice="raise it, lower alpha, or use smooth-pareto with delta 0",
             )
         rate = alpha * (acosh(exp(room)) if room < 700 else room + log(2))
         return cls(guarantee, 1 / rounded_down(min(rate, most) * (1 - 2**-30)))
@@ -144,3 +152,15 @@ def _least_delta(alpha: float, epsilon: float) -> Fraction:
     if over > 0:
         least = max(least, Fraction(-expm1(-over)))
     return least * (1 + Fraction(1, 2**30))
+
+
+def _least_epsilon(alpha: Fraction, delta: Fraction) -> Fraction | None:
+    """The least epsilon, to a hair, at which no more than a delta is needed; the need falls."""
+    low, high = Fraction(0), MOST_EPSILON
+    if _least_delta(float(alpha), float(high)) > delta:
+        return None
+    while high - low > high / 10**6:
+        middle = (low + high) / 2
+        enough = _least_delta(float(alpha), float(middle)) <= delta
+        low, high = (low, middle) if enough else (middle, high)
+    return high

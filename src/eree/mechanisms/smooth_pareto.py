@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell, rounded_down
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import ScaledMechanism
 from eree.noise.exact import Whole, exact_ball
 from eree.noise.laws import LatticePareto
@@ -51,9 +51,11 @@ class SmoothPareto(ScaledMechanism):
         step = log1p(alpha)
         power = rounded_down(epsilon * (1 - _ROOM) / step)
         if power <= 2:
-            raise Refusal(
-                f"smooth-pareto needs epsilon above 2 ln(1 + alpha) = {2 * step:.4g} for noise of"
-                " finite mean; raise epsilon or lower alpha"
+            raise TooLittle(
+                cls.name,
+                epsilon=above(2 * step / (1 - _ROOM)),
+                why="(above 2 ln(1 + alpha)) for noise of finite mean",
+                advice="raise it or lower alpha",
             )
         room = (1 + alpha) * expm1((epsilon * (1 - _ROOM) - step) / float(power))
         return cls(guarantee, power, rounded_down(min(alpha, room)))

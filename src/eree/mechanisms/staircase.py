@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, rounded_down
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import RoundedDensity
 from eree.noise.exact import Whole
 from eree.noise.staircase import RoundedStairs, Stairs
@@ -49,10 +49,12 @@ class SmoothStaircase(RoundedDensity):
         step = log1p(float(alpha))
         growth = (1 + alpha) * (1 + _MARGIN)
         drop = rounded_down((float(epsilon) - step) * (1 - float(_MARGIN)))
-        if float(drop) <= 2 * step * (1 + 1e-3):
-            raise Refusal(
-                f"smooth-staircase needs epsilon above 3 ln(1 + alpha) = {3 * step:.4g} for noise"
-                " of finite mean; raise epsilon, lower alpha, or use smooth-pareto"
+        if float(drop) <= (least := 2 * step * (1 + 1e-3)):
+            raise TooLittle(
+                cls.name,
+                epsilon=above(step + least / (1 - float(_MARGIN))),
+                why="(above 3 ln(1 + alpha)) for noise of finite mean",
+                advice="raise it, lower alpha, or use smooth-pareto",
             )
 
         def error(first: float) -> float:

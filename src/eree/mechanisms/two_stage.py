@@ -17,6 +17,7 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
+from eree.mechanisms.needs import LEAST_EPSILON, TooLittle, above
 from eree.mechanisms.scaled import least
 from eree.mechanisms.vector import (
     Group,
@@ -30,7 +31,7 @@ from eree.noise.coins import Coins
 from eree.noise.exact import Whole, draw
 from eree.noise.thousandths import JOB, LaplaceOfThousandths
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, exact
+from eree.policy.neighbours import Exact, exact, plain
 from eree.workload import GREATEST_BOUND, ScaleTo
 
 #: No marginal crosses more combinations of worker values.
@@ -80,9 +81,11 @@ class TwoStageClip(VectorMechanism):
                 Guarantee(guarantee.neighbours, part * guarantee.epsilon), aim="plain"
             )
         except Refusal:
-            raise Refusal(
-                f"{cls.name} needs share times epsilon above ln(1 + alpha) = {step:.4g} for a bound"
-                " of finite mean; raise epsilon or share, or lower alpha"
+            raise TooLittle(
+                cls.name,
+                epsilon=max(above(step), LEAST_EPSILON) / part,
+                why=f"for a bound of finite mean at a share of {plain(part)} for it",
+                advice="raise it or the share, or lower alpha",
             ) from None
         rest = (1 - part) * guarantee.epsilon
         d = group_size(cls.name, cells, _MOST_CELLS)

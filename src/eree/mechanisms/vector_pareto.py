@@ -10,8 +10,8 @@ from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, exactly, one_cell, rounded_down
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled import whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
@@ -57,11 +57,12 @@ class VectorPareto(ScaledVector):
         step, d = log1p(alpha), group_size(cls.name, cells, MOST_CELLS)
         power = Fraction(floor(epsilon / step * GRAIN), GRAIN)
         if power <= d + 1:
-            raise Refusal(
-                f"{cls.name} needs epsilon above {d + 1} ln(1 + alpha) = {(d + 1) * step:.4g} to"
-                f" hide {d} cells by noise of finite mean; raise epsilon, lower alpha, publish"
-                f" fewer cells, or use vector-radial (above {d} ln(1 + alpha) = {d * step:.4g}) or"
-                " two-stage-clip (any number of cells)"
+            raise TooLittle(
+                cls.name,
+                epsilon=above((d + 1) * step / (1 - _ROOM)),
+                why=f"(above {d + 1} ln(1 + alpha)) to hide {d} cells by noise of finite mean",
+                advice="raise it, lower alpha, publish fewer cells, or use vector-radial (from a"
+                f" little above {d} ln(1 + alpha)) or two-stage-clip (any number of cells)",
             )
         most = (1 + alpha) * expm1((epsilon - d * step) / float(power))
         return cls(guarantee, d, power, rounded_down(min(alpha, most)))

@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from eree.errors import Refusal
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
+from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.one_step import scale_at
 from eree.mechanisms.scaled import least, whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
@@ -59,11 +59,13 @@ class VectorRadial(ScaledVector):
         d = group_size(cls.name, cells, MOST_CELLS)
         step = log1p(float(alpha_of(guarantee, cls.name)))
         rate = guarantee.epsilon * (1 - Fraction(1, 1 << 20))
-        if float(rate) <= d * step * (1 + 1e-3):
-            raise Refusal(
-                f"{cls.name} needs epsilon above {d} ln(1 + alpha) = {d * step:.4g} to hide {d}"
-                " cells; raise epsilon, lower alpha, publish fewer cells, or use two-stage-clip"
-                " (any number of cells)"
+        if float(rate) <= (least := d * step * (1 + 1e-3)):
+            raise TooLittle(
+                cls.name,
+                epsilon=above(least),
+                why=f"(above {d} ln(1 + alpha)) to hide {d} cells",
+                advice="raise it, lower alpha, publish fewer cells, or use two-stage-clip (any"
+                " number of cells)",
             )
         return cls(guarantee, d, rate, rounded_up(step))
 

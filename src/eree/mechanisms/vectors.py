@@ -12,6 +12,7 @@ from eree.errors import Refusal
 from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import alpha_of
+from eree.mechanisms.needs import cheapest
 from eree.mechanisms.two_stage import TwoStageClip
 from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_pareto import VectorPareto
@@ -50,7 +51,7 @@ def automatic_vector(
         except Refusal as refusal:
             refusals[kind.name] = refusal
     if not found:
-        raise next(reversed(refusals.values()))
+        raise cheapest(reversed(refusals.values()))
     chosen = min(found, key=lambda pair: pair[0])[1]
     why = f"hides all {cells} worker cells at once with the least error"
     if isinstance(chosen, TwoStageClip) and VectorRadial.name in refusals:

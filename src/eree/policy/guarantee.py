@@ -4,16 +4,19 @@
 outputs, P[M(D) in O] <= e^epsilon P[M(D') in O] + delta.  Over k steps the factor becomes
 e^(k epsilon) and the addend delta (e^(k epsilon) - 1) / (e^epsilon - 1).  With delta = 0, e^(k
 epsilon) bounds how much what is published can change anyone's odds between two databases k steps
-apart, whatever else is known.
+apart, whatever else is known.  With delta > 0 nothing bounds the odds: the addend is added to the
+probability of every event, and is not the probability that they change by more than the factor,
+which may be many times as large.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, expm1, inf, log10, nextafter
+from math import inf, nextafter
 
 from eree.errors import Refusal
+from eree.policy.decimals import MOST_POWER, exp_above, sum_of_exp_above, told_above
 from eree.policy.neighbours import (
     Establishment,
     Exact,
@@ -33,15 +36,15 @@ from eree.policy.neighbours import (
 class Statement:
     """What an attacker can learn about one thing.
 
-    `odds` bounds the factor by which a release can change the attacker's odds between the two
-    possibilities; `failure` is added to the probability of any event (0 where delta is 0).  Both
-    are rounded up.
+    Any event of the release has under one of two possibilities at most `factor` times the
+    probability that it has under the other, plus `addend`, which is 0 where delta is 0: then the
+    factor bounds by how much a release changes the attacker's odds.  Both are rounded up.
     """
 
     topic: str
     steps: int
-    odds: float
-    failure: float
+    factor: float
+    addend: float
     words: str
 
 
@@ -84,29 +87,41 @@ class Guarantee:
             )
         return Guarantee(neighbours, self.epsilon, self.delta)
 
-    def odds(self, steps: int) -> float:
-        """The factor on an attacker's odds over some steps, rounded up."""
-        power = _above(steps * self.epsilon)
-        return exp(power) * _ROUNDING if power < 700 else inf
+    def factor(self, steps: int) -> float:
+        """The factor on the probability of any event over some steps, rounded up."""
+        found = self._factor(steps)
+        return inf if found is None else _above(found)
 
-    def failure(self, steps: int) -> float:
-        """The addend over some steps, rounded up: at most 1."""
-        if not self.delta or not steps:
-            return 0.0
-        if not self.epsilon:
-            return min(_above(steps * self.delta), 1.0)
-        many = _above(steps * self.epsilon)
-        if many > 700:
-            return 1.0
-        growth = expm1(many) / expm1(-_above(-self.epsilon))
-        return min(_above(self.delta) * growth * _ROUNDING, 1.0)
+    def addend(self, steps: int) -> float:
+        """What is added to that probability over some steps, rounded up: at most 1."""
+        return min(_above(self._addend(steps)), 1.0)
+
+    def _factor(self, steps: int) -> Fraction | None:
+        power = steps * self.epsilon
+        return exp_above(power) if power <= MOST_POWER else None
+
+    def _addend(self, steps: int) -> Fraction:
+        """Exact over one step, or where epsilon is 0; at most 1."""
+        if not self.delta:
+            return Fraction(0)
+        if steps * self.epsilon > MOST_POWER:
+            return Fraction(1)
+        return min(self.delta * sum_of_exp_above(self.epsilon, steps), Fraction(1))
 
     def statement(self, topic: str, steps: int, what: str) -> Statement:
         """A statement about two possibilities some steps apart."""
-        odds, failure = self.odds(steps), self.failure(steps)
-        besides = f", but for a chance of {_up(failure)}" if failure else ""
-        words = f"{what}: a release changes the odds by at most a factor of {_up(odds)}{besides}."
-        return Statement(topic, steps, odds, failure, words)
+        factor, addend = self._factor(steps), self._addend(steps)
+        if factor is None or addend == 1:
+            words = "nothing that is of use is promised."
+        elif not addend:
+            words = f"a release changes the odds by at most a factor of {told_above(factor)}."
+        else:
+            words = (
+                "whatever is seen in a release, or concluded from it, has in one case at most"
+                f" {told_above(factor)} times the probability that it has in the other, plus"
+                f" {told_above(addend)}; that does not bound the odds."
+            )
+        return Statement(topic, steps, self.factor(steps), self.addend(steps), f"{what}: {words}")
 
     def statements(self, sizes: tuple[int, ...] = (10, 100, 1_000)) -> tuple[Statement, ...]:
         """What an attacker who knows all other data can learn, about workers and workplaces.
@@ -160,21 +175,10 @@ class Guarantee:
         )
 
 
-_ROUNDING = 1 + 2**-48  # more than exp, expm1 and a handful of operations round down together
 _MOST = Fraction(1) - Fraction(1, 2**64)  # a delta that promises nothing any more
 
 
 def _above(number: Fraction) -> float:
-    """A float that is not below the number."""
-    return nextafter(float(number), inf)
-
-
-def _up(number: float) -> str:
-    """Three significant digits, rounded up."""
-    if number in (0.0, inf):
-        return "infinity" if number else "0"
-    digits = 2 - int(log10(number) // 1)
-    scaled = Fraction(number) * Fraction(10) ** digits
-    whole = -int(-scaled // 1) if scaled.denominator > 1 else int(scaled)
-    shown = Fraction(whole) / Fraction(10) ** digits
-    return f"{float(shown):.3g}" if number < 1_000 else f"{float(shown):,.0f}"
+    """The least float that is not below the number."""
+    near = float(number)
+    return near if Fraction(near) >= number else nextafter(near, inf)

@@ -39,6 +39,12 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
         "",
     ]
     lines += [f"- {statement.words}" for statement in price.statements()]
+    if price.delta:
+        lines += [
+            "",
+            "What is added is not the probability that the odds change by more than the factor,"
+            " which may be many times as large.",
+        ]
     lines += [
         "",
         "## What it costs",

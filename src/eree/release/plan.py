@@ -208,7 +208,9 @@ class _Reading:
             if given.name and given.name.lower() in names:
                 self.faults.add(f"{place}.name", "is used twice; give each table its own")
             names.add(given.name.lower())
-            if schema is not None and total is not None and given.name:
+            wrong = {f"{place}.{name}" for name in raw} if isinstance(raw, Mapping) else set()
+            understood = not wrong & {fault.column for fault in self.faults.found}
+            if schema is not None and total is not None and given.name and understood:
                 found = self._tables(given, place, schema, total)
                 for name in (table.name for table in found if table.drawn_with is not None):
                     self._check_margin_name(name, place, names)
@@ -275,7 +277,8 @@ class _Reading:
             self.faults.add("privacy.neighbours", "must be 'strong', 'weak', 'edge' or 'node'")
             return None
         if given.alpha == "":
-            self.faults.add("privacy.alpha", "is required and missing")
+            if "alpha" not in self.raw["privacy"]:  # else it was told already
+                self.faults.add("privacy.alpha", "is required and missing")
             return None
         if given.neighbours == "strong" and given.types:
             self.faults.add("privacy.types", "has no meaning for strong neighbours")

@@ -4,11 +4,14 @@ The noise of a cell grows with its largest workplace.  Which size that has is no
 many workplaces every cell has is, and so may be how large workplaces are in general.  If the sizes
 of a cell's workplaces are drawn from these, independently, the largest has at most x workers with
 the chance F(x)^m; the mean of the errors under this law is what is predicted.
+
+Where large workplaces are left out, their jobs B are missing: the error of a cell is that of the
+noise times q^B, and B besides.  The mean of q^B is the product over the workplaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.fixed import TruncatedLaplace
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.workload import Marginal
@@ -50,7 +54,7 @@ def predict(
     """The error of a table whose workplaces are as large as the public knows them to be.
 
     Where noise grows with a part of the largest workplace, as it does in worker cells under weak
-    neighbours, `shares` say what part of the workers a cell has.
+    neighbours, or large workplaces are left out, `shares` say what part of the workers a cell has.
     """
     treatment = table.treatment
     made, statistics = treatment.mechanism, treatment.statistics
@@ -66,7 +70,8 @@ def predict(
         if own and name not in sizes.attributes:
             return Prediction(None, None, f"the sizes are not told apart by {name}, its filter")
     touched = table.marginal.touches_workers(plan.schema)
-    part = touched and (alone or "largest" in statistics)
+    cut = isinstance(made, TruncatedLaplace)
+    part = touched and (alone or cut or "largest" in statistics)
     if part and shares is None:
         return Prediction(None, None, "it needs the shares of workers in its cells (--shares)")
     names = sizes.attributes if shares is None else (*sizes.attributes, *shares.attributes)
@@ -87,8 +92,11 @@ def predict(
     total = 0.0
     columns = list(zip(*parts, strict=True))
     for column in sorted(set(columns)):
-        up_to = [thinned(*typical[i], share, grid) for i, share in enumerate(column)]
-        means = _mean_largest(composition, np.array(up_to), errors)
+        if isinstance(made, TruncatedLaplace):
+            means = _mean_cut(composition, typical, column, made)
+        else:
+            up_to = [thinned(*typical[i], share, grid) for i, share in enumerate(column)]
+            means = _mean_largest(composition, np.array(up_to), errors)
         total += columns.count(column) * float(means.sum())
     means = np.array([float(np.average(of, weights=numbers)) for of, numbers in typical])
     if part:
@@ -156,3 +164,25 @@ def _mean_largest(composition: Array, shares: Array, errors: Array) -> Array:
             "cx,x->c", np.diff(up_to, axis=1, prepend=0.0), errors
         )
     return found[back.ravel()]
+
+
+def _mean_cut(
+    composition: Array,
+    typical: Sequence[tuple[Array, Array]],
+    shares: Sequence[float],
+    made: TruncatedLaplace,
+) -> Array:
+    """The mean error of every cell without its large workplaces, of whom it has such shares.
+
+    Of x workers each is in the cell with the probability s, so that q^B has the mean
+    (1 - s (1 - q))^x.
+    """
+    missing, left = np.zeros(len(typical)), np.zeros(len(typical))
+    for kind, ((sizes, numbers), share) in enumerate(zip(typical, shares, strict=True)):
+        large = sizes >= made.theta
+        decay = np.where(large, np.exp(sizes * np.log1p(share * np.expm1(-made.rate))), 1.0)
+        missing[kind] = share * np.average(sizes * large, weights=numbers)
+        left[kind] = np.log(max(np.average(decay, weights=numbers), 1e-300))
+    noise, _ = made.mean_error(count=0, largest=0)
+    means: Array = composition @ missing + noise * np.exp(composition @ left)
+    return means

@@ -16,7 +16,7 @@ TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 LETTERS = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Exactly = Annotated[
-    StrictStr | StrictInt,
+    Annotated[StrictStr, Field(min_length=1)] | StrictInt,
     Field(description="must be a number in quotes, such as '0.5' or '1/3', or a whole number"),
 ]
 
@@ -26,7 +26,7 @@ class PrivacySettings(Settings):
 
     required = ("neighbours", "epsilon")
     neighbours: Annotated[
-        StrictStr, Field(description="must be 'strong', 'weak', 'edge' or 'node'")
+        StrictStr, Field(min_length=1, description="must be 'strong', 'weak', 'edge' or 'node'")
     ] = ""
     alpha: Exactly = ""
     types: Annotated[
@@ -41,7 +41,9 @@ class TargetSettings(Settings):
 
     required = ("cells", "jobs", "within")
     cells: Exactly = ""
-    jobs: Annotated[StrictInt, Field(description="must be a whole number of jobs")] = 0
+    jobs: Annotated[
+        StrictInt, Field(ge=1, le=10**12, description="must be a whole number of jobs, 1 or more")
+    ] = 0
     within: Exactly = ""
 
 

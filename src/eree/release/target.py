@@ -30,7 +30,7 @@ class Target:
             raise Refusal("cells of a target must be a share between 0 and 1, such as '0.9'")
         if self.jobs < 1:
             raise Refusal("jobs of a target must be a whole number, 1 or more")
-        if self.within < 0:
+        if not 0 <= self.within <= 1_000:
             raise Refusal("within of a target must be a share of the count, such as '0.05'")
 
     def met(self, treatments: Sequence[Treatment]) -> bool:

@@ -30,6 +30,7 @@ from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.margins_radial import MarginsRadial
 from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.registry import AUTO, automatic, calibrate
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
@@ -144,15 +145,18 @@ class Treatment:
         return bool((self.intervals(schema, marginal, level)(rows)[1] != UNBOUNDED).all())
 
     def mean_error(self, jobs: int) -> float:
-        """The mean absolute error of a cell of so many jobs in one workplace."""
-        if self.first_stage is not None:
-            return self.first_stage.whole_error(count=jobs, largest=jobs)
+        """The mean absolute error of a cell of so many jobs in one workplace.
+
+        What a bound on workplaces takes away is part of it.
+        """
+        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
+            return self.mechanism.whole_error(count=jobs, largest=jobs)
         return self.mechanism.mean_error(count=jobs, largest=jobs)[0]
 
     def quantile(self, level: float, jobs: int) -> int:
         """What the size of the error of such a cell stays within with a chance of `level`."""
-        if self.first_stage is not None:
-            return self.first_stage.whole_quantile(level, count=jobs, largest=jobs)
+        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
+            return self.mechanism.whole_quantile(level, count=jobs, largest=jobs)
         return self.mechanism.quantile(level, count=jobs, largest=jobs)
 
 
@@ -192,10 +196,13 @@ def treat(
         note = f"auto: {name} is for {relation.name} neighbours"
     shares = cells if growing else 1
     each = Guarantee(relation, price.epsilon / shares, price.delta / shares)
-    if name == AUTO and alone and not touched and not parameters:
-        mechanism = automatic(each, alone=True)
-    else:
-        mechanism = calibrate(name, each, parameters)
+    try:
+        if name == AUTO and alone and not touched and not parameters:
+            mechanism = automatic(each, alone=True)
+        else:
+            mechanism = calibrate(name, each, parameters)
+    except TooLittle as little:
+        raise (little.one_by_one(shares) if shares > 1 else little) from None
     statistics = mechanism.statistics(worker_attributes=touched)
     if name == AUTO:
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"

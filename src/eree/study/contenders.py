@@ -124,15 +124,9 @@ class Truncated(Contender):
         return self.mechanism.draw(counts, coins=coins).astype(np.float64)
 
     def expected(self, cells: Counted) -> Array:
-        """With a bias of b, noise of the scale s, q = e^(-1 / s): b + q^(b + 1/2) / (1 - q).
-
-        The noise is at least k with a chance of e^-(k - 1/2)/s / 2; what it takes beyond b on its
-        side is what comes on top of b on average, twice.
-        """
-        scale = float(self.mechanism.theta / self.mechanism.guarantee.epsilon)
-        bias = (cells.counts - cells.below(self.mechanism.theta)).astype(np.float64)
-        error: Array = bias + np.exp(-(bias + 0.5) / scale) / -np.expm1(-1 / scale)
-        return error
+        """With the jobs that are left out."""
+        missing = cells.counts - cells.below(self.mechanism.theta)
+        return self.mechanism.errors_without(missing.astype(np.float64))
 
 
 @dataclass(frozen=True)
