@@ -128,3 +128,17 @@ def test_every_place_of_a_record_may_be_damaged(sound: Path, tmp_path: Path) -> 
     assert not faults
     assert refused > 300
     assert told > 200
+
+
+def test_half_a_character_is_no_text_and_a_backslash_is(sound: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(sound, tmp_path / "copy"))
+    record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
+    for words, read in (("\ud800", False), ("\\ud800", True), ("\N{GRINNING FACE}", True)):
+        record["eree"] = words
+        (copy / RECORD).write_text(json.dumps(record), encoding="utf-8")
+        opened = eree.Release.open(copy)
+        if read:
+            assert "jobs" in opened.tables
+        else:
+            with pytest.raises(eree.Unreadable, match="half a character in a text is not what"):
+                opened.table("jobs")
