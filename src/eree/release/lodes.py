@@ -61,8 +61,9 @@ class LodesTable:
     """Noisy counts in columns like those of LODES, one row for each area.
 
     `sources` says which released table each column comes from, `missing` which columns no table
-    holds.  Counts are the signed noisy ones: sums of them are right on average.  Columns from one
-    table add up to each other; columns from two tables differ by their noise.
+    holds.  Counts are the signed noisy ones: sums of them are right on average where the noise is
+    the same on both sides.  Columns from one table add up to each other; columns from two tables
+    differ by their noise.
     """
 
     release: Release
