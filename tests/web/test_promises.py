@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 import eree
+from eree.mechanisms.margins_radial import MarginsRadial
+from eree.mechanisms.registry import MECHANISMS
+from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.policy.neighbours import RECORD
+from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
 from eree.web.metadata import notes
+from eree.web.methods import LAWS
 from eree.web.query import Query
 from eree.web.site import Site
 
@@ -21,7 +27,8 @@ PLANS: dict[str, list[dict[str, Any]]] = {
     "edge": [{"name": "fair"}],
     "node": [{"name": "cut", "mechanism": "truncated-laplace", "parameters": {"theta": 50}}],
     "strong": [
-        {"name": "fair-one", "mechanism": "log-laplace-tight"},
+        {"name": "lean"},
+        {"name": "round", "mechanism": "log-laplace-tight"},
         {"name": "skew", "mechanism": "log-laplace-tight", "parameters": {"aim": "absolute"}},
         {"name": "skewed", "mechanism": "linlog"},
         {"name": "fairest", "mechanism": "smooth-pareto"},
@@ -30,7 +37,14 @@ PLANS: dict[str, list[dict[str, Any]]] = {
         {"name": "fair-women", "by": ["county", "sex"], "where": {"sex": ["F"]}},
     ],
 }
-WORDS = {"fair": "", "cut": "left out", "skew": "off on average", "staged": "scaled down"}
+WORDS = {
+    "fair": "",
+    "cut": "left out",
+    "skew": "off on average",
+    "staged": "scaled down",
+    "lean": "leans to one side",
+    "round": "but for their rounding",
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +73,24 @@ def test_bias_is_told_wherever_figures_are(promised: Site) -> None:
         (words,) = (WORDS[name] for name in WORDS if data.table.startswith(name))
         told.add(words)
         noise = " ".join(data.noise())
-        assert ("right on average" in noise) == (not words) and words in noise
+        assert ("Estimates are right on average" in noise) == (not words) and words in noise
         assert bool(data.bias) == bool(words)
         assert (data.bias in promised.table(data.name, "", False).body.decode()) or not words
         assert words in " ".join(notes(data, Query(), ()))
     assert told == set(WORDS.values())
     methods = promised.methods("").body.decode()
     biased = [data for data in promised.catalogue.data_sets if data.bias]
-    assert "except" in methods and len(biased) == 4
+    assert "These are not, and their pages say" in methods and len(biased) == 6
+
+
+def test_every_law_is_explained_in_words_of_its_own(promised: Site) -> None:
+    drawn = {ShiftNoise(eree.Guarantee(RECORD, 1), 1, cap).name for cap in (None, 3)}
+    assert set(LAWS) == {*MECHANISMS, *VECTOR_MECHANISMS, MarginsRadial.name, *drawn}
+    assert len(set(LAWS.values())) == len(LAWS)
+    methods = promised.methods("").body.decode()
+    assert "plateau" in methods and "stand in the record" not in methods
+    (lean,) = (data for data in promised.catalogue.data_sets if "lean" in data.name)
+    assert "a digest of all plateaus" in " ".join(lean.noise())
 
 
 def test_two_tables_of_one_draw_are_told_to_be_paid_for_together(promised: Site) -> None:

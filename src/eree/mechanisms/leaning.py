@@ -42,6 +42,19 @@ _FEW = 12
 
 
 @dataclass(frozen=True)
+class Lean:
+    """The mean of noise that leans: from `least` to `greatest` up to a size of `up_to` workers.
+
+    Beyond, where laws are scaled, it is about `share` of the workers of the largest workplace.
+    """
+
+    up_to: int
+    least: float
+    greatest: float
+    share: float
+
+
+@dataclass(frozen=True)
 class LeaningStaircase(SizedMechanism):
     """count + K; the law of K has a centre, and stairs that are as high as neighbours ask for.
 
@@ -148,6 +161,14 @@ class LeaningStaircase(SizedMechanism):
     def bias(self, *, largest: int) -> float:
         """The mean of the noise: it leans, so that it is near zero, but not zero."""
         return self._moments(self.stairs.ladder.rung_of(largest))[1]
+
+    @property
+    def lean(self) -> Lean:
+        """The bias of all sizes."""
+        stairs, biases = self.stairs, _all_moments(self.stairs)[:, 1]
+        last = stairs.heights.last
+        top = float(stairs.ladder.numbers(last + 1).top[last])
+        return Lean(int(top), float(biases.min()), float(biases.max()), float(biases[last]) / top)
 
     def _moments(self, rung: int) -> tuple[float, float, float]:
         known = self.stairs.__dict__.setdefault("_moments", {})

@@ -65,8 +65,8 @@ class LodesTable:
     `sources` says which released table each column comes from: of those that hold it the one with
     the least error, as `predicted` has it for each of them (the mean of all areas; None where it is
     not known).  `missing` says why a column is left out.  Counts are the signed noisy ones: sums of
-    them are right on average.  Columns from one table add up to each other; columns from two tables
-    differ by their noise.
+    them are right on average where the noise is the same on both sides.  Columns from one table add
+    up to each other; columns from two tables differ by their noise.
     """
 
     release: Release

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cached_property
+from math import ceil, floor
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
 from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.leaning import Lean, LeaningStaircase
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
@@ -195,7 +197,7 @@ class LinkedTable(DataSet):
 
     @cached_property
     def bias(self) -> str:
-        """What was bounded, or bent, before noise was added or by it."""
+        """What was bounded, bent or leaning, before noise was added or by it."""
         treatment = self._areas.treatment
         assert isinstance(treatment, Treatment)
         law = treatment.mechanism
@@ -209,8 +211,13 @@ class LinkedTable(DataSet):
                 "Workplaces were scaled down to a noisy bound before the count, so that figures may"
                 " be too small; intervals take that into account."
             )
+        if isinstance(law, LeaningStaircase):
+            return _leaning_words(law.lean)
         if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
-            return ""
+            return (
+                "Figures are right on average but for their rounding, which moves the mean by half"
+                " a job at most."
+            )
         if isinstance(law, (BentMechanism, BentVector)):
             return (
                 "Noise of this law is not the same on both sides, so that figures may be off on"
@@ -233,6 +240,7 @@ class LinkedTable(DataSet):
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]
             else "It has no further parameters.",
+            *([_HEIGHTS] if "heights" in about["parameters"] else []),
             "Cells without a workplace are not listed: which workplaces exist is public.",
             self.bias
             or "Estimates are right on average, so that sums of them are; that is why a single one"
@@ -291,6 +299,21 @@ class _Remembered(Treatment):
 
 
 _NO_KEYS = pa.table({})
+_HEIGHTS = (
+    "The number of the heights is a digest of all plateaus of the law, which follow from alpha and"
+    " epsilon."
+)
+
+
+def _leaning_words(lean: Lean) -> str:
+    """How far figures are off on average, rounded outwards."""
+    least, greatest = floor(lean.least * 100) / 100, ceil(lean.greatest * 100) / 100
+    return (
+        "Noise of this law leans to one side. Its mean is not 0: it lies between"
+        f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
+        f" {lean.up_to:,} workers, and is about {lean.share:+.2g} times the workers of that"
+        " workplace beyond. Sums are off by the sum of these; intervals allow for it."
+    )
 
 
 def _lowered(label: str) -> str:

@@ -23,6 +23,11 @@ _TOGETHER = "All worker cells of a workplace cell get noise together, and are pa
 #: What a law does, in a sentence or two.
 LAWS: Mapping[str, str] = MappingProxyType(
     {
+        "leaning-staircase": "Whole numbers whose probabilities fall in steps from a plateau around"
+        " 0, by another law for each size of the largest workplace of a cell: each falls as fast"
+        " as the sizes next to it allow. Where a workplace may grow by one worker alone, there is"
+        " as little noise as hides one worker; beyond, it grows with the largest workplace. It is"
+        " not the same on both sides: its mean is near 0, but not 0.",
         "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
         "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
         "smooth-staircase": f"Numbers whose chances fall in steps, then rounded. {_SCALED}",
@@ -37,14 +42,17 @@ LAWS: Mapping[str, str] = MappingProxyType(
         "truncated-laplace": f"Laplace noise; workplaces above a size are left out. {_FIXED}",
         "edge-geometric": f"Whole numbers whose chances halve at equal steps. {_FIXED}",
         "capped-laplace": f"Laplace noise on the smallest unit, cut off far away. {_FIXED}",
+        "discrete-laplace": "Whole multiples of the smallest unit whose probabilities fall by the"
+        f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
         "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
         "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",
+        "margins-radial": "As the radial law, for the counts by two worker attributes, which are"
+        f" drawn at once: their noise goes together. {_TOGETHER}",
         "knorm-linlog": f"As linlog, for several cells. {_TOGETHER}",
         "knorm-staircase": f"As linlog-integer, for several cells, in steps. {_TOGETHER}",
         "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
     }
 )
-_OTHER = "Noise of a law whose parameters stand in the record of the release."
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def laws_used(
     for data in data_sets:
         for name in dict.fromkeys(str(one["law"]) for one in certificates[data.name]):
             found.setdefault(name, []).append(data)
-    return [Law(name, LAWS.get(name, _OTHER), tuple(found[name])) for name in sorted(found)]
+    return [Law(name, LAWS[name], tuple(found[name])) for name in sorted(found)]
 
 
 def hidden_words(relation: Neighbours) -> str:
