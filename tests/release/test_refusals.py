@@ -31,7 +31,8 @@ from eree.budget.compose import Charge, together
 from eree.errors import Faulty
 from eree.release import plan as planning
 from eree.release.listing import write_csv
-from eree.release.record import RECORD, digest_of, file_digest, guarantee_of
+from eree.policy.plain_data import guarantee_of
+from eree.release.record import RECORD, digest_of, file_digest
 from eree.release.treatment import Treatment
 from offices import TOTAL, settings, table, text
 from town import Town

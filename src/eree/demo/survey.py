@@ -14,8 +14,8 @@ from eree.budget.ledger import Ledger
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.recheck import Verification
-from eree.release.record import guarantee_as_json
 from eree.release.release import Release
 from eree.survey.cube import Cube, build_cube
 from eree.survey.microdata import read_survey

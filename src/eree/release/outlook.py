@@ -9,9 +9,9 @@ from typing import Any
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.plan import Plan, PlannedTable
 from eree.release.prediction import Prediction, predict
-from eree.release.record import guarantee_as_json
 from eree.release.sizes import WorkerShares, WorkplaceSizes
 
 #: Workers of the one workplace in the typical cells whose error is shown.

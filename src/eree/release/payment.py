@@ -19,6 +19,7 @@ from eree.budget.ledger import Ledger, Reservation
 from eree.errors import Cost, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
+from eree.policy.protected import Protected
 from eree.release.release import Release
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -33,15 +34,17 @@ class Payment:
     release: str
     target: Path
     paid_from: str = ""
-    ledger_id: str = ""
     reserved: Reservation | None = None
     settled: bool = False
 
-    def reserve(self, ledger: Ledger, what: Mapping[str, str]) -> Reservation:
-        """Take the price out of a ledger, which need not be read again before it settles."""
-        self.ledger_id = ledger.identity
+    def reserve(
+        self, ledger: Ledger, what: Mapping[str, str], protects: Protected, period: str
+    ) -> Reservation:
+        """Take the price out of a ledger."""
         self.paid_from = ledger.name
-        self.reserved = ledger.reserve(self.price, release=self.release, what=what)
+        self.reserved = ledger.reserve(
+            self.price, release=self.release, what=what, protects=protects, period=period
+        )
         return self.reserved
 
     def settle(self, ledger: Ledger, digest: str) -> None:

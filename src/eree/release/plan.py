@@ -86,6 +86,7 @@ class Plan:
     total: Guarantee
     level: Fraction
     tables: tuple[PlannedTable, ...]
+    period: str = ""
 
     def __post_init__(self) -> None:
         """Refuse tables that are said to be drawn at once and are not: they would be free."""
@@ -215,7 +216,7 @@ class _Reading:
                 tables += found
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
-        plan = Plan(frame, total, level, tuple(tables))
+        plan = Plan(frame, total, level, tuple(tables), settings.period)
         self._check_price(plan.price(), total)
         return plan
 

@@ -25,12 +25,14 @@ from eree.data.tabulate import stream
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
+from eree.policy.plain_data import guarantee_as_json
+from eree.policy.protected import protected_jobs
 from eree.policy.schema import Schema
 from eree.release.hiding import Count, Hiding, PairHiding
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.margins import DRAWN_WITH
 from eree.release.plan import Plan, PlannedTable
-from eree.release.record import beginning, file_digest, guarantee_as_json
+from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
 
@@ -64,7 +66,9 @@ def publish(
         return _record(plan, release, listed, private=chance.secret)
 
     names = ", ".join(table.name for table in plan.tables)
-    issue = Issue(plan.price(), target, ledger, chance, signer)
+    relation = plan.total.neighbours if ledger is None else ledger.total.neighbours
+    protects = protected_jobs(plan.schema, relation)
+    issue = Issue(plan.price(), protects, target, ledger, chance, signer, plan.period)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from eree.budget.entries import Reserved
 from eree.budget.ledger import Ledger
 from eree.errors import Fault, Refusal
-from eree.release.record import RECORD, digest_of, file_digest, guarantee_of, record_text
+from eree.policy.plain_data import guarantee_of
+from eree.release.record import RECORD, digest_of, file_digest, record_text
 from eree.release.release import Release
 from eree.release.signature import signature_holds
 

@@ -15,7 +15,8 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Reservation
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
-from eree.release.record import FORMAT, RECORD, guarantee_of
+from eree.policy.plain_data import guarantee_of
+from eree.release.record import FORMAT, RECORD
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Release:
         """The entry of the ledger that paid for the release, as the release remembers it."""
         try:
             paid = self.record["ledger"]
-            return Reservation(int(paid["entry"]), str(paid["hash"]), self.guarantee, self.identity)
+            entry, digest, ledger = int(paid["entry"]), str(paid["hash"]), str(paid["id"])
+            return Reservation(entry, digest, self.guarantee, self.identity, ledger)
         except (KeyError, TypeError, ValueError):
             raise Refusal(f"{self.folder} was paid from no ledger") from None
 

@@ -19,12 +19,12 @@ from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
 from eree.release.margins import DRAWN_WITH, drawn_at_once, pays
 from eree.release.recheck import Progress, Recheck, Verification
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.treatment import SCALED_TO, Treatment, treat
 from eree.workload import Marginal

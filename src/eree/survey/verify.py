@@ -13,9 +13,9 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_of
 from eree.release import verify as tables
 from eree.release.recheck import Progress, Recheck, Verification
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import By

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eree.release.record import guarantee_as_json
+from eree.policy.plain_data import guarantee_as_json
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 
