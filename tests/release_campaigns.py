@@ -357,7 +357,7 @@ def campaign(
     relation = eree.Strong("0.1") if what == "release" else eree.RECORD
     ledgers = [place() for _ in range(-(-kills // at_a_time))]
     for ledger in ledgers:
-        eree.Ledger.create(ledger, eree.Guarantee(relation, 10**6), data_set="town")
+        eree.Ledger.create(ledger, eree.Guarantee(relation, 10**6), data_set="data")
     done = subprocess.run(
         [sys.executable, __file__, how, data, out, str(kills), str(seed), *ledgers],
         capture_output=True,
@@ -392,7 +392,7 @@ def assert_harmless(found: Figures) -> None:
 def signed_release(folder: Path) -> Path:
     """A small release with a signature, paid from a ledger beside it."""
     data = eree.synthesize(folder / "data", jobs=1_000)
-    ledger = Ledger.create(folder / "ledger.db", TOTAL, data_set="town")
+    ledger = Ledger.create(folder / "ledger.db", TOTAL, data_set="data")
     signer = Signer(Ed25519PrivateKey.generate())
     plan, tables = eree.Plan.of(settings(data)), eree.load(data)
     return module.publish(plan, tables, ledger=ledger, out=folder / "out", signer=signer).folder

@@ -31,7 +31,7 @@ FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> eree.Ledger:
-    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="data")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_disk_that_is_full_already_costs_nothing(
 def test_a_ledger_without_room_pays_for_nothing(
     population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="data")
 
     def counted(*_given: Any, **_named: Any) -> Any:
         raise AssertionError("nothing may be counted")
@@ -139,7 +139,7 @@ def test_a_ledger_without_room_pays_for_nothing(
 def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path
 ) -> None:
-    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="data")
     filling = Until("settling", lambda: full(large_disk, 100))
     out = tmp_path / "out"
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
@@ -176,7 +176,7 @@ def test_a_server_that_dies_is_told_with_what_it_was_paid(
     moment: str,
     words: str,
 ) -> None:
-    ledger = eree.Ledger.create(postgres.new_place(), TOTAL, data_set="town")
+    ledger = eree.Ledger.create(postgres.new_place(), TOTAL, data_set="data")
     out = tmp_path / "out"
 
     def die(step: str, _done: float) -> None:

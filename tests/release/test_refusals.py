@@ -29,9 +29,9 @@ import eree
 from disks import full, small_disk
 from eree.budget.compose import Charge, together
 from eree.errors import Faulty
+from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
 from eree.release.listing import write_csv
-from eree.policy.plain_data import guarantee_of
 from eree.release.record import RECORD, digest_of, file_digest
 from eree.release.treatment import Treatment
 from offices import TOTAL, settings, table, text
@@ -207,7 +207,7 @@ def office(
 ) -> tuple[Path, eree.Ledger]:
     """A release with worker cells, and the ledger that paid for it."""
     home = tmp_path_factory.mktemp("faults")
-    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="data")
     tables = [table(by=["place", "sex"], epsilon="4")]
     plan = eree.Plan.of(settings(population.folder, table=tables))
     eree.publish(plan, population, ledger=ledger, out=home / "out")

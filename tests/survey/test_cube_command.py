@@ -124,7 +124,7 @@ def built(run: Run, tmp_path: Path) -> Path:
     write_survey(tmp_path / "s")
     assert run("build", "s", "--out", "s.cube", *BOUNDED).status == 0
     total = eree.Guarantee(eree.ESTABLISHMENT, 10, "0.01")
-    eree.Ledger.create(tmp_path / "l.db", total, data_set="survey")
+    eree.Ledger.create(tmp_path / "l.db", total, data_set="data")
     return tmp_path
 
 
@@ -229,7 +229,7 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
 
 def test_as_published_says_again_what_is_lost(run: Run, built: Path) -> None:
     total = eree.Guarantee(eree.RECORD, 10, "0.01")
-    eree.Ledger.create(built / "r.db", total, data_set="survey")
+    eree.Ledger.create(built / "r.db", total, data_set="data")
     assert run("build", "s", "--out", "all.cube").status == 0
     done = run(
         "protect", "all.cube", "--out", "out", "--ledger", "r.db", "--mode", "as-published",

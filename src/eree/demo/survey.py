@@ -109,7 +109,7 @@ def survey_findings(folder: Path, seed: int, tell: Progress) -> SurveyFindings:
         most_records=MOST_RECORDS,
     )
     total = Guarantee(ESTABLISHMENT, BUDGET)
-    ledger = Ledger.create(folder / "survey-ledger.db", total, data_set="made-up survey")
+    ledger = Ledger.create(folder / "survey-ledger.db", total, data_set="data")
     public = protect_cube(
         cube,
         epsilon=EPSILON,

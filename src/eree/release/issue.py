@@ -64,7 +64,8 @@ class Issue:
             reserved = None
             if self.ledger is not None:
                 tell("reserving the price", 0.0)
-                reserved = payment.reserve(self.ledger, what, self.protects, self.period)
+                bound = self.protects.under(self.ledger.total.neighbours)
+                reserved = payment.reserve(self.ledger, what, bound, self.period)
             record = make(folder, release)
             record |= {"protects": self.protects.as_json(), "period": self.period}
             if reserved is not None:

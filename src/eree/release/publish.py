@@ -26,7 +26,6 @@ from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
 from eree.policy.plain_data import guarantee_as_json
-from eree.policy.protected import protected_jobs
 from eree.policy.schema import Schema
 from eree.release.hiding import Count, Hiding, PairHiding
 from eree.release.issue import Issue, Progress, new_folder
@@ -66,15 +65,14 @@ def publish(
         return _record(plan, release, listed, private=chance.secret)
 
     names = ", ".join(table.name for table in plan.tables)
-    relation = plan.total.neighbours if ledger is None else ledger.total.neighbours
-    protects = protected_jobs(plan.schema, relation)
+    protects = plan.protects(None if ledger is None else ledger.total.neighbours)
     issue = Issue(plan.price(), protects, target, ledger, chance, signer, plan.period)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
 def _draws(plan: Plan, schema: Schema) -> list[_Draw]:
     """What is drawn, one thing after another; refuses a plan that was made for another schema."""
-    if schema.attributes != plan.schema.attributes:
+    if _meaning(schema) != _meaning(plan.schema):
         raise Refusal("the plan was made for another schema than these tables have; read it anew")
     found = []
     for table in plan.tables:
@@ -84,6 +82,13 @@ def _draws(plan: Plan, schema: Schema) -> list[_Draw]:
             pair = table, plan.table(table.drawn_with)
             found.append(_Draw(pair, schema, float(plan.level)))
     return found
+
+
+def _meaning(schema: Schema) -> tuple[object, ...]:
+    """All of a schema that counts and prices hang on; not where the tables lie."""
+    job = schema.job
+    keys = schema.workplace.key, schema.worker.key, job.workplace, job.worker, job.primary
+    return schema.data_set, keys, schema.attributes
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
+from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Schema
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
@@ -51,6 +52,10 @@ class _Verifying(Recheck):
     def contents(self) -> None:
         self._tables()
         self._price()
+
+    def declared(self) -> Protected:
+        """What the record says is protected."""
+        return read_protected(self.record["protects"], schema_of(self.record))
 
     # ------------------------------------------------------------------------- the tables
 

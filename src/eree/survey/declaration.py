@@ -16,7 +16,7 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from eree.errors import Fault, Faulty, Refusal, Unreadable
 from eree.policy.codes import CodeBook
-from eree.policy.protected import Protected
+from eree.policy.protected import Protected, protected_records
 from eree.policy.schema import DATA_SET, RESERVED, Value
 from eree.policy.settings import (
     Codes,
@@ -103,8 +103,7 @@ class Declaration:
     @property
     def protects(self) -> Protected:
         """What is declared to be protected: whose records, and what an establishment is."""
-        keys = {"record": self.record, "establishment": self.establishment}
-        return Protected(self.data_set, keys)
+        return protected_records(self.data_set, self.record, self.establishment)
 
     @cached_property
     def shape(self) -> Shape:
