@@ -145,15 +145,18 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
         eree.publish(plan, population, ledger=ledger, out=out, progress=filling)
     assert str(why.value).endswith(
-        f"; the release in {out} is whole and may be used; its price stays reserved"
-        f" (entry 2 of {ledger.name})"
+        f"; the release in {out} is whole and may be used; its price stays reserved, and"
+        f" 'eree ledger close --release' settles it (entry 2 of {ledger.name})"
     )
     assert left(tmp_path) == {"out"}
-    found = eree.verify(eree.Release.open(out), ledger=ledger)
-    assert found.sound, found.faults
+    release = eree.Release.open(out)
+    found = eree.verify(release, ledger=ledger)
+    assert ["was never settled" in fault.rule for fault in found.faults] == [True]
     assert "entry 2 of the ledger paid for it (reserved, never settled)" in found.checks
     status, shown, _ = eree_command("ledger", "show", ledger.name)
     assert (status, "settles" in shown, "reserved" in shown) == (0, False, True)
+    ledger.settle(release.reservation, release.record["digest"])
+    assert eree.verify(release, ledger=ledger).sound
 
 
 @pytest.mark.xdist_group("postgres")
@@ -163,8 +166,9 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
         ("reserving the price", "the login and that the server runs; nothing was spent"),
         (
             "settling",
-            "; the release in {out} is whole and may be used; its price stays reserved"
-            " (entry 2 of the PostgreSQL database postgres)",
+            "; the release in {out} is whole and may be used; its price stays reserved, and"
+            " 'eree ledger close --release' settles it (entry 2 of the PostgreSQL database"
+            " postgres)",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import eree
+from eree.budget.account import Balance
 from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
 from eree.cli.terminal import one_line, progress, say_released
 from eree.policy.neighbours import plain
@@ -54,10 +55,12 @@ def plan(
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
     known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
     people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
-    left = eree.Ledger.open(ledger).left() if ledger is not None else None
+    balance = eree.Ledger.open(ledger).balance() if ledger is not None else None
+    left = balance.left if balance is not None else None
+    unfit = _unfit(planned, balance) if balance is not None else ""
     with progress() as tell:
         ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
-    if memo is not None:
+    if memo is not None and not unfit:
         if memo.exists():
             raise eree.Refusal(f"{memo} exists already; choose another name or remove it")
         try:
@@ -70,7 +73,10 @@ def plan(
         found = ahead.as_json()
         if left is not None:
             found["left"] = {"epsilon": str(left.epsilon), "delta": str(left.delta)}
+            found["unfit"] = unfit
         click.echo(json.dumps(found))
+        if unfit:
+            click.get_current_context().exit(1)
         return
     level = float(planned.level)
     for table in ahead.tables:
@@ -103,8 +109,22 @@ def plan(
             f"The ledger has epsilon {plain(left.epsilon)}, delta {plain(left.delta)} left:"
             f" {'enough' if enough else 'NOT ENOUGH'}."
         )
+    if unfit:
+        click.echo(f"NOT FIT for this ledger: {unfit}.")
+        click.get_current_context().exit(1)
     if memo is not None:
         click.echo(f"{memo}: the page to sign")
+
+
+def _unfit(planned: eree.Plan, balance: Balance) -> str:
+    """Why a ledger would not pay for a plan whatever it costs, in the words of spending."""
+    relation = balance.total.neighbours
+    try:
+        free = eree.Guarantee(planned.total.neighbours, 0)
+        balance.check(free, planned.protects(relation).under(relation))
+    except eree.Refusal as refusal:
+        return str(refusal)
+    return ""
 
 
 @cli.command(

@@ -53,6 +53,8 @@ class Outlook:
         """Plain data."""
         price = self.plan.price()
         return {
+            "data_set": self.plan.schema.data_set,
+            "period": self.plan.period,
             "price": guarantee_as_json(price),
             "total": guarantee_as_json(self.plan.total),
             "level": str(self.plan.level),

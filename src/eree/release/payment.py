@@ -82,7 +82,8 @@ class Payment:
             return Cost(see if self.paid_from else "nothing was spent")
         entry = f"entry {self.reserved.number} of {self.paid_from}"
         if self.appeared:
-            state = "is settled" if self.settled else "stays reserved"
+            later = "stays reserved, and 'eree ledger close --release' settles it"
+            state = "is settled" if self.settled else later
             return Cost(
                 f"the release in {self.target} is whole and may be used; its price {state}"
                 f" ({entry})"

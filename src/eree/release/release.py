@@ -46,6 +46,16 @@ class Release:
         return str(self.record["release"])
 
     @property
+    def data_set(self) -> str:
+        """How the data are called, by their declaration."""
+        return str(self.record["protects"]["data_set"])
+
+    @property
+    def period(self) -> str:
+        """The time that the release is about, where that was said."""
+        return str(self.record["period"])
+
+    @property
     def private(self) -> bool:
         """Whether the guarantee holds for what is published; never with seeded coins."""
         return self.record.get("private") is True

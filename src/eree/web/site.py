@@ -85,6 +85,8 @@ class Site:
             "kind": data.kind,
             "release": data.release.identity,
             "made": data.made,
+            "source": data.release.data_set,
+            "period": data.release.period,
             "guarantee": data.promise,
             "universe": data.universe,
             "measures": dict(data.measures),
