@@ -191,11 +191,13 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
     done = run(
         "protect", "s.cube", *settings, "--ledger", "l.db", "--control", "job",
         "--control", "licence,education", "--calibration", "rake", "--cycles", "3",
+        "--period", "2026",
     )  # fmt: skip
     assert (done.status, done.said) == (0, "")
     assert "a guaranteed cube of 30 cells for epsilon 2, delta 0." in done.out
     assert "Next: eree verify out, eree cube show out" in done.out
     made = eree.ProtectedCube.open(built / "out")
+    assert made.release.period == "2026"
     assert [control.variables for control in made.controls] == [("job",), ("licence", "education")]
     assert made.calibration["cycles"] <= 3
     ledger = eree.Ledger.open(built / "l.db")
