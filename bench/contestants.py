@@ -115,7 +115,7 @@ def releasing(folder: Path, by: list[str]) -> Callable[[], int]:
             "table": [{"name": "table", "by": by, "epsilon": "2"}],
         }
     )
-    ledger = eree.Ledger.create(Path(home.name) / "ledger.db", plan.total, data_set="bench")
+    ledger = eree.Ledger.create(Path(home.name) / "ledger.db", plan.total, data_set="data")
     publish, out = eree.publish, Path(home.name) / "out"
 
     def go() -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import eree
 from eree.noise.thousandths import JOB
+from eree.policy.protected import protected_records
 from eree.survey.bounds import Bounds
 from eree.survey.cube import Sums
 from eree.survey.laplace import ShiftNoise
@@ -66,7 +67,8 @@ def large_cube() -> eree.Cube:
     totals = weights.reshape(-1, MOST_RECORDS).sum(axis=1).astype(object)
     squares = int((weights.astype(object) ** 2).sum())
     known = Sums(RECORDS, int(weights.sum()), squares, len(totals), int((totals**2).sum()))
-    return eree.Cube(shape, counts, sums, known, MOST_WEIGHT * JOB, MOST_RECORDS)
+    protects = protected_records("data", "record", "establishment")
+    return eree.Cube(shape, protects, counts, sums, known, MOST_WEIGHT * JOB, MOST_RECORDS)
 
 
 def small_cube(folder: Path) -> eree.Cube:
@@ -84,7 +86,7 @@ def protected(cube: eree.Cube, home: Path, **given: Any) -> eree.ProtectedCube:
 def new_home(folder: Path) -> Path:
     home = Path(tempfile.mkdtemp(dir=folder))
     total = eree.Guarantee(eree.ESTABLISHMENT, EPSILON)
-    eree.Ledger.create(home / "ledger.db", total, data_set="bench")
+    eree.Ledger.create(home / "ledger.db", total, data_set="data")
     return home
 
 

@@ -87,7 +87,7 @@ def releases(home: Path) -> dict[str, Path]:
     eree.synthesize_survey(home / "survey", shape="querytool")
     for name, cube in (("small", small_cube(home / "survey")), ("large", large_cube())):
         total = eree.Guarantee(eree.ESTABLISHMENT, 20, "1e-6")
-        ledger = eree.Ledger.create(home / f"{name}.db", total, data_set=name)
+        ledger = eree.Ledger.create(home / f"{name}.db", total, data_set="data")
         given: Any = {"epsilon": 20, "delta": "1e-6", "unit": "establishment"}
         eree.protect_cube(cube, ledger=ledger, out=home / name, **given)
     tables = eree.load(eree.synthesize(home / "data", jobs=JOBS))
@@ -98,7 +98,7 @@ def releases(home: Path) -> dict[str, Path]:
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "6"}
     plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": wanted})
     total = eree.Guarantee(eree.Strong("0.1"), 6)
-    ledger = eree.Ledger.create(home / "linked.db", total, data_set="linked")
+    ledger = eree.Ledger.create(home / "linked.db", total, data_set="data")
     eree.publish(plan, tables, ledger=ledger, out=home / "linked")
     return {SMALL: home / "small", LARGE: home / "large", LINKED: home / "linked"}
 

@@ -52,7 +52,7 @@ def country(home: Path, cube: Path) -> tuple[list[Path], list[str]]:
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": TABLES})
     total = eree.Guarantee(eree.Strong("0.1"), 100)
-    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="made-up population")
+    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="data")
     eree.publish(plan, tables, ledger=ledger, out=home / "tables")
     maps = [f"{name}={home / 'data' / name}.geojson" for name in ("place", "county")]
     return [home / "tables", cube], maps

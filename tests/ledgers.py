@@ -22,10 +22,12 @@ import pytest
 import eree
 import pages
 from eree.budget.stores import store_at
+from eree.policy.protected import Protected
 from processes import PATIENCE, hearing, until
 
 STRONG = eree.Strong("0.1")
 DIGEST = "0123456789abcdef" * 4
+JOBS = Protected("jobs", {})
 Place = Callable[[], str]
 #: The databases that a ledger can live in; one worker of the tests starts the server.
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
@@ -41,7 +43,9 @@ def made(where: str, epsilon: Any = "2", delta: Any = 0, neighbours: Any = STRON
 
 
 def spend(ledger: eree.Ledger, epsilon: Any, release: str = "r", **other: Any) -> eree.Reservation:
-    return ledger.reserve(price(epsilon, **other), release=release, what={"tables": "place"})
+    return ledger.reserve(
+        price(epsilon, **other), release=release, what={"tables": "place"}, protects=JOBS
+    )
 
 
 def grown(where: str, reservations: int = 5) -> eree.Ledger:

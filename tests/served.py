@@ -42,12 +42,12 @@ def release(home: Path) -> None:
     settings = {"data": str(tables.folder), "privacy": privacy, "table": TABLES}
     plan = eree.Plan.of(settings)
     total = eree.Guarantee(eree.Strong("0.1"), 100)
-    ledger = eree.Ledger.create(home / "tables.db", total, data_set="made-up population")
+    ledger = eree.Ledger.create(home / "tables.db", total, data_set="data")
     eree.publish(plan, tables, ledger=ledger, out=home / "tables")
     survey = eree.read_survey(eree.synthesize_survey(home / "survey", shape="querytool"))
     cube = eree.build_cube(survey, most_weight="2500", most_records=4)
     total = eree.Guarantee(eree.ESTABLISHMENT, 100, "0.01")
-    ledger = eree.Ledger.create(home / "cube.db", total, data_set="made-up survey")
+    ledger = eree.Ledger.create(home / "cube.db", total, data_set="data")
     eree.protect_cube(
         cube,
         epsilon=20,

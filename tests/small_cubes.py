@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.policy.protected import Protected, protected_records
 from eree.survey.shape import Impossible, Shape, Variable
 
 Whole = NDArray[np.int64]
+#: What is declared of every survey here.
+PROTECTS = protected_records("data", "record_id", "establishment_id")
 
 
 class Record(NamedTuple):
@@ -37,6 +40,7 @@ class Cube:
     """What protection asks of a confidential cube, and nothing else."""
 
     shape: Shape
+    protects: Protected
     unweighted: Whole
     weighted: Whole
     sums: Sums
@@ -74,10 +78,8 @@ def count(
     weights = [record.weight for record in all_kept]
     totals = [sum(record.weight for record in group) for group in kept.values()]
     sums = Sums(len(weights), sum(weights), sum(w * w for w in weights), sum(t * t for t in totals))
-    levels = of.levels
-    return Cube(
-        of, unweighted.reshape(levels), weighted.reshape(levels), sums, most_weight, most_records
-    )
+    arrays = unweighted.reshape(of.levels), weighted.reshape(of.levels)
+    return Cube(of, PROTECTS, *arrays, sums, most_weight, most_records)
 
 
 def survey(seed: int, of: Shape, records: int, most_weight: int = 2_000_000) -> list[Record]:

@@ -447,7 +447,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table["mechanism"] = "radial"  # its certificate is quick to compute
     plan = eree.Plan.of(wanted)
     total = eree.Guarantee(eree.Strong("0.1"), 10)
-    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="town")
+    ledger = eree.Ledger.create(home / "ledger.db", total, data_set="data")
     return eree.publish(plan, tables, ledger=ledger, out=home / "out").folder
 
 

@@ -174,7 +174,7 @@ def test_a_record_that_was_cut_short_is_refused_or_found(copy: Path, keep: float
         eree.Release.open(copy)
 
 
-@pytest.mark.parametrize("text", ['{"format": 1, "a": ' + "9" * 5_000 + "}", "\x00", '"\\ud800"'])
+@pytest.mark.parametrize("text", ['{"format": 2, "a": ' + "9" * 5_000 + "}", "\x00", '"\\ud800"'])
 def test_a_record_of_strange_texts_is_refused(copy: Path, text: str) -> None:
     (copy / RECORD).write_text(text, encoding="utf-8")
     with pytest.raises(eree.Unreadable):

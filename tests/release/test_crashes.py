@@ -24,4 +24,4 @@ def test_a_killed_release_is_paid_or_never_began(place: Place, tmp_path: Path) -
 def test_a_release_killed_before_it_settles_is_whole_and_stays_paid(tmp_path: Path) -> None:
     found = campaign("settling", "release", lambda: str(tmp_path / "ledger.db"), tmp_path, 10, 3)
     assert_harmless(found)
-    assert found[APPEARED] == 10
+    assert found[APPEARED] == found["settled_afterwards"] == 10

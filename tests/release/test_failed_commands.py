@@ -23,7 +23,7 @@ from uses import eree_command
 def office(population: eree.Tables, tmp_path: Path) -> Path:
     """A folder with a plan and a ledger, where nothing is out of bounds at the end."""
     (tmp_path / "plan.toml").write_text(text(settings(population.folder)), encoding="utf-8")
-    eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+    eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="data")
     return tmp_path
 
 

@@ -34,7 +34,7 @@ FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> eree.Ledger:
-    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="data")
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_disk_that_is_full_already_costs_nothing(
 def test_a_ledger_without_room_pays_for_nothing(
     population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="data")
 
     def counted(*_given: Any, **_named: Any) -> Any:
         raise AssertionError("nothing may be counted")
@@ -142,7 +142,7 @@ def test_a_ledger_without_room_pays_for_nothing(
 def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     population: eree.Tables, plan: eree.Plan, large_disk: Path, tmp_path: Path
 ) -> None:
-    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(large_disk / "ledger.db", TOTAL, data_set="data")
     filling = Until("settling", lambda: full(large_disk, 100))
     out = tmp_path / "out"
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
@@ -152,11 +152,14 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
         f" price is settled (entry 2 of {ledger.name})"
     )
     assert left(tmp_path) == {"out"}
-    found = eree.verify(eree.Release.open(out), ledger=ledger)
-    assert found.sound, found.faults
+    release = eree.Release.open(out)
+    found = eree.verify(release, ledger=ledger)
+    assert ["was never settled" in fault.rule for fault in found.faults] == [True]
     assert "entry 2 of the ledger paid for it (reserved, never settled)" in found.checks
     status, shown, _ = eree_command("ledger", "show", ledger.name)
     assert (status, "settles" in shown, "reserved" in shown) == (0, False, True)
+    ledger.settle(release.reservation, release.record["digest"])
+    assert eree.verify(release, ledger=ledger).sound
 
 
 @pytest.mark.xdist_group("postgres")
@@ -179,7 +182,7 @@ def test_a_server_that_dies_is_told_with_what_it_was_paid(
     moment: str,
     words: str,
 ) -> None:
-    ledger = eree.Ledger.create(postgres.new_place(), TOTAL, data_set="town")
+    ledger = eree.Ledger.create(postgres.new_place(), TOTAL, data_set="data")
     out = tmp_path / "out"
 
     def die(step: str, _done: float) -> None:
@@ -392,7 +395,8 @@ def test_a_disk_that_fails_to_keep_the_last_name_says_that_the_release_is_there(
         eree.publish(plan, population, ledger=ledger, out=tmp_path / "out")
     assert str(why.value) == (
         f"{tmp_path}/out cannot be written (input/output error); the release in {tmp_path}/out is"
-        f" whole and may be used; its price stays reserved (entry 2 of {ledger.name})"
+        f" whole and may be used; its price stays reserved, and 'eree ledger close --release'"
+        f" settles it (entry 2 of {ledger.name})"
     )
     codes.pop(0)  # a file system that keeps names unasked
     eree.publish(plan, population, ledger=ledger, out=tmp_path / "another")

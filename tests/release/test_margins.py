@@ -48,7 +48,7 @@ def paid(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> e
     """A release that a ledger paid for, of both margins and of one more table."""
     home = tmp_path_factory.mktemp("margins")
     plan = planned(population, TABLE, PLACES)
-    ledger = eree.Ledger.create(home / "ledger.db", plan.total, data_set="made-up")
+    ledger = eree.Ledger.create(home / "ledger.db", plan.total, data_set="data")
     return eree.publish(plan, population, ledger=ledger, out=home / "out")
 
 

@@ -35,7 +35,7 @@ def tables(data: Path) -> eree.Tables:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> eree.Ledger:
-    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="town")
+    return eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="data")
 
 
 def plan(data: Path, **changes: Any) -> eree.Plan:
@@ -46,7 +46,7 @@ def plan(data: Path, **changes: Any) -> eree.Plan:
 def released(data: Path, tables: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One sound release, with its ledger beside it."""
     home = tmp_path_factory.mktemp("released")
-    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="data")
     eree.publish(plan(data), tables, ledger=ledger, out=home / "out")
     return home
 
@@ -143,11 +143,11 @@ def test_a_release_that_is_too_dear_is_refused(
     data: Path, tables: eree.Tables, tmp_path: Path
 ) -> None:
     poor = eree.Ledger.create(
-        tmp_path / "poor.db", eree.Guarantee(eree.Strong("0.1"), "2.9"), data_set="town"
+        tmp_path / "poor.db", eree.Guarantee(eree.Strong("0.1"), "2.9"), data_set="data"
     )
     with pytest.raises(eree.Refusal, match="left, and this release asks for 3"):
         eree.publish(plan(data), tables, ledger=poor, out=tmp_path / "out")
-    edge = eree.Ledger.create(tmp_path / "n.db", eree.Guarantee(eree.NODE, 9), data_set="town")
+    edge = eree.Ledger.create(tmp_path / "n.db", eree.Guarantee(eree.NODE, 9), data_set="data")
     with pytest.raises(eree.Refusal, match="promises nothing under the ledger's node"):
         eree.publish(plan(data), tables, ledger=edge, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -311,14 +311,14 @@ def test_a_signed_release_names_its_key(
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "[]", "{}", '{"format": 2}', "\x00", '{"format": 1}', "[" * 9_000]
+    "content", [None, "", "[]", "{}", '{"format": 1}', "\x00", '{"format": 2}', "[" * 9_000]
 )
 def test_a_folder_that_is_no_release_is_refused_or_faulty(
     tmp_path: Path, content: str | None
 ) -> None:
     if content is not None:
         (tmp_path / RECORD).write_text(content, encoding="utf-8")
-    if content == '{"format": 1}':
+    if content == '{"format": 2}':
         assert not eree.verify(eree.Release.open(tmp_path)).sound
         return
     with pytest.raises(eree.Unreadable):
@@ -376,7 +376,7 @@ def test_every_kind_of_table_can_be_released_and_verified(
 ) -> None:
     made = plan(data, **changes)
     ledger = eree.Ledger.create(
-        tmp_path / "l.db", eree.Guarantee(made.total.neighbours, 9, "1/10"), data_set="town"
+        tmp_path / "l.db", eree.Guarantee(made.total.neighbours, 9, "1/10"), data_set="data"
     )
     release = eree.publish(made, tables, ledger=ledger, out=tmp_path / "out")
     assert release.about("t")["mechanism"] == mechanism
@@ -424,7 +424,7 @@ def test_a_ledger_that_was_restored_from_an_old_copy_is_found_by_its_releases(
     from test_cli import run
 
     where = tmp_path / "ledger.db"
-    ledger = eree.Ledger.create(where, TOTAL, data_set="town")
+    ledger = eree.Ledger.create(where, TOTAL, data_set="data")
     eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "first")
     old = where.read_bytes()
     eree.publish(plan(data), tables, ledger=ledger, out=tmp_path / "second")

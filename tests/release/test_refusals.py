@@ -29,9 +29,10 @@ import eree
 from disks import full, small_disk
 from eree.budget.compose import Charge, together
 from eree.errors import Faulty
+from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
 from eree.release.listing import write_csv
-from eree.release.record import RECORD, digest_of, file_digest, guarantee_of
+from eree.release.record import RECORD, digest_of, file_digest
 from eree.release.treatment import Treatment
 from offices import TOTAL, settings, table, text
 from town import Town
@@ -74,11 +75,11 @@ def test_prices_under_different_neighbours_are_not_added() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"neighbours": "near"}, "the release names neighbours that do not exist"),
-        ({"neighbours": ["weak"]}, "the release names neighbours that do not exist"),
-        ({"neighbours": "weak", "alpha": "0.1"}, "the release states no guarantee that can be"),
-        ({"neighbours": "edge", "epsilon": "1"}, "the release states no guarantee that can be"),
-        (None, "the release states no guarantee that can be read"),
+        ({"neighbours": "near"}, "the guarantee names neighbours that do not exist"),
+        ({"neighbours": ["weak"]}, "there is no guarantee that can be read"),
+        ({"neighbours": "weak", "alpha": "0.1"}, "there is no guarantee that can be"),
+        ({"neighbours": "edge", "epsilon": "1"}, "there is no guarantee that can be"),
+        (None, "there is no guarantee that can be read"),
     ],
 )
 def test_a_guarantee_that_is_none_is_refused(data: Any, words: str) -> None:
@@ -151,7 +152,7 @@ def test_only_an_open_ed25519_key_signs(pem: Callable[..., Path], tmp_path: Path
 def test_what_is_no_release_is_told(release: eree.Release, tmp_path: Path) -> None:
     words = f"{tmp_path} holds no {RECORD}; name the folder of a release"
     refused(lambda: eree.Release.open(tmp_path), words)
-    (tmp_path / RECORD).write_text('{"format": 2}')
+    (tmp_path / RECORD).write_text('{"format": 1}')
     words = f"{tmp_path / RECORD} is no record that this version of eree knows"
     refused(lambda: eree.Release.open(tmp_path), words)
     (tmp_path / RECORD).write_text("{")
@@ -206,7 +207,7 @@ def office(
 ) -> tuple[Path, eree.Ledger]:
     """A release with worker cells, and the ledger that paid for it."""
     home = tmp_path_factory.mktemp("faults")
-    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="town")
+    ledger = eree.Ledger.create(home / "ledger.db", TOTAL, data_set="data")
     tables = [table(by=["place", "sex"], epsilon="4")]
     plan = eree.Plan.of(settings(population.folder, table=tables))
     eree.publish(plan, population, ledger=ledger, out=home / "out")
@@ -248,9 +249,9 @@ def told(folder: Path, ledger: eree.Ledger, change: Callable[[Any], object]) -> 
         (lambda r: r["tables"][0].update(statistics=[]), "t.statistics: is not what the price"),
         (
             lambda r: r["guarantee"].update(neighbours="near"),
-            ": the release names neighbours that do not exist",
+            ": the guarantee names neighbours that do not exist",
         ),
-        (lambda r: r["guarantee"].clear(), ": the release states no guarantee that can be read"),
+        (lambda r: r["guarantee"].clear(), ": there is no guarantee that can be read"),
     ],
 )
 def test_a_release_that_its_ledger_did_not_pay_for_is_found(

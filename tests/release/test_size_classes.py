@@ -15,9 +15,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+from eree.policy.plain_data import guarantee_of
 from eree.release.contents import schema_of
 from eree.release.hiding import Hiding
-from eree.release.record import guarantee_of
 from eree.release.treatment import treat
 from eree.release.verify import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums

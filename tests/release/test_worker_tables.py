@@ -240,7 +240,7 @@ def test_a_total_by_worker_attributes_alone_is_one_group(
     population: eree.Tables, tmp_path: Path
 ) -> None:
     made = plan(population, by=["sex"], mechanism="two-stage-clip", where={"sector": ["72"]})
-    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="town")
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="data")
     release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
     assert release.table("t").num_rows == 2
     assert eree.verify(release, ledger=ledger).sound
@@ -253,7 +253,7 @@ def test_bounds_that_were_made_to_look_right_are_found(
     population: eree.Tables, tmp_path: Path
 ) -> None:
     made = plan(population, mechanism="two-stage-clip")
-    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="town")
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="data")
     release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
     assert eree.verify(release, ledger=ledger).sound
     rows = release.table("t")
@@ -289,7 +289,7 @@ def test_cells_that_are_not_in_their_place_are_found(
     population: eree.Tables, tmp_path: Path
 ) -> None:
     made = plan(population, mechanism="two-stage-clip", by=["sector", "sex"])
-    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="town")
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="data")
     release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
     rows = release.table("t")
 

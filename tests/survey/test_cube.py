@@ -251,6 +251,9 @@ def test_a_file_that_was_never_a_cube_is_refused_though_its_digest_is_right(
         (body | {"sums": body["sums"] | {"records": 10**30}}, columns),
         (body | {"sums": body["sums"] | {"squares": "1"}}, columns),
         (body | {"sums": [1]}, columns),
+        (body | {"protects": None}, columns),
+        (body | {"protects": {"data_set": "data", "record": "id"}}, columns),
+        (body | {"protects": body["protects"] | {"record": ""}}, columns),
         (body | {"most_weight": -1}, columns),
         (body | {"most_records": "x"}, columns),
         (body | {"most_weight": 1}, columns),  # the cells do not keep that bound

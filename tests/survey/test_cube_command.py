@@ -124,7 +124,7 @@ def built(run: Run, tmp_path: Path) -> Path:
     write_survey(tmp_path / "s")
     assert run("build", "s", "--out", "s.cube", *BOUNDED).status == 0
     total = eree.Guarantee(eree.ESTABLISHMENT, 10, "0.01")
-    eree.Ledger.create(tmp_path / "l.db", total, data_set="survey")
+    eree.Ledger.create(tmp_path / "l.db", total, data_set="data")
     return tmp_path
 
 
@@ -191,11 +191,13 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
     done = run(
         "protect", "s.cube", *settings, "--ledger", "l.db", "--control", "job",
         "--control", "licence,education", "--calibration", "rake", "--cycles", "3",
+        "--period", "2026",
     )  # fmt: skip
     assert (done.status, done.said) == (0, "")
     assert "a guaranteed cube of 30 cells for epsilon 2, delta 0." in done.out
     assert "Next: eree verify out, eree cube show out" in done.out
     made = eree.ProtectedCube.open(built / "out")
+    assert made.release.period == "2026"
     assert [control.variables for control in made.controls] == [("job",), ("licence", "education")]
     assert made.calibration["cycles"] <= 3
     ledger = eree.Ledger.open(built / "l.db")
@@ -229,7 +231,7 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
 
 def test_as_published_says_again_what_is_lost(run: Run, built: Path) -> None:
     total = eree.Guarantee(eree.RECORD, 10, "0.01")
-    eree.Ledger.create(built / "r.db", total, data_set="survey")
+    eree.Ledger.create(built / "r.db", total, data_set="data")
     assert run("build", "s", "--out", "all.cube").status == 0
     done = run(
         "protect", "all.cube", "--out", "out", "--ledger", "r.db", "--mode", "as-published",

@@ -26,7 +26,7 @@ def cube() -> Cube:
 @pytest.fixture
 def ledger(tmp_path: Path) -> eree.Ledger:
     total = eree.Guarantee(eree.ESTABLISHMENT, 10, "0.01")
-    return eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    return eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
 
 
 def seeded(cube: Cube, out: Path, seed: int = 1, **settings: Any) -> eree.ProtectedCube:

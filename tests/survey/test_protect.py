@@ -39,7 +39,7 @@ def cube() -> Cube:
 @pytest.fixture
 def ledger(tmp_path: Path) -> eree.Ledger:
     total = eree.Guarantee(eree.ESTABLISHMENT, 10, "0.01")
-    return eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    return eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
 
 
 def seeded(cube: Cube, out: Path, seed: int = 1, **settings: Any) -> eree.ProtectedCube:
@@ -392,7 +392,7 @@ def test_a_ledger_of_another_relation_is_refused(
     cube: Cube, tmp_path: Path, relation: Any, unit: Any
 ) -> None:
     total = eree.Guarantee(relation, 10)
-    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
     settings: Any = {"epsilon": 1, "unit": unit, "ledger": ledger, "out": tmp_path / "out"}
     settings["squares"] = "none"
     if relation == eree.RECORD or (relation == eree.ESTABLISHMENT and unit == "establishment"):
@@ -440,7 +440,7 @@ def test_what_stops_after_paying_says_that_the_price_is_spent(
 def test_as_published_is_released_with_its_losses(tmp_path: Path) -> None:
     cube = count(survey(6, SHAPE, 8), SHAPE)
     total = eree.Guarantee(eree.RECORD, 10, "0.01")
-    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
     made = eree.protect_cube(
         cube,
         epsilon=7,

@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("calibrated")
     cube = count(survey(1, SHAPE, 40), SHAPE, 2_000_000)
     ledger = eree.Ledger.create(
-        folder / "l.db", eree.Guarantee(eree.RECORD, 100, "0.9"), data_set="survey"
+        folder / "l.db", eree.Guarantee(eree.RECORD, 100, "0.9"), data_set="data"
     )
     for name, more in KINDS.items():
         settings = {"epsilon": 4, "controls": CONTROLS} | more
@@ -99,7 +99,7 @@ def test_sound_guaranteed_cubes_give_no_alarm(
             calibration=calibration,
             controls=None if calibration == "none" else CONTROLS,
             ledger=eree.Ledger.create(
-                tmp_path / f"{number}.db", eree.Guarantee(kind, 100, "0.9"), data_set="survey"
+                tmp_path / f"{number}.db", eree.Guarantee(kind, 100, "0.9"), data_set="data"
             ),
             out=tmp_path / str(number),
         )
@@ -114,7 +114,7 @@ def test_sound_cubes_as_published_give_no_alarm(
     tmp_path: Path, calibration: Any, epsilon: str, keep_empty: str
 ) -> None:
     total = eree.Guarantee(eree.RECORD, 100, "0.99999")
-    ledger = eree.Ledger.create(tmp_path / "l.db", total, data_set="survey")
+    ledger = eree.Ledger.create(tmp_path / "l.db", total, data_set="data")
     for exact in (True, False):
         made = eree.protect_cube(
             count(survey(2, SHAPE, 10), SHAPE, 2_000_000),

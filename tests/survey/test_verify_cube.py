@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     signer = Signer(Ed25519PrivateKey.generate())
     for relation in (eree.RECORD, eree.ESTABLISHMENT):
         total = eree.Guarantee(relation, 100, "0.1")
-        eree.Ledger.create(folder / f"{relation.name}.db", total, data_set="survey")
+        eree.Ledger.create(folder / f"{relation.name}.db", total, data_set="data")
     eree.protect_cube(
         cube,
         epsilon=1,

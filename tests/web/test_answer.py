@@ -241,7 +241,7 @@ def test_a_cube_as_published_promises_no_more_than_was_paid_for(tmp_path: Path) 
     form = shape(3, 2, 2)
     counted = count(survey(1, form, 40), form, 2_000_000)
     total = eree.Guarantee(eree.RECORD, 100, "0.1")
-    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="survey")
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
     eree.protect_cube(
         counted,
         epsilon=1,

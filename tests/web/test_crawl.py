@@ -48,12 +48,12 @@ def every_kind(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -
         }
     )
     ledger = eree.Ledger.create(
-        home / "tables.db", eree.Guarantee(eree.Strong("0.1"), 13), data_set="made-up population"
+        home / "tables.db", eree.Guarantee(eree.Strong("0.1"), 13), data_set="data"
     )
     eree.publish(plan, data, ledger=ledger, out=home / "tables")
     survey = eree.read_survey(releases[0].parent / "survey")
     ledger = eree.Ledger.create(
-        home / "survey.db", eree.Guarantee(eree.RECORD, 20, "0.01"), data_set="made-up survey"
+        home / "survey.db", eree.Guarantee(eree.RECORD, 20, "0.01"), data_set="data"
     )
     eree.protect_cube(
         eree.build_cube(survey),

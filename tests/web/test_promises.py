@@ -61,7 +61,7 @@ def promised(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -> 
                 "table": [given | table for table in tables],
             }
         )
-        ledger = eree.Ledger.create(home / f"{name}.db", plan.total, data_set="made-up population")
+        ledger = eree.Ledger.create(home / f"{name}.db", plan.total, data_set="data")
         eree.publish(plan, data, ledger=ledger, out=home / name)
     return Site(Catalogue.open([home / name for name in PLANS]), "http://home")
 

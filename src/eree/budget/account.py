@@ -1,58 +1,73 @@
-"""What a ledger says as a whole: its faults, or what was spent and what is left.
+"""What a ledger says: as a whole, with its faults, or by its ends alone, to spend from it.
 
-Both readings come from one pass over the rows, so nothing is ever spent on the word of a ledger
-that would not pass `verify`.
+To spend, the first entry and the last two are enough: the last one carries what was spent before
+it, under its hash.  `verify` reads every entry, and recomputes what each of them carries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 
 from eree.budget.entries import (
     ORIGIN,
+    Closed,
     Created,
     Entry,
+    HeadsKept,
     Reserved,
     Row,
     Settled,
-    read_event,
+    Standing,
+    read_entry,
     seal,
     writable,
 )
 from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Neighbours, Strong, Weak, implies, plain
+from eree.policy.protected import Protected
 
 
 @dataclass(frozen=True)
-class Account:
-    """A sound ledger at one moment.
+class Balance:
+    """How a ledger stands at one moment, by its first and its last entries."""
 
-    `spent` is the sum of everything ever reserved: a reservation counts from the moment it is
-    written, whether or not it was settled.  `settled` gives the digest of the release for every
-    reservation that was.
-    """
+    created: Created
+    last: Entry
 
-    identity: str
-    data_set: str
-    total: Guarantee
-    spent: Guarantee
-    entries: tuple[Entry, ...]
-    settled: Mapping[int, str]
+    @property
+    def total(self) -> Guarantee:
+        """What may ever be spent."""
+        return self.created.total
+
+    @property
+    def spent(self) -> Guarantee:
+        """The sum of everything ever reserved, settled or not."""
+        return Guarantee(self.total.neighbours, self.last.then.epsilon, self.last.then.delta)
 
     @property
     def left(self) -> Guarantee:
         """What can still be reserved."""
-        return Guarantee(
-            self.total.neighbours,
-            self.total.epsilon - self.spent.epsilon,
-            self.total.delta - self.spent.delta,
-        )
+        total, spent = self.total, self.spent
+        epsilon, delta = total.epsilon - spent.epsilon, total.delta - spent.delta
+        return Guarantee(total.neighbours, epsilon, delta)
 
-    def check(self, price: Guarantee) -> None:
-        """Refuse a price that does not fit, to the last digit."""
+    def check(self, price: Guarantee, protects: Protected) -> None:
+        """Refuse a price that does not fit, to the last digit, or that protects something else."""
+        if protects.data_set != self.created.data_set:
+            raise Refusal(
+                f"the ledger is for the data set {self.created.data_set!r}, and this release is of"
+                f" {protects.data_set!r}; write the ledger's name as data_set in the declaration,"
+                " or spend from the ledger of this data set"
+            )
+        bound = self.last.then.declaration
+        if bound and bound != protects.digest:
+            raise Refusal(
+                "the ledger was spent from under another declaration of workplaces, workers or"
+                " types, and prices under two of them do not add up; declare them as they were"
+                " (a release that it paid for has it, under 'protects'), or make a new ledger"
+            )
         if not implies(price.neighbours, self.total.neighbours):
             raise Refusal(
                 f"a price under {relation_words(price.neighbours)} promises nothing under the"
@@ -72,6 +87,35 @@ class Account:
                 )
 
 
+@dataclass(frozen=True)
+class Account(Balance):
+    """A sound ledger at one moment, with every entry.
+
+    `settled` gives the digest of the release for every reservation that has one; `closed` names the
+    reservations that pay for none.
+    """
+
+    entries: tuple[Entry, ...]
+    settled: Mapping[int, str]
+    closed: frozenset[int]
+
+    @property
+    def identity(self) -> str:
+        """The random name of the ledger."""
+        return self.created.identity
+
+    @property
+    def data_set(self) -> str:
+        """The name of the data set that the ledger is for."""
+        return self.created.data_set
+
+    def state(self, reservation: int) -> str:
+        """What became of a reservation."""
+        if reservation in self.settled:
+            return "settled"
+        return "closed" if reservation in self.closed else "reserved"
+
+
 def relation_words(relation: Neighbours) -> str:
     """A relation with all that belongs to it."""
     words = f"{relation.name} neighbours"
@@ -82,36 +126,77 @@ def relation_words(relation: Neighbours) -> str:
     return words
 
 
+def read_balance(first: Row | None, last: Sequence[Row], name: str) -> Balance:
+    """How a ledger stands, by its first row and the last two; one with a fault is not believed."""
+    reading = _Reading(name)
+    if first is None:
+        reading.none()
+    else:
+        reading.add(first)
+        reading.skip_to([row for row in last if row.number != first.number])
+    created, entry = reading.created, reading.last
+    if reading.faults or created is None or entry is None:
+        raise faulty(name, reading.faults)
+    return Balance(created, entry)
+
+
 def read_account(rows: Sequence[Row], name: str) -> tuple[Account | None, tuple[Fault, ...]]:
     """The account of a ledger, or None and every fault of it; rows come in order of number."""
     reading = _Reading(name)
     for row in rows:
         reading.add(row)
     if not rows:
-        reading.faults.append(Fault("ledger", name, "", "has no entries, not even its first"))
-    return reading.result()
+        reading.none()
+    return reading.account(), tuple(reading.faults)
 
 
+def faulty(name: str, faults: Sequence[Fault]) -> Refusal:
+    """What is said of a ledger with faults."""
+    place = f"{faults[0].column} " if faults[0].column else ""
+    return Refusal(
+        f"{name} is faulty ({place}{faults[0].rule}), so nothing can be spent from it;"
+        " 'eree ledger verify' lists every fault"
+    )
+
+
+@dataclass
 class _Reading:
-    """One pass over the rows."""
+    """One pass over rows."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.faults: list[Fault] = []
-        self.created: Created | None = None
-        self.epsilon = self.delta = Fraction(0)
-        self.entries: list[Entry] = []
-        self.reserved: dict[int, str] = {}
-        self.settled: dict[int, str] = {}
-        self.last = (0, ORIGIN)
+    name: str
+    faults: list[Fault] = field(default_factory=list)
+    created: Created | None = None
+    last: Entry | None = None
+    entries: list[Entry] = field(default_factory=list)
+    reserved: dict[int, str] = field(default_factory=dict)
+    settled: dict[int, str] = field(default_factory=dict)
+    closed: set[int] = field(default_factory=set)
+    _end: tuple[int, str] = (0, ORIGIN)
+    _then: Standing | None = field(default_factory=Standing)
 
-    def add(self, row: Row) -> None:
-        """Look at the next row: does it follow, is it as it was written, does it make sense."""
-        number, previous = self.last
-        if [type(field) for field in row] != [int, str, str, str, str]:
+    def none(self) -> None:
+        """There are no rows at all."""
+        self.faults.append(Fault("ledger", self.name, "", "has no entries, not even its first"))
+
+    def skip_to(self, rows: Sequence[Row]) -> None:
+        """Go on at the end of a ledger, without what stands between."""
+        if rows and rows[0].number != self._end[0] + 1:
+            self._end, self._then = (rows[0].number - 1, rows[0].previous), None
+            self.reserved = {}
+        between = self._then is None
+        for row in rows:
+            self.add(row, between=between)
+
+    def add(self, row: Row, *, between: bool = False) -> None:
+        """Look at the next row: does it follow, is it as it was written, does it make sense.
+
+        After a gap (`between`) an entry may be about one that was not read.
+        """
+        number, previous = self._end
+        if [type(value) for value in row[:5]] != [int, str, str, str, str]:
             self._fault(row, "holds something else than a number and texts")
             return
-        self.last = row.number, row.hash
+        self._end = row.number, row.hash
         if row.number != number + 1:
             before = f"entry {number}" if number else "the beginning"
             self._fault(row, f"follows {before}: what stood between is missing or out of order")
@@ -119,34 +204,38 @@ class _Reading:
             self._fault(row, "does not continue the entry before it, or that one was altered")
         if row.hash != seal(*row[:4]):
             self._fault(row, "was altered: its hash is not that of its contents")
-        event = read_event(row.kind, row.body)
-        if event is None:
+        entry = read_entry(row)
+        if entry is None or row.about != entry.event.about:
             self._fault(row, "is not written as a ledger writes its entries")
+            self._then = None
             return
-        self.entries.append(Entry(row.number, event, row.hash))
-        match event:
-            case Created():
-                self._create(row, event)
-            case Reserved():
-                self._reserve(row, event)
-            case Settled():
-                self._settle(row, event)
+        if self.last is not None and entry.event.at < self.last.event.at:
+            self._fault(row, "is older than the entry before it")
+        if self._then is not None and entry.event.then(self._then) != entry.then:
+            self._fault(row, "carries another sum than that of all prices up to it")
+        if self._beyond(entry.then) and (self._then is None or not self._beyond(self._then)):
+            self._fault(row, "spends more than was left")
+        self._then, self.last = entry.then, entry
+        self.entries.append(entry)
+        self._event(row, entry, between=between)
 
-    def result(self) -> tuple[Account | None, tuple[Fault, ...]]:
-        """What the rows come to."""
-        if self.faults or self.created is None:
-            return None, tuple(self.faults)
-        total = self.created.total
-        spent = Guarantee(total.neighbours, self.epsilon, self.delta)
-        account = Account(
-            self.created.identity,
-            self.created.data_set,
-            total,
-            spent,
-            tuple(self.entries),
-            self.settled,
-        )
-        return account, ()
+    def _event(self, row: Row, entry: Entry, *, between: bool) -> None:
+        match entry.event:
+            case Created() as event:
+                self._create(row, event)
+            case Reserved() as event:
+                self._reserve(row, event, entry.then)
+            case Settled() | Closed() as event if not between:
+                self._end_reservation(row, event)
+            case HeadsKept() if row.number == 1:
+                self._fault(row, "is the first and does not create the ledger")
+
+    def account(self) -> Account | None:
+        """What all rows come to, where there is no fault."""
+        if self.faults or self.created is None or self.last is None:
+            return None
+        closed = frozenset(self.closed)
+        return Account(self.created, self.last, tuple(self.entries), self.settled, closed)
 
     def _create(self, row: Row, event: Created) -> None:
         if row.number == 1:
@@ -154,30 +243,37 @@ class _Reading:
         else:
             self._fault(row, "creates the ledger, which only the first entry can")
 
-    def _reserve(self, row: Row, event: Reserved) -> None:
+    def _reserve(self, row: Row, event: Reserved, then: Standing) -> None:
         if row.number == 1:
             self._fault(row, "is the first and does not create the ledger")
         self.reserved[row.number] = row.hash
-        self.epsilon += event.price.epsilon
-        self.delta += event.price.delta
+        if event.declaration != then.declaration:
+            self._fault(row, "is paid under another declaration than the ledger is bound to")
         if self.created is None:  # its fault is told already
             return
-        total = self.created.total
-        if not implies(event.price.neighbours, total.neighbours):
+        if not implies(event.price.neighbours, self.created.total.neighbours):
             self._fault(row, "is paid under neighbours that promise nothing under the ledger's")
-        if self.epsilon > total.epsilon or self.delta > total.delta:
-            self._fault(row, "spends more than was left")
 
-    def _settle(self, row: Row, event: Settled) -> None:
-        reserved = self.reserved.get(event.reservation)
+    def _beyond(self, standing: Standing) -> bool:
+        """Whether more is spent than the total, which one without a first entry does not have."""
+        if self.created is None:
+            return False
+        total = self.created.total
+        return standing.epsilon > total.epsilon or standing.delta > total.delta
+
+    def _end_reservation(self, row: Row, event: Settled | Closed) -> None:
+        verb, number = f"{event.kind}s", event.reservation
+        reserved = self.reserved.get(number)
         if reserved is None:
-            self._fault(row, f"settles entry {event.reservation}, which is no reservation")
+            self._fault(row, f"{verb} entry {number}, which is no reservation")
         elif reserved != event.reserved:
-            self._fault(row, f"settles another entry {event.reservation} than the one here")
-        elif event.reservation in self.settled:
-            self._fault(row, f"settles entry {event.reservation} a second time")
+            self._fault(row, f"{verb} another entry {number} than the one here")
+        elif number in self.settled or number in self.closed:
+            self._fault(row, f"{verb} entry {number}, which was settled or closed before")
+        elif isinstance(event, Settled):
+            self.settled[number] = event.digest
         else:
-            self.settled[event.reservation] = event.digest
+            self.closed.add(number)
 
     def _fault(self, row: Row, rule: str) -> None:
         self.faults.append(Fault("ledger", self.name, f"entry {row.number}", rule))

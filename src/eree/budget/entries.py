@@ -1,36 +1,36 @@
 """The entries of a ledger: what happened, as plain data, and the chain of hashes over it.
 
-There are three kinds: a ledger is created with a total, a price is reserved before anything is
-drawn, and a reservation is settled once its release is written.  An entry holds names, prices and
-hashes alone; nothing that was ever counted gets into one.
+A ledger is created with a total; a price is reserved before anything is drawn; a reservation is
+settled once its release is written, or closed where none ever was; and the place where heads of the
+ledger are kept can be named.  An entry holds names, prices, times and hashes alone; nothing that
+was ever counted gets into one.
 
 The hash of an entry is the SHA-256 of its number, its kind, its body and the hash of the entry
 before it, so an altered entry shows unless every later hash is altered too.  A body is JSON in one
 form only (sorted keys, ASCII, no floats, fractions as texts in lowest terms), so that anyone can
-recompute the chain.
+recompute the chain.  Each body ends with how the ledger then stands, so that the last entry alone
+tells what is spent.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, Strong, Weak
+from eree.policy.plain_data import canonical, guarantee_as_json, guarantee_of, sha256
 
 ORIGIN = "0" * 64
 """What stands for the hash of an entry before the first."""
 
-_FORMAT = 1
+_FORMAT = 2
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -39,42 +39,82 @@ _MOST_NAME, _MOST_TOLD = 1_000, 100_000  # characters
 _MOST_BITS = 3_300  # about a thousand digits: far beyond any price, and always quick to write
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How a ledger stands after an entry.
+
+    `declaration` is the digest of what the ledger's budget protects, from the first reservation on;
+    `heads` is the place where heads of the ledger are kept, if anywhere.
+    """
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    declaration: str = ""
+    heads: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        spent = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        return {"spent": spent, "declaration": self.declaration, "heads": self.heads}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Standing:
+        """The standing that plain data tell of."""
+        spent = body["spent"]
+        epsilon, delta = _fraction(spent["epsilon"]), _fraction(spent["delta"])
+        return cls(epsilon, delta, body["declaration"], body["heads"])
+
+
 class Row(NamedTuple):
-    """An entry as a database holds it."""
+    """An entry as a database holds it.
+
+    `about` repeats the number of the reservation that the entry settles or closes; a database lets
+    no two entries be about the same one.
+    """
 
     number: int
     kind: str
     body: str
     previous: str
     hash: str
+    about: int | None
 
     @classmethod
-    def after(cls, last: Row | None, event: Event) -> Row:
+    def after(cls, last: Row | None, event: Event, standing: Standing) -> Row:
         """The row that records an event behind the last one (None: it is the first)."""
         number, previous = (last.number + 1, last.hash) if last else (1, ORIGIN)
-        body = event.text()
-        return cls(number, event.kind, body, previous, seal(number, event.kind, body, previous))
+        body = canonical(event.body() | {"then": standing.as_json()})
+        sealed = seal(number, event.kind, body, previous)
+        return cls(number, event.kind, body, previous, sealed, event.about)
 
 
 def seal(number: int, kind: str, body: str, previous: str) -> str:
     """The hash of an entry.  As a JSON list, no two entries share the text that is hashed."""
-    return hashlib.sha256(_canonical([number, kind, body, previous]).encode("ascii")).hexdigest()
+    return sha256([number, kind, body, previous])
 
 
-class _Body(ABC):
-    """What the events share: the text of their body."""
+class _Event(ABC):
+    """What the events share."""
+
+    kind: ClassVar[str]
+    at: str
+
+    @property
+    def about(self) -> int | None:
+        """The reservation that this settles or closes."""
+        return None
 
     @abstractmethod
     def body(self) -> dict[str, Any]:
-        """The body as a dictionary, as JSON holds it."""
+        """The event as plain data."""
 
-    def text(self) -> str:
-        """The body in its one form."""
-        return _canonical(self.body())
+    @abstractmethod
+    def then(self, before: Standing) -> Standing:
+        """How the ledger stands after it."""
 
 
 @dataclass(frozen=True)
-class Created(_Body):
+class Created(_Event):
     """A ledger was made: so much may ever be spent on this data set, under these neighbours."""
 
     kind: ClassVar[str] = "create"
@@ -90,25 +130,34 @@ class Created(_Body):
         _check_moment(self.at)
 
     def body(self) -> dict[str, Any]:
-        """The body as a dictionary, as JSON holds it."""
+        """The event as plain data."""
         named = {"data_set": self.data_set, "identity": self.identity, "format": _FORMAT}
-        return named | {"at": self.at, "total": guarantee_body(self.total)}
+        return named | {"at": self.at, "total": guarantee_as_json(self.total)}
+
+    def then(self, before: Standing) -> Standing:
+        """How the ledger stands after it."""
+        return before
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Created:
         """The event that a body tells of."""
-        total = _guarantee(body["total"])
-        return cls(body["identity"], body["data_set"], total, body["at"])
+        return cls(body["identity"], body["data_set"], guarantee_of(body["total"]), body["at"])
 
 
 @dataclass(frozen=True)
-class Reserved(_Body):
-    """A price was taken out of the budget, before anything was drawn for its release."""
+class Reserved(_Event):
+    """A price was taken out of the budget, before anything was drawn for its release.
+
+    `declaration` is the digest of what the release's schema declares to be protected; `period` is
+    what the release is about, where that was said.
+    """
 
     kind: ClassVar[str] = "reserve"
     release: str
     what: Mapping[str, str]
     price: Guarantee
+    declaration: str
+    period: str
     at: str
 
     def __post_init__(self) -> None:
@@ -120,42 +169,75 @@ class Reserved(_Body):
             check_name(told, f"what is released ({name})", most=_MOST_TOLD)
         object.__setattr__(self, "what", MappingProxyType(dict(self.what)))
         check_guarantee(self.price, "the price")
+        _check_hash(self.declaration, "the digest of a declaration")
+        if self.period != "":
+            check_name(self.period, "the period of a release")
         _check_moment(self.at)
 
     def body(self) -> dict[str, Any]:
-        """The body as a dictionary, as JSON holds it."""
+        """The event as plain data."""
         told = {"at": self.at, "release": self.release, "what": dict(self.what)}
-        return told | {"price": guarantee_body(self.price)}
+        about = {"declaration": self.declaration, "period": self.period}
+        return told | about | {"price": guarantee_as_json(self.price)}
+
+    def then(self, before: Standing) -> Standing:
+        """How the ledger stands after it."""
+        return Standing(
+            before.epsilon + self.price.epsilon,
+            before.delta + self.price.delta,
+            before.declaration or self.declaration,
+            before.heads,
+        )
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Reserved:
         """The event that a body tells of."""
-        return cls(body["release"], body["what"], _guarantee(body["price"]), body["at"])
+        price = guarantee_of(body["price"])
+        about = body["declaration"], body["period"]
+        return cls(body["release"], body["what"], price, *about, body["at"])
 
 
 @dataclass(frozen=True)
-class Settled(_Body):
-    """A release was written; `digest` is its SHA-256, `reserved` the hash of its reservation."""
+class _About(_Event):
+    """What ends a reservation; `reserved` is the hash of its entry."""
 
-    kind: ClassVar[str] = "settle"
     reservation: int
     reserved: str
+
+    def __post_init__(self) -> None:
+        _must(type(self.reservation) is int, "a reservation is named by the number of its entry")
+        _check_hash(self.reserved, "a hash")
+
+    @property
+    def about(self) -> int | None:
+        """The reservation that this settles or closes."""
+        return self.reservation
+
+    def body(self) -> dict[str, Any]:
+        """The event as plain data."""
+        return {"at": self.at, "reservation": self.reservation, "reserved": self.reserved}
+
+    def then(self, before: Standing) -> Standing:
+        """How the ledger stands after it."""
+        return before
+
+
+@dataclass(frozen=True)
+class Settled(_About):
+    """A release was written; `digest` is its SHA-256."""
+
+    kind: ClassVar[str] = "settle"
     digest: str
     at: str
 
     def __post_init__(self) -> None:
-        _must(type(self.reservation) is int, "a reservation is named by the number of its entry")
-        _must(bool(_HASH.fullmatch(self.reserved)), "a hash is 64 hexadecimal digits")
-        _must(
-            isinstance(self.digest, str) and bool(_HASH.fullmatch(self.digest)),
-            "the digest of a release is its SHA-256: 64 hexadecimal digits, in lower case",
-        )
+        super().__post_init__()
+        _check_hash(self.digest, "the digest of a release")
         _check_moment(self.at)
 
     def body(self) -> dict[str, Any]:
-        """The body as a dictionary, as JSON holds it."""
-        named = {"reservation": self.reservation, "reserved": self.reserved}
-        return named | {"at": self.at, "digest": self.digest}
+        """The event as plain data."""
+        return super().body() | {"digest": self.digest}
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Settled:
@@ -163,12 +245,53 @@ class Settled(_Body):
         return cls(body["reservation"], body["reserved"], body["digest"], body["at"])
 
 
-Event = Created | Reserved | Settled
+@dataclass(frozen=True)
+class Closed(_About):
+    """A reservation pays for no release, and never will; its price stays spent."""
+
+    kind: ClassVar[str] = "close"
+    at: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_moment(self.at)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Closed:
+        """The event that a body tells of."""
+        return cls(body["reservation"], body["reserved"], body["at"])
+
+
+@dataclass(frozen=True)
+class HeadsKept(_Event):
+    """From now on the last number and hash are kept at this place too, and compared."""
+
+    kind: ClassVar[str] = "heads"
+    place: str
+    at: str
+
+    def __post_init__(self) -> None:
+        check_name(self.place, "the place of a ledger's heads")
+        _check_moment(self.at)
+
+    def body(self) -> dict[str, Any]:
+        """The event as plain data."""
+        return {"at": self.at, "place": self.place}
+
+    def then(self, before: Standing) -> Standing:
+        """How the ledger stands after it."""
+        return Standing(before.epsilon, before.delta, before.declaration, self.place)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> HeadsKept:
+        """The event that a body tells of."""
+        return cls(body["place"], body["at"])
+
+
+Event = Created | Reserved | Settled | Closed | HeadsKept
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
-    Created.kind: Created.of,
-    Reserved.kind: Reserved.of,
-    Settled.kind: Settled.of,
+    event.kind: event.of for event in (Created, Reserved, Settled, Closed, HeadsKept)
 }
 
 
@@ -178,48 +301,35 @@ class Entry:
 
     number: int
     event: Event
+    then: Standing
     hash: str
 
     @property
     def kind(self) -> str:
-        """What happened: `create`, `reserve` or `settle`."""
+        """What happened: `create`, `reserve`, `settle`, `close` or `heads`."""
         return self.event.kind
 
     def as_json(self) -> dict[str, Any]:
         """The entry as `eree ledger show --json` prints it."""
         told = {"number": self.number, "kind": self.kind, "hash": self.hash}
-        return told | self.event.body()
+        return told | self.event.body() | {"then": self.then.as_json()}
 
 
-@lru_cache(maxsize=10_000)  # a ledger is read as a whole for every entry that is added to it
-def read_event(kind: str, body: str) -> Event | None:
-    """The event of a row, or None where it is not written exactly as a ledger writes it.
+def read_entry(row: Row) -> Entry | None:
+    """The entry of a row, or None where it is not written exactly as a ledger writes it.
 
     Writing the event once more must give the same text.  That alone rules out unknown settings,
     floats, fractions that are not in lowest terms, and any other form of the same JSON.
     """
     try:
-        event = _READERS[kind](json.loads(body))
-        return event if event.text() == body else None
+        body = json.loads(row.body)
+        event, then = _READERS[row.kind](body), Standing.of(body["then"])
+        same = canonical(event.body() | {"then": then.as_json()}) == row.body
+        return Entry(row.number, event, then, row.hash) if same else None
     except (Refusal, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
     except RecursionError:  # brackets within brackets within brackets
         return None
-
-
-def guarantee_body(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee as JSON holds it, exactly."""
-    relation = guarantee.neighbours
-    neighbours: dict[str, Any] = {"name": relation.name}
-    if isinstance(relation, (Strong, Weak)):
-        neighbours["alpha"] = str(relation.alpha)
-    if isinstance(relation, Weak):
-        neighbours["types"] = list(relation.types)
-    return {
-        "neighbours": neighbours,
-        "epsilon": str(guarantee.epsilon),
-        "delta": str(guarantee.delta),
-    }
 
 
 def check_name(name: object, what: str, most: int = _MOST_NAME) -> None:
@@ -246,29 +356,6 @@ def writable(number: Fraction) -> bool:
     return max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MOST_BITS
 
 
-def _guarantee(body: Mapping[str, Any]) -> Guarantee:
-    return Guarantee(
-        _relation(body["neighbours"]), _fraction(body["epsilon"]), _fraction(body["delta"])
-    )
-
-
-def _relation(body: Mapping[str, Any]) -> Neighbours:
-    match body["name"]:
-        case "strong":
-            return Strong(_fraction(body["alpha"]))
-        case "weak":
-            return Weak(_fraction(body["alpha"]), body["types"])
-        case "edge":
-            return EDGE
-        case "node":
-            return NODE
-        case "record":
-            return RECORD
-        case "establishment":
-            return ESTABLISHMENT
-    raise ValueError
-
-
 def _fraction(text: str) -> Fraction:
     """A fraction as we write it; Fraction itself also reads 1e999999999, and computes it."""
     found = _FRACTION.fullmatch(text)
@@ -277,12 +364,15 @@ def _fraction(text: str) -> Fraction:
     return Fraction(int(found[1]), int(found[2] or 1))
 
 
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def _check_moment(moment: str) -> None:
     _must(bool(_MOMENT.fullmatch(moment)), "a time is UTC, such as 2026-07-14T12:00:00Z")
+
+
+def _check_hash(text: object, what: str) -> None:
+    _must(
+        isinstance(text, str) and bool(_HASH.fullmatch(text)),
+        f"{what} is a SHA-256: 64 hexadecimal digits, in lower case",
+    )
 
 
 def _must(holds: bool, rule: str) -> None:

@@ -8,59 +8,85 @@ draws to somebody.  Nothing is ever given back, changed or removed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from eree.budget.account import Account, read_account
-from eree.budget.entries import Created, Entry, Reserved, Row, Settled
+from eree.budget.account import Account, Balance, faulty, read_account, read_balance
+from eree.budget.entries import (
+    Closed,
+    Created,
+    Entry,
+    Event,
+    HeadsKept,
+    Reserved,
+    Row,
+    Settled,
+    Standing,
+    read_entry,
+)
+from eree.budget.heads import Head, Heads
 from eree.budget.troubles import DamagedStore
 from eree.errors import Fault, Refusal
 from eree.noise.coins import fresh_name
 from eree.policy.guarantee import Guarantee
+from eree.policy.protected import Protected
 
 if TYPE_CHECKING:
-    from eree.budget.stores import Store
+    from eree.budget.stores import Store, View
 
 
 @dataclass(frozen=True)
 class Reservation:
     """A price that was taken out of a ledger for a release.
 
-    `number` and `hash` are those of its entry.  A release keeps them: they show later that the
-    ledger still is the one it was paid from.
+    `number` and `hash` are those of its entry, `ledger` is the identity of the ledger.  A release
+    keeps them: they show later that the ledger still is the one it was paid from.
     """
 
     number: int
     hash: str
     price: Guarantee
     release: str
+    ledger: str
 
 
 class Ledger:
     """The budget of one data set, in a file or in a PostgreSQL database.
 
-    Every call reads the whole ledger anew, and no connection is kept open between two calls, so
-    any number of processes may use a ledger at the same time.
+    No connection is kept open between two calls, so any number of processes may use a ledger at the
+    same time.  What is spent and what is left is read off the last entry; `account` and `verify`
+    read them all.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @classmethod
-    def create(cls, where: str | os.PathLike[str], total: Guarantee, *, data_set: str) -> Ledger:
+    def create(
+        cls,
+        where: str | os.PathLike[str],
+        total: Guarantee,
+        *,
+        data_set: str,
+        heads: str | os.PathLike[str] | None = None,
+    ) -> Ledger:
         """Make a ledger with a total that never changes, where there is none yet.
 
-        `where` is a file, or an address such as `postgresql://user@host/database`.
+        `where` is a file, or an address such as `postgresql://user@host/database`.  `heads` names a
+        second place that knows how far the ledger has come (see `keep_heads`).
         """
         from eree.budget.stores import store_at  # a database takes a while to load
 
         store = store_at(where)
         event = Created(fresh_name(), data_set, total, _now())
-        store.create(Row.after(None, event))
-        return cls(store)
+        store.create(Row.after(None, event, Standing()))
+        ledger = cls(store)
+        if heads is not None:
+            ledger.keep_heads(heads)
+        return ledger
 
     @classmethod
     def open(cls, where: str | os.PathLike[str]) -> Ledger:
@@ -69,7 +95,7 @@ class Ledger:
 
         ledger = cls(store_at(where))
         with suppress(DamagedStore):
-            ledger._store.rows()
+            ledger._store.read(lambda view: view.last_two())
         return ledger
 
     @property
@@ -80,21 +106,28 @@ class Ledger:
     @property
     def identity(self) -> str:
         """A random name that no other ledger has; a release says by it what it was paid from."""
-        return self.account().identity
+        return self.balance().created.identity
 
     @property
     def total(self) -> Guarantee:
         """What may ever be spent."""
-        return self.account().total
+        return self.balance().total
 
     @property
     def data_set(self) -> str:
         """The name of the data set that the ledger is for."""
-        return self.account().data_set
+        return self.balance().created.data_set
+
+    def balance(self) -> Balance:
+        """How the ledger stands, by its first and last entries."""
+        return self._store.read(self._balance)
 
     def account(self) -> Account:
-        """Everything that the ledger says, at one moment."""
-        return self._sound(self._store.rows())
+        """Everything that the ledger says, at one moment, every entry checked."""
+        account, faults = read_account(self._store.read(lambda view: view.all()), self.name)
+        if account is None:
+            raise faulty(self.name, faults)
+        return account
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries, from the first."""
@@ -102,27 +135,36 @@ class Ledger:
 
     def spent(self) -> Guarantee:
         """The sum of everything ever reserved, settled or not."""
-        return self.account().spent
+        return self.balance().spent
 
     def left(self) -> Guarantee:
         """What can still be reserved."""
-        return self.account().left
+        return self.balance().left
 
-    def reserve(self, price: Guarantee, *, release: str, what: Mapping[str, str]) -> Reservation:
+    def reserve(
+        self,
+        price: Guarantee,
+        *,
+        release: str,
+        what: Mapping[str, str],
+        protects: Protected,
+        period: str = "",
+    ) -> Reservation:
         """Take a price out of the budget; it is spent when this returns, whatever comes after.
 
         The price may be one under other neighbours, where those imply the ledger's; it then counts
-        in full under the ledger's.  `what` says in names what is released.  Neither may come from
-        a confidential row: entries are there to be shown.
+        in full under the ledger's.  `what` says in names what is released, and `period` what time
+        it is about.  None of it may come from a confidential row: entries are there to be shown.
+        `protects` is what is declared to be protected; the first one binds the ledger.
         """
 
-        def decide(rows: Sequence[Row]) -> Row:
-            event = Reserved(release, what, price, _now())
-            self._sound(rows).check(price)
-            return Row.after(rows[-1], event)
+        def decide(balance: Balance, _view: View) -> Event:
+            event = Reserved(release, what, price, protects.digest, period, _after(balance.last))
+            balance.check(price, protects)
+            return event
 
-        row = self._store.append(decide)
-        return Reservation(row.number, row.hash, price, release)
+        row, ledger = self._append(decide)
+        return Reservation(row.number, row.hash, price, release, ledger)
 
     def settle(self, reservation: Reservation, digest: str) -> None:
         """Record that the release of a reservation was written; once.
@@ -130,72 +172,147 @@ class Ledger:
         `digest` is the SHA-256 of the release, in hexadecimal digits.
         """
 
-        def decide(rows: Sequence[Row]) -> Row:
-            event = Settled(reservation.number, reservation.hash, digest, _now())
-            account = self._sound(rows)
-            if not _holds(account.entries, reservation):
+        def decide(balance: Balance, view: View) -> Event:
+            held = view.row(reservation.number)
+            if held is None or held.hash != reservation.hash:
                 raise Refusal(
                     f"{self.name} has no such reservation {reservation.number}; it was made in"
                     " another ledger, or an older copy took this one's place"
                 )
-            if reservation.number in account.settled:
-                raise Refusal(
-                    f"reservation {reservation.number} is settled already; a release is settled"
-                    " once, and another release takes another reservation"
-                )
-            return Row.after(rows[-1], event)
+            self._check_open(held, view)
+            at = _after(balance.last)
+            return Settled(reservation.number, reservation.hash, digest, at)
 
-        self._store.append(decide)
+        self._append(decide)
+
+    def close(self, number: int) -> None:
+        """Record that a reservation pays for no release, and never will; its price stays spent.
+
+        Until then whoever can read the ledger could claim that something was its release.
+        """
+
+        def decide(balance: Balance, view: View) -> Event:
+            held = view.row(number)
+            if held is None:
+                raise Refusal(f"{self.name} has no entry {number}")
+            self._check_open(held, view)
+            return Closed(number, held.hash, _after(balance.last))
+
+        self._append(decide)
+
+    def keep_heads(self, place: str | os.PathLike[str]) -> None:
+        """Keep the last number and hash at a second place too, and compare before every spending.
+
+        `place` is a file, to which every new entry is added, or a folder of releases, which record
+        the entries that paid for them.  Where heads were kept before, the old place or the new one
+        must know this ledger, and neither may know more than the ledger holds.
+        """
+        new = Heads.at(place)
+
+        def decide(balance: Balance, view: View) -> Event:
+            identity, old = balance.created.identity, balance.last.then.heads
+            known = new.of(identity)
+            if known:
+                new.check(identity, lambda number: _hash(view, number))
+            elif old:
+                Heads.at(old).check(identity, lambda number: _hash(view, number))
+            return HeadsKept(str(new.place), _after(balance.last))
+
+        self._append(decide, moving=True)
 
     def verify(self, *, against: Iterable[Reservation] = ()) -> tuple[Fault, ...]:
         """Every fault of the ledger: broken links, gaps, altered entries, wrong sums.
 
         A ledger that lost its last entries, or was replaced by an older copy of itself, is sound in
-        itself.  That shows only `against` reservations that releases have kept.
+        itself.  That shows only where heads of it are kept (see `keep_heads`), and `against`
+        reservations that releases have kept.
         """
         try:
-            rows = self._store.rows()
+            rows = self._store.read(lambda view: view.all())
         except DamagedStore:
             words = "cannot be read any more: it is damaged, or it is no ledger"
             return (Fault("ledger", self.name, "", words),)
-        _, faults = read_account(rows, self.name)
+        account, faults = read_account(rows, self.name)
         kept = {row.number: row.hash for row in rows}
+        forgotten: tuple[Fault, ...] = ()
+        if account is not None and account.last.then.heads:
+            try:
+                Heads.at(account.last.then.heads).check(account.identity, kept.get)
+            except Refusal as refusal:
+                forgotten = (Fault("ledger", self.name, "heads", str(refusal)),)
         lost = [r for r in against if kept.get(r.number) != r.hash]
-        return faults + tuple(
-            Fault(
-                "ledger",
-                self.name,
-                f"entry {reservation.number}",
-                f"is not the one that release {reservation.release} was paid from: entries were"
-                " lost, or an older copy took the ledger's place",
-            )
-            for reservation in lost
+        return (
+            *faults,
+            *forgotten,
+            *(
+                Fault(
+                    "ledger",
+                    self.name,
+                    f"entry {reservation.number}",
+                    f"is not the one that release {reservation.release} was paid from: entries were"
+                    " lost, or an older copy took the ledger's place",
+                )
+                for reservation in lost
+            ),
         )
 
-    def _sound(self, rows: Sequence[Row]) -> Account:
-        """The account of a ledger without a fault; a faulty one is not believed in anything."""
-        account, faults = read_account(rows, self.name)
-        if account is None:
-            place = f"{faults[0].column} " if faults[0].column else ""
+    def _append(
+        self, decide: Callable[[Balance, View], Event], *, moving: bool = False
+    ) -> tuple[Row, str]:
+        """Add the entry that `decide` makes, and its head; returns it with the ledger's identity.
+
+        Heads are compared before anything is decided, unless it is their place that changes.
+        """
+        balance: Balance | None = None
+        then = Standing()
+
+        def work(view: View) -> Row:
+            nonlocal balance, then
+            balance = self._balance(view)
+            heads = balance.last.then.heads
+            if heads and not moving:
+                Heads.at(heads).check(balance.created.identity, lambda n: _hash(view, n))
+            event = decide(balance, view)
+            then = event.then(balance.last.then)
+            return Row.after(view.last_two()[-1], event, then)
+
+        row = self._store.append(work)
+        assert balance is not None
+        identity = balance.created.identity
+        if then.heads:
+            Heads.at(then.heads).keep(Head(identity, row.number, row.hash))
+        return row, identity
+
+    def _balance(self, view: View) -> Balance:
+        """How the ledger stands; a faulty one is not believed in anything."""
+        return read_balance(view.row(1), view.last_two(), self.name)
+
+    def _check_open(self, held: Row, view: View) -> None:
+        """Refuse what is no reservation, or was settled or closed."""
+        entry = read_entry(held)
+        if entry is None or not isinstance(entry.event, Reserved):
+            raise Refusal(f"entry {held.number} of {self.name} is no reservation")
+        ended = view.about(held.number)
+        if ended is not None:
+            word = "settled" if ended.kind == Settled.kind else "closed"
             raise Refusal(
-                f"{self.name} is faulty ({place}{faults[0].rule}), so nothing can be spent from it;"
-                " 'eree ledger verify' lists every fault"
+                f"reservation {held.number} is {word} already; a release is settled once, and"
+                " another release takes another reservation"
             )
-        return account
 
     def __repr__(self) -> str:
         return f"<Ledger in {self.name}>"
 
 
-def _holds(entries: Sequence[Entry], reservation: Reservation) -> bool:
-    """Whether a reservation is an entry here, by its hash."""
-    return any(
-        entry.number == reservation.number
-        and entry.hash == reservation.hash
-        and isinstance(entry.event, Reserved)
-        for entry in entries
-    )
+def _hash(view: View, number: int) -> str | None:
+    row = view.row(number)
+    return None if row is None else row.hash
 
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _after(last: Entry) -> str:
+    """The time, or that of the last entry where the clock is behind it: times never run back."""
+    return max(_now(), last.event.at)

@@ -1,20 +1,23 @@
 """The door to databases: where the rows of a ledger are kept, and how they get there.
 
-A store can do three things: make a ledger with its first row, read all rows, and append one.  An
-append holds a lock that no other process can hold, reads every row under it, lets the caller decide
-from them what comes next, and returns only after the database has made it durable.  There is no
-change and no removal here, and triggers refuse both to everybody else.
+A store can do three things: make a ledger with its first row, read rows, and append one.  An append
+holds a lock that no other process can hold, lets the caller read what it needs under it and decide
+what comes next, and returns only after the database has made it durable.  It reads the same few
+rows of a long ledger as of a short one.  There is no change and no removal here, and triggers
+refuse both, and rows out of turn, to everybody else.
 """
 
 from __future__ import annotations
 
-import logging
+import glob
 import os
 import sqlite3
+import stat
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,12 +36,12 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.elements import ColumnElement
 
 from eree.budget import troubles
-from eree.budget.entries import Row
+from eree.budget.entries import ORIGIN, Row
 from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
-from eree.partial import held_file, sweep
 
 _POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
 _ANSWER_SECONDS = 20  # how long a server may take to answer at all
@@ -50,11 +53,41 @@ _TABLE = Table(
     MetaData(),
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
     *(Column(name, Text, nullable=False) for name in ("kind", "body", "previous", "hash")),
+    Column("about", _NUMBER, unique=True),
 )
-_SILENT = logging.NullHandler()
 _NEVER = "entries of a ledger are never changed or removed"
+_IN_TURN = "entries of a ledger are only added at its end"
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows of a ledger within one transaction."""
+
+    _connection: Connection
+
+    def all(self) -> list[Row]:
+        """Every row, in the order of their numbers."""
+        found = self._connection.execute(select(_TABLE).order_by(_TABLE.c.number))
+        return [Row(*row) for row in found]
+
+    def row(self, number: int) -> Row | None:
+        """One row."""
+        return self._one(_TABLE.c.number == number)
+
+    def about(self, number: int) -> Row | None:
+        """The row that settles or closes a reservation."""
+        return self._one(_TABLE.c.about == number)
+
+    def last_two(self) -> list[Row]:
+        """The last row, and the one before it first."""
+        found = self._connection.execute(select(_TABLE).order_by(_TABLE.c.number.desc()).limit(2))
+        return [Row(*row) for row in found][::-1]
+
+    def _one(self, which: ColumnElement[bool]) -> Row | None:
+        row = self._connection.execute(select(_TABLE).where(which)).first()
+        return None if row is None else Row(*row)
 
 
 class Store(ABC):
@@ -64,19 +97,19 @@ class Store(ABC):
     _guards: tuple[str, ...]
     _engine: Engine
 
-    def rows(self) -> list[Row]:
-        """All rows in the order of their numbers, as they were at one moment."""
-        return self._patiently(self._all_rows, writing=False)
+    def read(self, look: Callable[[View], _T]) -> _T:
+        """What `look` finds, with all rows as they were at one moment."""
+        return self._patiently(lambda connection: look(View(connection)), writing=False)
 
-    def append(self, decide: Callable[[Sequence[Row]], Row]) -> Row:
-        """Add the row that `decide` makes of all rows, unless it refuses.
+    def append(self, decide: Callable[[View], Row]) -> Row:
+        """Add the row that `decide` makes of what it reads, unless it refuses.
 
         From the reading to the commit nobody else can append, and when this returns the row is on
-        disk.  Where another process was in the way, `decide` is asked again with all rows anew.
+        disk.  Where another process was in the way, `decide` is asked again.
         """
 
         def work(connection: Connection) -> Row:
-            row = decide(self._all_rows(connection))
+            row = decide(View(connection))
             connection.execute(insert(_TABLE).values(row._asdict()))
             return row
 
@@ -114,10 +147,6 @@ class Store(ABC):
                 raise trouble
             time.sleep(0.005)
 
-    @staticmethod
-    def _all_rows(connection: Connection) -> list[Row]:
-        return [Row(*row) for row in connection.execute(select(_TABLE).order_by(_TABLE.c.number))]
-
     def _make(self, connection: Connection, first: Row) -> None:
         """The table, what guards it, and its first row."""
         if inspect(connection).has_table(_NAME):
@@ -139,7 +168,9 @@ class SQLiteStore(Store):
         # INSERT OR REPLACE removes a row without asking the trigger above
         f"CREATE TRIGGER {_NAME}_insert BEFORE INSERT ON {_NAME}"
         f" WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM {_NAME})"
-        " BEGIN SELECT RAISE(ABORT, 'entries of a ledger are only added at its end'); END",
+        f" OR NEW.previous IS NOT coalesce("
+        f"(SELECT hash FROM {_NAME} ORDER BY number DESC LIMIT 1), '{ORIGIN}')"
+        f" BEGIN SELECT RAISE(ABORT, '{_IN_TURN}'); END",
     )
 
     def __init__(self, path: Path) -> None:
@@ -150,21 +181,21 @@ class SQLiteStore(Store):
     def create(self, first: Row) -> None:
         """Make the file under another name, and give it its own when it is whole."""
         path = self._path
-        sweep(path.parent)
+        partial = path.with_name(f".{path.name}.partial-{first.hash[:16]}")
         try:
             if os.path.lexists(path):
                 raise FileExistsError
-            with held_file(path, 0o666) as partial:
-                made = SQLiteStore(partial)
-                made.name = self.name
-                made._patiently(lambda connection: made._make(connection, first), writing=True)
-                made._share()
-                try:
-                    os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
-                except OSError:
-                    if os.path.lexists(path):
-                        raise FileExistsError from None
-                    partial.replace(path)  # the disk knows no links
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            made = SQLiteStore(partial)
+            made.name = self.name
+            made._patiently(lambda connection: made._make(connection, first), writing=True)
+            made._share()
+            try:
+                os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
+            except OSError:
+                if os.path.lexists(path):
+                    raise FileExistsError from None
+                partial.replace(path)  # the disk knows no links
             _sync_folder(path.parent)
         except FileExistsError:
             raise troubles.exists(self.name) from None
@@ -174,6 +205,9 @@ class SQLiteStore(Store):
                 f"{path} cannot be made ({words}); choose a folder that exists, that you may write"
                 " to and that has room"
             ) from None
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def _share(self) -> None:
         """Let readers and a writer use the file at the same time, from now on."""
@@ -190,7 +224,7 @@ class SQLiteStore(Store):
         there what the next writer could not write.  Such a one reads the file as it stands, unless
         somebody is at work on it.
         """
-        path = self._path.resolve()
+        path = self._found()
         writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         shared = os.access(f"{path}-wal", os.F_OK)
         mode = "mode=rw" if writable else "mode=ro" if shared else "mode=ro&immutable=1"
@@ -205,6 +239,37 @@ class SQLiteStore(Store):
         # taken before the first row is read.
         connection.exec_driver_sql("PRAGMA synchronous = FULL")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        if writing and self._links() > 1:
+            raise troubles.linked(self.name)
+
+    def _found(self) -> Path:
+        """Where the file really is; a link to itself, a pipe or a device is none."""
+        try:
+            path = self._path.resolve()
+            kind = path.stat().st_mode
+        except FileNotFoundError:
+            raise troubles.missing(self.name) from None
+        except (OSError, RuntimeError):  # a link to itself is a RuntimeError
+            raise troubles.not_readable(self.name) from None
+        if not stat.S_ISREG(kind):
+            raise troubles.not_readable(self.name)
+        return path
+
+    def _links(self) -> int:
+        """How many names the file has.
+
+        SQLite knows the files beside it by its name, so that two processes that come by two names
+        would not see each other's lock.  A process that was killed while it made the ledger may
+        have left the file's first name, which is removed.
+        """
+        path = self._found()
+        here = path.stat()
+        if here.st_nlink > 1:
+            for other in path.parent.glob(f".{glob.escape(path.name)}.partial-*"):
+                with suppress(OSError):
+                    if other.stat().st_ino == here.st_ino:
+                        other.unlink()
+        return path.stat().st_nlink
 
     def _trouble(self, error: BaseException | None) -> Refusal:
         code = getattr(error, "sqlite_errorcode", 0)
@@ -222,6 +287,18 @@ class PostgresStore(Store):
         f" $$ BEGIN RAISE EXCEPTION '{_NEVER}'; END $$",
         f"CREATE TRIGGER {_NAME}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {_NAME}"
         f" FOR EACH STATEMENT EXECUTE FUNCTION {_NAME}_guard()",
+        # its table by its full name, and nothing of the session's: who inserts may have made a
+        # table of the same name for himself.  Who was overtaken reads again (see `troubles`).
+        f"CREATE FUNCTION {_NAME}_turn() RETURNS trigger LANGUAGE plpgsql"
+        " SET search_path = pg_catalog AS $$ DECLARE last record; BEGIN"
+        " EXECUTE format('SELECT number, hash FROM %I.%I ORDER BY number DESC LIMIT 1',"
+        " TG_TABLE_SCHEMA, TG_TABLE_NAME) INTO last;"
+        " IF NEW.number IS DISTINCT FROM coalesce(last.number, 0) + 1"
+        f" OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{ORIGIN}') THEN"
+        f" RAISE EXCEPTION '{_IN_TURN}' USING ERRCODE = '{troubles.OUT_OF_TURN}';"
+        " END IF; RETURN NEW; END $$",
+        f"CREATE TRIGGER {_NAME}_turn BEFORE INSERT ON {_NAME}"
+        f" FOR EACH ROW EXECUTE FUNCTION {_NAME}_turn()",
     )
     #: Every ledger takes this lock of its database before it writes, and nothing else does.
     _lock = int.from_bytes(_NAME.encode()[:7], "big")
@@ -282,16 +359,8 @@ def store_at(where: str | os.PathLike[str]) -> Store:
 
 def _engine(dialect: str, connect: Callable[[], Any], **settings: Any) -> Engine:
     """An engine without a pool: no connection outlives its transaction or is shared by a fork."""
-    # A connection whose closing is interrupted would be logged, with a traceback, where nobody has
-    # set up logging.
-    logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{_NAME}").addHandler(_SILENT)
     return create_engine(
-        dialect,
-        creator=connect,
-        poolclass=NullPool,
-        pool_logging_name=_NAME,
-        hide_parameters=True,
-        **settings,
+        dialect, creator=connect, poolclass=NullPool, hide_parameters=True, **settings
     )
 
 

@@ -14,6 +14,8 @@ from eree.errors import Refusal, Unreadable
 WAIT_SECONDS = 60.0
 """How long a process waits for the lock of another one."""
 
+#: What a server says to a row that is not the next one.
+OUT_OF_TURN = "EREE1"
 _LOOK = "see with 'eree ledger show' what was written"
 
 
@@ -72,6 +74,14 @@ def not_writable(name: str) -> Refusal:
     """A file that can be read at most."""
     return Refusal(
         f"{name} cannot be written; it takes the permission to write the file and its folder"
+    )
+
+
+def linked(name: str) -> Refusal:
+    """A file with two names, under which two processes would not see each other's lock."""
+    return Refusal(
+        f"{name} has more than one name (a hard link), and who spends under the other would not be"
+        " seen; remove the other names, and make backups as copies"
     )
 
 
@@ -146,4 +156,5 @@ BY_SQLSTATE: Mapping[str, Callable[[str], Refusal]] = {
     "57": unreachable,
     "58": no_room,
     "XX": damaged,
+    OUT_OF_TURN: busy,  # somebody without the lock came first, as above
 }

@@ -16,10 +16,11 @@ from rich.text import Text
 
 import eree
 from eree.budget.account import Account, relation_words
-from eree.budget.entries import Created, Entry, Reserved, guarantee_body
+from eree.budget.entries import Created, Entry, Reserved
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
 from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, plain
+from eree.policy.plain_data import guarantee_as_json
 
 #: Relations that have nothing but their name.
 PLAIN: Mapping[str, Neighbours] = {
@@ -210,8 +211,8 @@ def shown(entry: Entry, account: Account) -> Sequence[str]:
             figures = plain(reserved.price.epsilon), plain(reserved.price.delta)
             state = "settled" if entry.number in account.settled else "reserved"
             return number, when, what, reserved.release, *figures, state
-        case settled:
-            return number, when, f"settles entry {settled.reservation}", "", "", "", ""
+        case event:
+            return number, when, f"{event.kind}s entry {event.about}", "", "", "", ""
 
 
 def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:
@@ -220,9 +221,9 @@ def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:
         "ledger": opened.name,
         "identity": account.identity,
         "data_set": account.data_set,
-        "total": guarantee_body(account.total),
-        "spent": guarantee_body(account.spent),
-        "left": guarantee_body(account.left),
+        "total": guarantee_as_json(account.total),
+        "spent": guarantee_as_json(account.spent),
+        "left": guarantee_as_json(account.left),
         "entries": [
             entry.as_json()
             | ({"settled": entry.number in account.settled} if entry.kind == "reserve" else {})

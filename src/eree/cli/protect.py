@@ -155,10 +155,17 @@ def plan(file: Path, as_json: bool, **given: Any) -> None:
 @path("--out", "DIR", "A new or empty folder for the release.", required=True)
 @click.option("--ledger", metavar="WHERE", help="The ledger that pays: a file or a database URL.")
 @with_settings
+@click.option("--period", default="", metavar="TEXT", help="What time it is about, as 2026-Q1.")
 @path("--sign", "KEY.pem", "Sign the release with an Ed25519 key.")
 @as_json
 def protect(
-    file: Path, out: Path, ledger: str | None, sign: Path | None, as_json: bool, **given: Any
+    file: Path,
+    out: Path,
+    ledger: str | None,
+    period: str,
+    sign: Path | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Reserve the price, draw the noise of CUBE, calibrate, write and settle.
 
@@ -180,7 +187,13 @@ def protect(
     with progress() as tell:
         tell("reading the cube", 0.0)
         made = eree.protect_cube(
-            eree.Cube.load(file), ledger=book, out=out, signer=signer, progress=tell, **settings
+            eree.Cube.load(file),
+            ledger=book,
+            out=out,
+            period=period,
+            signer=signer,
+            progress=tell,
+            **settings,
         )
     if as_json:
         words = json.dumps(

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import eree
+from eree.budget.account import Balance
 from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
 from eree.cli.terminal import one_line, progress, say_released
 from eree.policy.neighbours import plain
@@ -61,14 +62,14 @@ def plan(
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
     known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
     people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
-    left = eree.Ledger.open(ledger).left() if ledger is not None else None
+    balance = eree.Ledger.open(ledger).balance() if ledger is not None else None
+    left = balance.left if balance is not None else None
+    unfit = _unfit(planned, balance) if balance is not None else ""
     price = planned.price()
-    if left is not None:
-        price.under(left.neighbours)  # refused where the ledger counts another promise
     enough = left is None or (price.epsilon <= left.epsilon and price.delta <= left.delta)
     with progress() as tell:
         ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
-    if memo is not None:
+    if memo is not None and not unfit:
         if memo.exists():
             raise eree.Refusal(f"{memo} exists already; choose another name or remove it")
         try:
@@ -81,9 +82,9 @@ def plan(
         found = ahead.as_json()
         if left is not None:
             found["left"] = {"epsilon": str(left.epsilon), "delta": str(left.delta)}
-            found["enough"] = enough
+            found |= {"enough": enough, "unfit": unfit}
         click.echo(json.dumps(found))
-        if not enough:
+        if unfit or not enough:
             click.get_current_context().exit(1)
         return
     level = float(planned.level)
@@ -115,10 +116,24 @@ def plan(
             f"The ledger has epsilon {plain(left.epsilon)}, delta {plain(left.delta)} left:"
             f" {'enough' if enough else 'NOT ENOUGH'}."
         )
+    if unfit:
+        click.echo(f"NOT FIT for this ledger: {unfit}.")
+        click.get_current_context().exit(1)
     if memo is not None:
         click.echo(f"{memo}: the page to sign")
     if not enough:
         click.get_current_context().exit(1)
+
+
+def _unfit(planned: eree.Plan, balance: Balance) -> str:
+    """Why a ledger would not pay for a plan whatever it costs, in the words of spending."""
+    relation = balance.total.neighbours
+    try:
+        free = eree.Guarantee(planned.total.neighbours, 0)
+        balance.check(free, planned.protects(relation).under(relation))
+    except eree.Refusal as refusal:
+        return str(refusal)
+    return ""
 
 
 @cli.command(

@@ -10,10 +10,10 @@ from typing import Any
 from eree.demo.strata import Accuracy, Exposure
 from eree.demo.survey import SurveyFindings
 from eree.policy.guarantee import Guarantee
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.outlook import TableOutlook
 from eree.release.rank import Ranking
 from eree.release.recheck import Verification
-from eree.release.record import guarantee_as_json
 
 #: What has to be said wherever released counts stand beside true ones.
 STUDY = "A study of made-up data: the true counts of real data are confidential"

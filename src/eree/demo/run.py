@@ -112,7 +112,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     plan = Plan.read(folder / "plan.toml")
     ahead = outlook(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))
     total = Guarantee(plan.total.neighbours, BUDGET)
-    ledger = Ledger.create(folder / "ledger.db", total, data_set="made-up population")
+    ledger = Ledger.create(folder / "ledger.db", total, data_set="data")
     (folder / "memo.md").write_text(memo(ahead, ledger.left()), encoding="utf-8")
 
     tables = load(data, progress=lambda s, f: tell(s, 0.3 + 0.15 * f))

@@ -14,8 +14,8 @@ from eree.budget.ledger import Ledger
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.recheck import Verification
-from eree.release.record import guarantee_as_json
 from eree.release.release import Release
 from eree.survey.cube import Cube, build_cube
 from eree.survey.microdata import read_survey
@@ -109,7 +109,7 @@ def survey_findings(folder: Path, seed: int, tell: Progress) -> SurveyFindings:
         most_records=MOST_RECORDS,
     )
     total = Guarantee(ESTABLISHMENT, BUDGET)
-    ledger = Ledger.create(folder / "survey-ledger.db", total, data_set="made-up survey")
+    ledger = Ledger.create(folder / "survey-ledger.db", total, data_set="data")
     public = protect_cube(
         cube,
         epsilon=EPSILON,

@@ -34,7 +34,9 @@ from eree.policy.settings import (
     read_toml,
 )
 
-SECTIONS = dict.fromkeys(("workplace", "worker", "job", "group", "hierarchy", "reference"))
+SECTIONS = dict.fromkeys(
+    ("data_set", "workplace", "worker", "job", "group", "hierarchy", "reference")
+)
 
 
 def inspect_schema(folder: Path) -> tuple[Schema, tuple[Fault, ...]]:
@@ -95,7 +97,8 @@ class _Reading:
             | {f"reference.{name}": r.file for name, r in references.items()}
         )
         hierarchies = dict(self.hierarchies(attributes))
-        return Schema(workplace, worker, job, attributes, hierarchies, references)
+        name = self.faults.data_set(self.raw)
+        return Schema(workplace, worker, job, attributes, hierarchies, references, name)
 
     def section(self, name: str) -> Mapping[str, Any]:
         raw = self.raw.get(name, {})

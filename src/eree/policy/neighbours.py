@@ -22,7 +22,7 @@ from eree.errors import Refusal
 
 Exact = Fraction | int | str
 #: An exponent of four digits or more, or a text longer than any number that is meant.
-_UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{1000}")
+_UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{2100}")
 
 
 def exact(value: Exact, name: str) -> Fraction:

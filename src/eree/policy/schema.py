@@ -15,6 +15,9 @@ Value = str | int
 Kind = Literal["string", "integer"]
 Owner = Literal["workplace", "worker"]
 
+DATA_SET = "data"
+"""How data are called whose declaration does not say it."""
+
 #: Columns that eree adds to a table of cells, of released or of infused counts.
 RESERVED = frozenset(
     (
@@ -102,6 +105,7 @@ class Schema:
     attributes: Mapping[str, Attribute]
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
+    data_set: str = DATA_SET
 
     def of_owner(self, owner: Owner, *, groups: bool = True) -> tuple[Attribute, ...]:
         """The attributes of one table in the order of the declaration."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Fault, Unreadable
-from eree.policy.schema import Kind
+from eree.policy.schema import DATA_SET, Kind
 
 SCHEMA_FILE = "schema.toml"
 
@@ -198,6 +198,14 @@ class FileFaults:
         for name in sorted(wrong):
             self.add(f"{inside}{name}", model.model_fields[name].description or "is wrong")
         return model.model_validate({n: value for n, value in given.items() if n not in wrong})
+
+    def data_set(self, raw: Mapping[str, Any]) -> str:
+        """How the data are called, which a ledger is bound to."""
+        name = raw.get("data_set", DATA_SET)
+        if isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= 1_000:
+            return name
+        self.add("data_set", "must be a text in quotes, printable and not empty")
+        return DATA_SET
 
     def unknown(self, raw: Mapping[str, Any], known: Mapping[str, Any], place: str = "") -> None:
         """Report every setting that is not known, with the one that was perhaps meant."""

@@ -21,6 +21,7 @@ from eree.errors import Refusal
 from eree.noise.coins import Coins, fresh_name
 from eree.partial import kind_of, not_writable, partial_folder
 from eree.policy.guarantee import Guarantee
+from eree.policy.protected import Protected
 from eree.release.payment import Payment
 from eree.release.record import RECORD, digest_of, record_text
 from eree.release.signature import Signer
@@ -34,13 +35,18 @@ _TRIAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Issue:
-    """One release to come: its price, where it appears, and who pays and signs."""
+    """One release to come: its price, what it protects, where it appears, who pays and signs.
+
+    `period` is the time that the release is about, where that was said.
+    """
 
     price: Guarantee
+    protects: Protected
     target: Path
     ledger: Ledger | None
     coins: Coins
     signer: Signer | None = None
+    period: str = ""
 
     def __post_init__(self) -> None:
         if self.ledger is None and self.coins.secret:
@@ -58,11 +64,13 @@ class Issue:
             reserved = None
             if self.ledger is not None:
                 tell("reserving the price", 0.0)
-                reserved = payment.reserve(self.ledger, what)
+                bound = self.protects.under(self.ledger.total.neighbours)
+                reserved = payment.reserve(self.ledger, what, bound, self.period)
             record = make(folder, release)
+            record |= {"protects": self.protects.as_json(), "period": self.period}
             if reserved is not None:
                 record["ledger"] = {
-                    "id": payment.ledger_id,
+                    "id": reserved.ledger,
                     "entry": reserved.number,
                     "hash": reserved.hash,
                 }

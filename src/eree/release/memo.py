@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
+from eree.policy.schema import Schema
 from eree.release.outlook import TYPICAL, Outlook
 
 
@@ -16,6 +17,8 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
         "",
         "## What is released",
         "",
+        f"Tables of the data set {plan.schema.data_set}{_period(plan.period)}:",
+        "",
         "| table | cells | mechanism | epsilon | delta |",
         "|---|---:|---|---:|---:|",
     ]
@@ -25,7 +28,7 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
     ]
     lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]
     lines += [f"{t.name}: {t.note}." for t in outlook.tables if t.note]
-    lines += ["", "## What is protected", "", _protected(relation)]
+    lines += ["", "## What is protected", "", _protected(relation), _units(plan.schema)]
     lines += [
         "",
         "It is assumed that **which workplaces exist, and their public attributes (industry,"
@@ -80,6 +83,17 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
     ]
     lines += ["", "## Decision", "", "Approved / not approved:", "", "Name, date:", ""]
     return "\n".join(lines)
+
+
+def _period(period: str) -> str:
+    return f", for {period}" if period else ""
+
+
+def _units(schema: Schema) -> str:
+    return (
+        f"A workplace is what the column {schema.key('workplace')} names, a worker what"
+        f" {schema.key('worker')} names."
+    )
 
 
 def _protected(relation: Neighbours) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.plan import Plan, PlannedTable
 from eree.release.prediction import Prediction, predict
-from eree.release.record import guarantee_as_json
 from eree.release.sizes import WorkerShares, WorkplaceSizes
 
 #: Workers of the one workplace in the typical cells whose error is shown.
@@ -53,6 +53,8 @@ class Outlook:
         """Plain data."""
         price = self.plan.price()
         return {
+            "data_set": self.plan.schema.data_set,
+            "period": self.plan.period,
             "price": guarantee_as_json(price),
             "total": guarantee_as_json(self.plan.total),
             "level": str(self.plan.level),

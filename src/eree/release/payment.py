@@ -19,9 +19,11 @@ from eree.budget.ledger import Ledger, Reservation
 from eree.errors import Cost, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
+from eree.policy.protected import Protected
 from eree.release.release import Release
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_OPEN = "its price stays reserved, and 'eree ledger close --release' settles it"
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -33,15 +35,17 @@ class Payment:
     release: str
     target: Path
     paid_from: str = ""
-    ledger_id: str = ""
     reserved: Reservation | None = None
     settling: Ledger | None = None
 
-    def reserve(self, ledger: Ledger, what: Mapping[str, str]) -> Reservation:
-        """Take the price out of a ledger, which need not be read again before it settles."""
-        self.ledger_id = ledger.identity
+    def reserve(
+        self, ledger: Ledger, what: Mapping[str, str], protects: Protected, period: str
+    ) -> Reservation:
+        """Take the price out of a ledger."""
         self.paid_from = ledger.name
-        self.reserved = ledger.reserve(self.price, release=self.release, what=what)
+        self.reserved = ledger.reserve(
+            self.price, release=self.release, what=what, protects=protects, period=period
+        )
         return self.reserved
 
     def settle(self, ledger: Ledger, digest: str) -> None:
@@ -93,12 +97,12 @@ class Payment:
         """Whether the price is settled: the ledger knows, also where settling was interrupted."""
         assert self.reserved is not None
         if self.settling is None:
-            return "its price stays reserved"
+            return _OPEN
         try:
             settled = self.reserved.number in self.settling.account().settled
         except Refusal:
             return "see with 'eree ledger show' whether its price is settled"
-        return f"its price {'is settled' if settled else 'stays reserved'}"
+        return "its price is settled" if settled else _OPEN
 
     @property
     def appeared(self) -> bool:

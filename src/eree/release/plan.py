@@ -21,6 +21,7 @@ from eree.mechanisms.margin import Margin
 from eree.mechanisms.margins_radial import MarginsRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
+from eree.policy.protected import Protected, protected_jobs
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
 from eree.release.margins import joined, margins, pays
@@ -86,6 +87,7 @@ class Plan:
     total: Guarantee
     level: Fraction
     tables: tuple[PlannedTable, ...]
+    period: str = ""
 
     def __post_init__(self) -> None:
         """Refuse tables that are said to be drawn at once and are not: they would be free."""
@@ -109,6 +111,11 @@ class Plan:
     def data(self) -> Path:
         """The folder of the linked tables."""
         return self.frame.folder
+
+    def protects(self, ledger: Neighbours | None = None) -> Protected:
+        """What is declared to be protected, by the plan's neighbours and by those of a ledger."""
+        relation = self.total.neighbours
+        return protected_jobs(self.schema, relation, relation if ledger is None else ledger)
 
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> Plan:
@@ -217,7 +224,7 @@ class _Reading:
                 tables += found
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
-        plan = Plan(frame, total, level, tuple(tables))
+        plan = Plan(frame, total, level, tuple(tables), settings.period)
         self._check_price(plan.price(), total)
         return plan
 

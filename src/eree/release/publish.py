@@ -25,12 +25,13 @@ from eree.data.tabulate import stream
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
+from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.release.hiding import Count, Hiding, PairHiding
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.margins import DRAWN_WITH
 from eree.release.plan import Plan, PlannedTable
-from eree.release.record import beginning, file_digest, guarantee_as_json
+from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
 
@@ -64,13 +65,14 @@ def publish(
         return _record(plan, release, listed, private=chance.secret)
 
     names = ", ".join(table.name for table in plan.tables)
-    issue = Issue(plan.price(), target, ledger, chance, signer)
+    protects = plan.protects(None if ledger is None else ledger.total.neighbours)
+    issue = Issue(plan.price(), protects, target, ledger, chance, signer, plan.period)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
 def _draws(plan: Plan, schema: Schema) -> list[_Draw]:
     """What is drawn, one thing after another; refuses a plan that was made for another schema."""
-    if schema.attributes != plan.schema.attributes:
+    if _meaning(schema) != _meaning(plan.schema):
         raise Refusal("the plan was made for another schema than these tables have; read it anew")
     found = []
     for table in plan.tables:
@@ -80,6 +82,13 @@ def _draws(plan: Plan, schema: Schema) -> list[_Draw]:
             pair = table, plan.table(table.drawn_with)
             found.append(_Draw(pair, schema, float(plan.level)))
     return found
+
+
+def _meaning(schema: Schema) -> tuple[object, ...]:
+    """All of a schema that counts and prices hang on; not where the tables lie."""
+    job = schema.job
+    keys = schema.workplace.key, schema.worker.key, job.workplace, job.worker, job.primary
+    return schema.data_set, keys, schema.attributes
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eree.budget.entries import Reserved
+from eree.budget.account import Account
+from eree.budget.entries import Entry, Reserved
 from eree.budget.ledger import Ledger
 from eree.errors import Fault, Refusal
-from eree.release.record import RECORD, digest_of, file_digest, guarantee_of, record_text
+from eree.policy.neighbours import Weak
+from eree.policy.plain_data import guarantee_of
+from eree.policy.protected import Protected
+from eree.release.record import RECORD, digest_of, file_digest, record_text
 from eree.release.release import Release
 from eree.release.signature import signature_holds
 
@@ -66,6 +70,10 @@ class Recheck(ABC):
     def contents(self) -> None:
         """Check what is particular to a kind of release."""
 
+    @abstractmethod
+    def declared(self) -> Protected:
+        """What the record says is protected; refuses one that contradicts the rest of it."""
+
     def all(self, ledger: Ledger | None, public_key: str | None) -> Verification:
         """Check everything; `ledger` and `public_key` are those that it must belong to."""
         try:
@@ -73,8 +81,9 @@ class Recheck(ABC):
             self._files()
             if not self.faults:  # what follows believes the record and the files
                 self.contents()
-                if ledger is not None:
-                    self._ledger(ledger)
+                protects = self._protects()
+                if ledger is not None and protects is not None:
+                    self._ledger(ledger, protects, signed=public_key is not None)
                 if not self.faults:
                     self._paid()
         except _MISWRITTEN:
@@ -129,6 +138,26 @@ class Recheck(ABC):
                 self.fault("", "is a link to something else, and no part of the release", name)
         self.checks.append(f"{len(listed)} files are the ones that were written")
 
+    def _protects(self) -> Protected | None:
+        """What a neighbour is hangs on the declaration: a record has all that its guarantee names.
+
+        What it has beside it are the types of the ledger that paid.
+        """
+        period = self.record["period"]
+        if not isinstance(period, str) or not (period.isprintable() and len(period) <= 1_000):
+            self.fault("period", "is not a text of printable characters")
+        try:
+            found = self.declared()
+        except Refusal as refusal:
+            self.fault("protects", str(refusal))
+            return None
+        relation = guarantee_of(self.record["guarantee"]).neighbours
+        for name in relation.types if isinstance(relation, Weak) else ():
+            if name not in found.declared["types"]:
+                self.fault("protects", f"does not say what the worker type {name} is")
+        self.checks.append(f"what is protected of the data set {found.data_set} is declared")
+        return found
+
     def _paid(self) -> None:
         """Secret coins are never drawn without a payment: a record says which, and for what."""
         said, release = self.record.get("ledger"), self.record.get("release")
@@ -145,12 +174,12 @@ class Recheck(ABC):
         ):
             self.fault("ledger", "is not written as the entry of a ledger that paid")
 
-    def _ledger(self, ledger: Ledger) -> None:
-        said = self.record.get("ledger")
-        if said is None or said["id"] != ledger.identity:
+    def _ledger(self, ledger: Ledger, protects: Protected, *, signed: bool) -> None:
+        """Compare with the entry that paid; `signed` is one whose signature was asked for."""
+        said, account = self.record.get("ledger"), ledger.account()
+        if said is None or said["id"] != account.identity:
             self.fault("ledger", f"is not the one in {ledger.name}")
             return
-        account = ledger.account()
         entry = next((e for e in account.entries if e.number == said["entry"]), None)
         if entry is None or entry.hash != said["hash"] or not isinstance(entry.event, Reserved):
             self.fault("ledger", f"entry {said['entry']} is not the one that paid for this release")
@@ -159,11 +188,31 @@ class Recheck(ABC):
             self.fault("ledger", f"entry {said['entry']} paid for another release")
         if entry.event.price != guarantee_of(self.record["guarantee"]):
             self.fault("ledger", f"entry {said['entry']} paid another price")
-        settled = account.settled.get(entry.number)
-        if settled is not None and settled != self.record["digest"]:
-            self.fault("ledger", f"entry {said['entry']} was settled with another release")
-        state = "settled" if settled else "reserved, never settled"
-        self.checks.append(f"entry {said['entry']} of the ledger paid for it ({state})")
+        if protects.data_set != account.data_set:
+            self.fault("protects", f"is not of the data set {account.data_set} of the ledger")
+        elif entry.event.declaration != protects.under(account.total.neighbours).digest:
+            self.fault("protects", f"is not the declaration that entry {said['entry']} paid under")
+        if entry.event.period != self.record["period"]:
+            self.fault("period", f"is not the one that entry {said['entry']} paid for")
+        self._settled(account, entry, signed=signed)
+
+    def _settled(self, account: Account, entry: Entry, *, signed: bool) -> None:
+        """An entry that is not settled names no digest, so whoever can read it could claim it."""
+        number, state = entry.number, account.state(entry.number)
+        if state == "closed":
+            self.fault("ledger", f"entry {number} is closed: it pays for no release")
+        elif state == "settled" and account.settled[number] != self.record["digest"]:
+            self.fault("ledger", f"entry {number} was settled with another release")
+        elif state != "settled" and not signed:
+            self.fault(
+                "ledger",
+                f"entry {number} was never settled, so anyone who can read the ledger could claim"
+                " it; give the key that must have signed the release with --key, or let someone"
+                f" who may write the ledger settle it: eree ledger close LEDGER {number} --release"
+                " DIR",
+            )
+        words = "settled" if state == "settled" else "reserved, never settled"
+        self.checks.append(f"entry {number} of the ledger paid for it ({words})")
 
 
 def file_fault(path: Path, digest: str) -> str | None:

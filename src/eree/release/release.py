@@ -16,9 +16,10 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Reservation
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
+from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, columns_of, misread, schema_of
-from eree.release.record import FORMAT, RECORD, guarantee_of
+from eree.release.record import FORMAT, RECORD
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class Release:
         return str(self.record["release"])
 
     @property
+    def data_set(self) -> str:
+        """How the data are called, by their declaration."""
+        return str(self.record["protects"]["data_set"])
+
+    @property
+    def period(self) -> str:
+        """The time that the release is about, where that was said."""
+        return str(self.record["period"])
+
+    @property
     def private(self) -> bool:
         """Whether the guarantee holds for what is published; never with seeded coins."""
         return self.record.get("private") is True
@@ -70,7 +81,8 @@ class Release:
         """The entry of the ledger that paid for the release, as the release remembers it."""
         try:
             paid = self.record["ledger"]
-            return Reservation(int(paid["entry"]), str(paid["hash"]), self.guarantee, self.identity)
+            entry, digest, ledger = int(paid["entry"]), str(paid["hash"]), str(paid["id"])
+            return Reservation(entry, digest, self.guarantee, self.identity, ledger)
         except (KeyError, TypeError, ValueError):
             raise Refusal(f"{self.folder} was paid from no ledger") from None
 

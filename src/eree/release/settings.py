@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
-from eree.policy.settings import FileName, Settings, Text
+from eree.policy.settings import NO_CONTROLS, FileName, Settings, Text
 
 #: A plan's file when it was not read from one.
 PLAN_FILE = "plan.toml"
@@ -88,6 +88,14 @@ class PlanSettings(Settings):
     required = ("data", "privacy", "table")
     data: FileName = ""
     level: Exactly = "0.9"
+    period: Annotated[
+        StrictStr,
+        Field(
+            pattern=NO_CONTROLS,
+            max_length=1_000,
+            description="must be a text in quotes, such as '2026-Q1'",
+        ),
+    ] = ""
     privacy: Annotated[dict[StrictStr, Any], Field(description="must be a table: [privacy]")] = {}
     table: Annotated[
         list[Any], Field(description="must be a list of tables, each begun by [[table]]")

@@ -32,11 +32,11 @@ from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.noise.exact import Whole
 from eree.noise.leaning_moments import Spread
+from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sum_bounds import check_chance, sum_intervals
 from eree.release.sum_envelope import Spreads

@@ -42,11 +42,11 @@ from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
+from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
 from eree.release.margins import attributes_of, has_halves
-from eree.release.record import guarantee_as_json
 from eree.workload import DropFrom, Marginal
 
 #: The public numbers of some rows of a released table, by column.

@@ -19,6 +19,8 @@ from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_of
+from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
 from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
@@ -26,7 +28,6 @@ from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
 from eree.release.margins import DRAWN_WITH, drawn_at_once, pays
 from eree.release.recheck import Progress, Recheck, Verification
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
@@ -85,6 +86,10 @@ class _Verifying(Recheck):
             else:
                 table = said["provenance"]["table"]
                 self.checks.append(f"{name} is what table {table} of {source.folder} makes it")
+
+    def declared(self) -> Protected:
+        """What the record says is protected."""
+        return read_protected(self.record["protects"], schema_of(self.record))
 
     # ------------------------------------------------------------------------- the tables
 

@@ -19,6 +19,7 @@ from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.partial import new_path
 from eree.policy.neighbours import exact, plain
+from eree.policy.protected import Protected, read_protected
 from eree.survey.cube_file import CubeFile, read_cube_file, read_cube_header, write_cube_file
 from eree.survey.declaration import read_declaration
 from eree.survey.microdata import Survey, read_survey
@@ -55,9 +56,13 @@ class Sums:
 
 @dataclass(frozen=True)
 class CubeOutline:
-    """What is public about a cube: its shape and its bounds, the weight in thousandths of a job."""
+    """What is public about a cube: its shape, its bounds, and what the survey protects.
+
+    The weight is in thousandths of a job.
+    """
 
     shape: Shape
+    protects: Protected
     most_weight: int | None = None
     most_records: int | None = None
 
@@ -70,9 +75,10 @@ class CubeOutline:
             weight, records = body["most_weight"], body["most_records"]
             if not all(bound is None or _counts(bound) for bound in (weight, records)):
                 raise ValueError
+            protects = read_protected(body["protects"])
         except (Refusal, KeyError, TypeError, ValueError):
             raise CubeFile.damaged(file) from None
-        return cls(shape, weight, records)
+        return cls(shape, protects, weight, records)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,10 +87,12 @@ class Cube:
 
     `unweighted` counts the records of each cell; `weighted` adds their weights, in thousandths of a
     job.  Where there are bounds, no record weighs more than `most_weight` (in thousandths), and no
-    establishment has more than `most_records` records; both are public.
+    establishment has more than `most_records` records; both are public, and so is `protects`: how
+    the survey is called, and which columns name its records and establishments.
     """
 
     shape: Shape
+    protects: Protected
     unweighted: Whole = field(repr=False)
     weighted: Whole = field(repr=False)
     sums: Sums = field(repr=False)
@@ -102,6 +110,7 @@ class Cube:
         filled = np.flatnonzero(self.unweighted)
         body = {
             "shape": self.shape.as_json(),
+            "protects": self.protects.as_json(),
             "most_weight": self.most_weight,
             "most_records": self.most_records,
             "sums": vars(self.sums),
@@ -161,10 +170,8 @@ def build_cube(
     tell("sums", 0.9)
     sums = _sums(weights, establishments)
     tell("done", 1.0)
-    levels = shape.levels
-    return Cube(
-        shape, unweighted.reshape(levels), weighted.reshape(levels), sums, bound, most_records
-    )
+    arrays = unweighted.reshape(shape.levels), weighted.reshape(shape.levels)
+    return Cube(shape, survey.declaration.protects, *arrays, sums, bound, most_records)
 
 
 def build_cube_file(
@@ -278,7 +285,8 @@ def _loaded(found: CubeFile) -> Cube:
         arrays.append(array.reshape(shape.levels))
     if shape.possible is not None and arrays[0][~shape.possible].any():
         raise ValueError
-    return Cube(shape, arrays[0], arrays[1], sums, *bounds)
+    protects = read_protected(body["protects"])
+    return Cube(shape, protects, arrays[0], arrays[1], sums, *bounds)
 
 
 def _keeps_bounds(

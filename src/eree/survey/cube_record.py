@@ -12,7 +12,7 @@ from eree.errors import Refusal, Unreadable
 from eree.noise.exact import Whole
 from eree.noise.thousandths import JOB
 from eree.policy.neighbours import exact, plain
-from eree.release.record import guarantee_as_json
+from eree.policy.plain_data import guarantee_as_json
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import By
 from eree.survey.columns import Mask, rows_of

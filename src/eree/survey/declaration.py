@@ -16,7 +16,8 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from eree.errors import Fault, Faulty, Refusal, Unreadable
 from eree.policy.codes import CodeBook
-from eree.policy.schema import RESERVED, Value
+from eree.policy.protected import Protected, protected_records
+from eree.policy.schema import DATA_SET, RESERVED, Value
 from eree.policy.settings import (
     Codes,
     ColumnName,
@@ -33,7 +34,7 @@ from eree.survey.soc import level_of, title_of
 
 SURVEY_FILE = "survey.toml"
 RECORDS_FILES = ("records.parquet", "records.csv")
-SECTIONS = dict.fromkeys(("records", "replicates", "variables", "impossible"))
+SECTIONS = dict.fromkeys(("data_set", "records", "replicates", "variables", "impossible"))
 #: Columns that eree adds to the cells of a cube.
 CUBE_COLUMNS = frozenset(("unweighted", "weighted", "noise_variance"))
 
@@ -97,6 +98,12 @@ class Declaration:
     replicates: tuple[str, ...] = ()
     replicate_scale: float | None = None
     ignore: tuple[str, ...] = ()
+    data_set: str = DATA_SET
+
+    @property
+    def protects(self) -> Protected:
+        """What is declared to be protected: whose records, and what an establishment is."""
+        return protected_records(self.data_set, self.record, self.establishment)
 
     @cached_property
     def shape(self) -> Shape:
@@ -150,6 +157,7 @@ class _Reading:
             replicates,
             scale,
             tuple(records.ignore),
+            self.faults.data_set(self.raw),
         )
 
     def found_file(self) -> str:

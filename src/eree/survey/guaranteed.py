@@ -14,7 +14,7 @@ from eree.noise.coins import Coins
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
-from eree.release.record import guarantee_of
+from eree.policy.plain_data import guarantee_of
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
 from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.noise.exact import Whole
+from eree.policy.protected import Protected
 from eree.survey.bounds import By
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.rounding import LIMIT
@@ -100,6 +101,10 @@ class SurveyCube(Protocol):
     @property
     def most_records(self) -> int | None:
         """The public bound of the records of an establishment."""
+
+    @property
+    def protects(self) -> Protected:
+        """What the survey declares to be protected."""
 
     @property
     def sums(self) -> SurveySums:

@@ -61,6 +61,7 @@ def protect_cube(
     cap: int | None = None,
     exact_controls: bool | None = None,
     keep_empty: Exact | None = None,
+    period: str = "",
     coins: Coins | None = None,
     signer: Signer | None = None,
     progress: Progress | None = None,
@@ -73,7 +74,8 @@ def protect_cube(
     raked cubes (at most `cycles`) publish a bound of it.  `squares` are the squared weights of
     records, or the squared totals of establishments, whose noisy sum makes a model of sampling
     variances; usually of establishments where the cube bounds their records.  `shares` divides the
-    price among them all.  The folder `out` must be new or empty.
+    price among them all.  `period` is the time that the survey is about, for the ledger and the
+    record.  The folder `out` must be new or empty.
 
     The mode `as-published` needs a `cap`, and takes its delta from it.  It publishes control tables
     without noise unless `exact_controls` is false, rakes to them, and of the empty cells it keeps
@@ -101,7 +103,7 @@ def protect_cube(
     chosen = plan.mode
     if chosen.losses and not cube.sums.records:
         raise Refusal("a cube without records has no average weight to carry noise by")
-    issue = Issue(chosen.price, target, ledger, chance, signer)
+    issue = Issue(chosen.price, cube.protects, target, ledger, chance, signer, period)
 
     def make(folder: Path, release: str) -> dict[str, Any]:
         tell("drawing the noise", 0.1)

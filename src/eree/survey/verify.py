@@ -14,9 +14,10 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_of
+from eree.policy.protected import Protected, read_protected
 from eree.release import verify as tables
 from eree.release.recheck import Progress, Recheck, Verification
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import By
@@ -79,6 +80,10 @@ class _Verifying(Recheck):
         self._calibration(mode, cube)
         self._rows(cube)
         self._price(mode)
+
+    def declared(self) -> Protected:
+        """What the record says is protected."""
+        return read_protected(self.record["protects"])
 
     @property
     def promised(self) -> bool:

@@ -21,10 +21,10 @@ from eree.mechanisms.leaning import Lean, LeaningStaircase
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
 from eree.policy.neighbours import plain
+from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.release.intervals import UNBOUNDED
 from eree.release.margins import DRAWN_WITH
-from eree.release.record import guarantee_of
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Ends, Numbers, Treatment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eree.release.record import guarantee_as_json
+from eree.policy.plain_data import guarantee_as_json
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 
@@ -19,6 +19,7 @@ class Metadata:
     title: str
     release: str
     made: str
+    period: str
     promise: str
     guarantee: dict[str, Any]
     measure: str
@@ -35,6 +36,7 @@ class Metadata:
             ("Table", self.caption),
             ("Data set", f"{self.title} ({self.data_set})"),
             ("Release", f"{self.release}, made {self.made}"),
+            *([("Period", self.period)] if self.period else []),
             ("Guarantee", self.promise),
             ("Measure", self.measure),
             ("Universe", self.universe),
@@ -53,6 +55,7 @@ class Metadata:
             "title": self.title,
             "release": self.release,
             "made": self.made,
+            "period": self.period,
             "guarantee": self.guarantee,
             "measure": self.measure,
             "universe": self.universe,
@@ -82,6 +85,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         data.title,
         data.release.identity,
         data.made,
+        data.release.period,
         data.promise,
         guarantee_as_json(data.guarantee),
         measure,

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
-from eree.release.record import guarantee_as_json
+from eree.policy.plain_data import guarantee_as_json
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
@@ -85,6 +85,8 @@ class Site:
             "kind": data.kind,
             "release": data.release.identity,
             "made": data.made,
+            "source": data.release.data_set,
+            "period": data.release.period,
             "guarantee": data.promise,
             "universe": data.universe,
             "measures": dict(data.measures),
