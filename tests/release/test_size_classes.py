@@ -15,8 +15,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.release.hiding import Hiding
 from eree.policy.plain_data import guarantee_of
+from eree.release.hiding import Hiding
 from eree.release.treatment import treat
 from eree.release.verify import row_faults, schema_of
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
