@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,31 +22,65 @@ import pytest
 
 import eree
 import pages
+from eree.budget.entries import Event, Reserved, Row, Settled, Standing
 from eree.budget.stores import store_at
-from eree.policy.protected import Protected
 from processes import PATIENCE, hearing, until
 
 STRONG = eree.Strong("0.1")
 DIGEST = "0123456789abcdef" * 4
-JOBS = Protected("jobs", {})
 Place = Callable[[], str]
 #: The databases that a ledger can live in; one worker of the tests starts the server.
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
+
+
+PROTECTS = eree.Protected("jobs", {"workplace": "plant", "worker": "person"})
 
 
 def price(epsilon: Any, delta: Any = 0, neighbours: Any = STRONG) -> eree.Guarantee:
     return eree.Guarantee(neighbours, epsilon, delta)
 
 
-def made(where: str, epsilon: Any = "2", delta: Any = 0, neighbours: Any = STRONG) -> eree.Ledger:
+def made(
+    where: str,
+    epsilon: Any = "2",
+    delta: Any = 0,
+    neighbours: Any = STRONG,
+    heads: Path | str | None = None,
+) -> eree.Ledger:
     """A new ledger."""
-    return eree.Ledger.create(where, price(epsilon, delta, neighbours), data_set="jobs")
+    total = price(epsilon, delta, neighbours)
+    return eree.Ledger.create(where, total, data_set="jobs", heads=heads)
 
 
-def spend(ledger: eree.Ledger, epsilon: Any, release: str = "r", **other: Any) -> eree.Reservation:
-    return ledger.reserve(
-        price(epsilon, **other), release=release, what={"tables": "place"}, protects=JOBS
-    )
+def spend(
+    ledger: eree.Ledger,
+    epsilon: Any,
+    release: str = "r",
+    protects: eree.Protected = PROTECTS,
+    period: str = "",
+    **other: Any,
+) -> eree.Reservation:
+    what = {"tables": "place"}
+    asked = price(epsilon, **other)
+    return ledger.reserve(asked, release=release, what=what, protects=protects, period=period)
+
+
+def long(where: str, entries: int) -> eree.Ledger:
+    """A ledger of many entries, every other one a settlement, written in one go."""
+    ledger = made(where, entries)
+    event = ledger.entries()[0].event
+    last, then, chain = Row(*rows(where)[0]), Standing(), []
+    while last.number < entries:
+        new: Event = (
+            Settled(last.number, last.hash, DIGEST, event.at)
+            if last.number % 2 == 0
+            else Reserved("r", {}, price("1/10"), PROTECTS.digest, "", event.at)
+        )
+        then = new.then(then)
+        last = Row.after(last, new, then)
+        chain.append(last)
+    fill(where, chain)
+    return ledger
 
 
 def grown(where: str, reservations: int = 5) -> eree.Ledger:
@@ -223,15 +258,29 @@ def spoil(where: str, *statements: str) -> None:
         execute(where, "SET session_replication_role = replica", *statements)
 
 
+def fill(where: str, chain: Iterable[Row]) -> None:
+    """Add rows in one transaction; the guards look at each of them."""
+    connection = raw(where)
+    with closing(connection):
+        if is_file(where):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO eree_ledger VALUES (?, ?, ?, ?, ?, ?)", chain)
+            connection.execute("COMMIT")
+            return
+        with connection.cursor().copy("COPY eree_ledger FROM STDIN") as copy:
+            for row in chain:
+                copy.write_row(row)
+
+
 def rows(where: str) -> list[tuple[Any, ...]]:
     """All rows, as the library's store reads them."""
-    return [tuple(row) for row in store_at(where).rows()]
+    return [tuple(row) for row in store_at(where).read(lambda view: view.all())]
 
 
-def literal(value: bytes | int, where: str) -> str:
+def literal(value: bytes | int | None, where: str) -> str:
     """A value as SQL, whatever its bytes are."""
-    if isinstance(value, int):
-        return str(value)
+    if value is None or isinstance(value, int):
+        return "NULL" if value is None else str(value)
     if is_file(where):
         return f"CAST(x'{value.hex()}' AS TEXT)"
     return f"convert_from('\\x{value.hex()}'::bytea, 'UTF8')"
@@ -288,23 +337,26 @@ def change_bytes(where: str, changes: int, seed: int) -> None:
     chance = random.Random(seed)
     ledger = grown(where, 8)
     good = rows(where)
-    fields = ("number", "kind", "body", "previous", "hash")
+    fields = Row._fields
     for _ in range(changes):
         row, field = chance.choice(good), chance.choice(fields)
         number, old = row[0], row[fields.index(field)]
         new = (
-            other_number(number, len(good), chance)
-            if field == "number"
+            other_number(old or 1, len(good), chance)
+            if field in ("number", "about")
             else other_byte(old.encode(), chance, printable=not is_file(where))
         )
         changed = f"UPDATE eree_ledger SET {field} = {literal(new, where)} WHERE number = {number}"
         spoil(where, changed)
         told = f"entry {number}.{field}: {old!r} became {new!r}"
         assert ledger.verify(), told
+        if number in (1, len(good) - 1, len(good)):  # what whoever spends reads
+            with pytest.raises(eree.Refusal, match="is faulty"):
+                spend(ledger, "1/1000")
         with pytest.raises(eree.Refusal, match="is faulty"):
-            spend(ledger, "1/1000")
+            ledger.entries()
         now = new if field == "number" else number
-        was = literal(old if field == "number" else old.encode(), where)
+        was = literal(old.encode() if isinstance(old, str) else old, where)
         spoil(where, f"UPDATE eree_ledger SET {field} = {was} WHERE number = {now}")
     assert rows(where) == good
     assert ledger.verify() == ()

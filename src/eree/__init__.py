@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
+    from eree.policy.protected import Protected
     from eree.policy.schema import Attribute, Schema
     from eree.release.classes import SizeClasses, size_classes
     from eree.release.listing import Listing, new_csv
@@ -93,6 +94,7 @@ _HOMES = {
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
+    "eree.policy.protected": ("Protected",),
     "eree.policy.schema": ("Attribute", "Schema"),
     "eree.release.classes": ("SizeClasses", "size_classes"),
     "eree.release.listing": ("Listing", "new_csv"),
@@ -175,6 +177,7 @@ __all__ = [
     "NoisyTotal",
     "Plan",
     "Prediction",
+    "Protected",
     "ProtectedCube",
     "Query",
     "Ramp",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import datetime, timedelta
 from fractions import Fraction
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
+from sqlalchemy.engine import CursorResult
 
 import eree
 from eree.errors import Refusal
 from eree.policy.neighbours import EDGE, NODE, Strong, Weak
-from ledgers import DIGEST, STRONG, Place, grown, made, price, spend
+from ledgers import DIGEST, PROTECTS, STRONG, Place, grown, long, made, price, spend
 
 
 def test_a_new_ledger_says_what_it_was_made_with(where: str) -> None:
@@ -119,14 +125,13 @@ def test_a_reserved_price_counts_as_spent_settled_or_not(where: str) -> None:
 def test_a_reservation_says_what_was_reserved(where: str) -> None:
     ledger = made(where, "2")
     asked = price("1/2", neighbours=NODE)
-    reserved = ledger.reserve(asked, release="2026-q1", what={"tables": "place × sector"})
-    assert reserved == eree.Reservation(2, ledger.entries()[1].hash, asked, "2026-q1")
-    event = ledger.entries()[1].event
-    assert (event.release, event.what, event.price) == (
-        "2026-q1",
-        {"tables": "place × sector"},
-        asked,
-    )
+    what = {"tables": "place × sector"}
+    reserved = ledger.reserve(asked, release="a", what=what, protects=PROTECTS, period="2026-Q1")
+    hash_ = ledger.entries()[1].hash
+    assert reserved == eree.Reservation(2, hash_, asked, "a", ledger.identity)
+    told = ledger.entries()[1].event
+    assert (told.release, told.what, told.price) == ("a", what, asked)
+    assert (told.declaration, told.period) == (PROTECTS.digest, "2026-Q1")
 
 
 def test_a_release_is_settled_once_and_only_where_it_was_reserved(place: Place) -> None:
@@ -135,9 +140,9 @@ def test_a_release_is_settled_once_and_only_where_it_was_reserved(place: Place) 
     spend(other, "1/2")
     with pytest.raises(Refusal, match="has no such reservation 2; it was made in another ledger"):
         other.settle(reserved, DIGEST)
-    with pytest.raises(Refusal, match="has no such reservation 1"):
+    with pytest.raises(Refusal, match=r"entry 1 of .* is no reservation"):
         first = ledger.entries()[0]
-        ledger.settle(eree.Reservation(1, first.hash, price("1"), "r"), DIGEST)
+        ledger.settle(eree.Reservation(1, first.hash, price("1"), "r", ledger.identity), DIGEST)
     with pytest.raises(Refusal, match="64 hexadecimal digits"):
         ledger.settle(reserved, "done")
     ledger.settle(reserved, DIGEST)
@@ -220,13 +225,17 @@ def test_prices_whose_sum_nobody_could_write_are_refused(where: str) -> None:
         ({"release": ""}, "the id of the release must be a text"),
         ({"release": "a\nb"}, "the id of the release must be a text"),
         ({"what": {"count": 4711}}, r"what is released \(count\) must be a text"),
+        ({"period": "a\nb"}, "the period of a release must be a text"),
+        ({"period": 2026}, "the period of a release must be a text"),
+        ({"protects": "jobs"}, "what is protected must be a Protected, such as Protected"),
     ],
 )
 def test_what_is_no_price_or_name_never_gets_in(
     where: str, asked: dict[str, Any], words: str
 ) -> None:
     ledger = made(where)
-    given = {"price": price("1/2"), "release": "r", "what": {"tables": "place"}} | asked
+    given = {"price": price("1/2"), "release": "r", "what": {"tables": "place"}}
+    given |= {"protects": PROTECTS} | asked
     with pytest.raises(Refusal, match=words):
         ledger.reserve(given.pop("price"), **given)
     assert len(ledger.entries()) == 1
@@ -238,6 +247,138 @@ def test_a_ledger_shows_where_it_is_and_no_more(where: str) -> None:
     assert "eree@" not in ledger.name
 
 
+# ------------------------------------------------------------------------------- what is protected
+
+
+def test_the_first_reservation_binds_the_ledger_to_what_it_protects(where: str) -> None:
+    ledger = made(where)
+    spend(ledger, "1/10")
+    recoded = eree.Protected("jobs", {**PROTECTS.declared, "worker": "name"})
+    with pytest.raises(Refusal, match="under another declaration of workplaces, workers or types"):
+        spend(ledger, "1/10", protects=recoded)
+    same = eree.Protected("jobs", dict(reversed(PROTECTS.declared.items())))
+    spend(ledger, "1/10", protects=same)
+    assert ledger.entries()[-1].then.declaration == PROTECTS.digest
+    assert len(ledger.entries()) == 3
+
+
+def test_a_ledger_pays_for_the_data_set_that_it_names(where: str) -> None:
+    ledger = made(where)
+    other = eree.Protected("wages", PROTECTS.declared)
+    with pytest.raises(Refusal, match="is for the data set 'jobs', and this release is of 'wages'"):
+        spend(ledger, "1/10", protects=other)
+    assert len(ledger.entries()) == 1
+    spend(ledger, "1/10")
+
+
+# ----------------------------------------------------------------------------------------- closing
+
+
+def test_a_closed_reservation_stays_spent_and_pays_for_nothing_more(where: str) -> None:
+    ledger = made(where)
+    reserved, settled = spend(ledger, "1/2"), spend(ledger, "1/2")
+    ledger.settle(settled, DIGEST)
+    ledger.close(reserved.number)
+    assert ledger.spent() == price("1")
+    account = ledger.account()
+    assert [account.state(n) for n in (2, 3)] == ["closed", "settled"]
+    assert (account.closed, account.settled) == ({2}, {3: DIGEST})
+    with pytest.raises(Refusal, match="reservation 2 is closed already"):
+        ledger.settle(reserved, DIGEST)
+    for number, words in {
+        1: "entry 1 of .* is no reservation",
+        2: "reservation 2 is closed already",
+        3: "reservation 3 is settled already",
+        4: "entry 4 of .* is no reservation",
+        99: "has no entry 99; 'eree ledger show' lists them",
+        10**30: "has no entry 1000",
+    }.items():
+        with pytest.raises(Refusal, match=words):
+            ledger.close(number)
+    assert [entry.kind for entry in ledger.entries()][3:] == ["settle", "close"]
+    assert ledger.verify() == ()
+
+
+# -------------------------------------------------------------------------------------------- time
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
+    """Another clock of this machine."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    monkeypatch.setattr("eree.budget.ledger.datetime", Clock)
+
+
+def test_times_never_run_back_and_a_clock_that_does_is_told(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = made(where)
+    assert ledger.clock_note() is None
+    moved(monkeypatch, 24)
+    spend(ledger, "1/10")
+    ahead = ledger.entries()[-1].event.at
+    assert ledger.clock_note() is None
+    moved(monkeypatch, 0)
+    note = ledger.clock_note()
+    assert note == (
+        f"the last entry of {ledger.name} is of {ahead}, and this machine's clock is behind that;"
+        " set the clock right, as new entries take the time of the last one until then"
+    )
+    spend(ledger, "1/10")
+    ledger.close(2)
+    assert [entry.event.at for entry in ledger.entries()][1:] == [ahead] * 3
+    assert ledger.verify() == ()
+
+
+# ---------------------------------------------------------------------------------- what it costs
+
+
+def fetched(ledger: eree.Ledger, work: Callable[[], object]) -> tuple[int, int]:
+    """How many statements some work sends, and how many rows they give back."""
+    counted = [0, 0]
+
+    def sent(*_: object) -> None:
+        counted[0] += 1
+
+    def taken(method: str) -> Callable[..., Any]:
+        take = getattr(CursorResult, method)
+
+        def counting(*given: Any) -> Any:
+            found = take(*given)
+            counted[1] += len(found) if isinstance(found, list) else found is not None
+            return found
+
+        return counting
+
+    event.listen(ledger._store._engine, "before_cursor_execute", sent)
+    with pytest.MonkeyPatch.context() as patched:
+        for method in ("first", "all", "fetchall", "fetchone"):
+            patched.setattr(CursorResult, method, taken(method))
+        work()
+    event.remove(ledger._store._engine, "before_cursor_execute", sent)
+    return counted[0], counted[1]
+
+
+def test_an_entry_of_a_long_ledger_reads_as_many_rows_as_one_of_a_short(place: Place) -> None:
+    costs = []
+    for entries in (10, 2_000):
+        ledger = long(place(), entries)
+        assert ledger.verify() == ()
+        reserved: list[eree.Reservation] = []
+        costs.append(
+            [
+                fetched(ledger, lambda ledger=ledger, r=reserved: r.append(spend(ledger, "1/10"))),
+                fetched(ledger, lambda ledger=ledger, r=reserved: ledger.settle(r[0], DIGEST)),
+            ]
+        )
+    assert costs[0] == costs[1]
+    assert all(0 < rows_read <= 6 for _, rows_read in costs[0])
+
+
 # --------------------------------------------------------------------------------- against a model
 
 steps = st.lists(
@@ -247,9 +388,10 @@ steps = st.lists(
             st.fractions(0, Fraction(1, 2), max_denominator=60),
             st.fractions(0, Fraction(1, 10), max_denominator=30),
         ),
-        st.tuples(st.just("settle"), st.integers(0, 9)),
+        st.tuples(st.sampled_from(["settle", "close"]), st.integers(0, 9)),
+        st.tuples(st.just("heads"), st.integers(0, 2)),
     ),
-    max_size=12,
+    max_size=14,
 )
 
 
@@ -261,27 +403,40 @@ def test_any_sequence_of_steps_leaves_what_a_plain_sum_leaves(
     epsilon, delta = Fraction(1), Fraction(1, 5)
     ledger = made(place(), epsilon, delta)
     reserved: list[eree.Reservation] = []
-    settled: set[int] = set()
-    kinds = ["create"]
-    for kind, *figures in steps:
-        if kind == "reserve":
-            fits = figures[0] <= epsilon and figures[1] <= delta
-            try:
-                reserved.append(spend(ledger, figures[0], delta=figures[1]))
-                assert fits
-                epsilon, delta = epsilon - figures[0], delta - figures[1]
-                kinds.append("reserve")
-            except Refusal:
-                assert not fits
-        elif figures[0] < len(reserved):
-            try:
-                ledger.settle(reserved[figures[0]], DIGEST)
-                assert figures[0] not in settled
-                settled.add(figures[0])
-                kinds.append("settle")
-            except Refusal:
-                assert figures[0] in settled
-    assert ledger.left() == price(epsilon, delta)
-    assert [entry.kind for entry in ledger.entries()] == kinds
-    assert set(ledger.account().settled) == {reserved[i].number for i in settled}
-    assert ledger.verify(against=reserved) == ()
+    ended: dict[int, str] = {}
+    expected = [("create", Fraction(1), Fraction(1, 5), "")]
+    heads = ""
+    with TemporaryDirectory() as folder:
+        for kind, *figures in steps:
+            if kind == "reserve":
+                fits = figures[0] <= epsilon and figures[1] <= delta
+                with nullcontext() if fits else pytest.raises(Refusal):
+                    reserved.append(spend(ledger, figures[0], delta=figures[1]))
+                    epsilon, delta = epsilon - figures[0], delta - figures[1]
+                wrote = fits
+            elif kind == "heads":
+                heads = f"{folder}/heads {figures[0]}"
+                ledger.keep_heads(heads)
+                wrote = True
+            else:
+                if figures[0] >= len(reserved):
+                    continue
+                which = reserved[figures[0]]
+                wrote = which.number not in ended
+                with nullcontext() if wrote else pytest.raises(Refusal, match="already"):
+                    if kind == "settle":
+                        ledger.settle(which, DIGEST)
+                    else:
+                        ledger.close(which.number)
+                    ended[which.number] = kind
+            if wrote:
+                expected.append((kind, epsilon, delta, heads))
+        assert ledger.left() == price(epsilon, delta)
+        told = [(entry.kind, entry.then) for entry in ledger.entries()]
+        assert [
+            (kind, 1 - then.epsilon, Fraction(1, 5) - then.delta, then.heads) for kind, then in told
+        ] == expected
+        account = ledger.account()
+        for kind, numbers in (("settle", set(account.settled)), ("close", account.closed)):
+            assert numbers == {n for n, how in ended.items() if how == kind}
+        assert ledger.verify(against=reserved) == ()

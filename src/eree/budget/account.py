@@ -133,7 +133,7 @@ def read_balance(first: Row | None, last: Sequence[Row], name: str) -> Balance:
         reading.none()
     else:
         reading.add(first)
-        reading.skip_to([row for row in last if row.number != first.number])
+        reading.skip_to(last)
     created, entry = reading.created, reading.last
     if reading.faults or created is None or entry is None:
         raise faulty(name, reading.faults)
@@ -179,13 +179,13 @@ class _Reading:
         self.faults.append(Fault("ledger", self.name, "", "has no entries, not even its first"))
 
     def skip_to(self, rows: Sequence[Row]) -> None:
-        """Go on at the end of a ledger, without what stands between."""
-        if rows and rows[0].number != self._end[0] + 1:
+        """Go on at the last rows of a ledger, after the first, without what stands between."""
+        if rows[0].number == self._end[0]:
+            rows = rows[1:]  # a short ledger, of which all was read
+        elif rows[0].number != self._end[0] + 1:
             self._end, self._then = (rows[0].number - 1, rows[0].previous), None
-            self.reserved = {}
-        between = self._then is None
         for row in rows:
-            self.add(row, between=between)
+            self.add(row, between=rows[0].number > 2)
 
     def add(self, row: Row, *, between: bool = False) -> None:
         """Look at the next row: does it follow, is it as it was written, does it make sense.

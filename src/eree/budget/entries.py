@@ -19,6 +19,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -52,6 +53,12 @@ class Standing:
     declaration: str = ""
     heads: str = ""
 
+    def __post_init__(self) -> None:
+        if self.declaration != "":
+            _check_hash(self.declaration, "the digest of a declaration")
+        if self.heads != "":
+            check_name(self.heads, "the place of a ledger's heads")
+
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         spent = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
@@ -80,7 +87,7 @@ class Row(NamedTuple):
     about: int | None
 
     @classmethod
-    def after(cls, last: Row | None, event: Event, standing: Standing) -> Row:
+    def after(cls, last: Row | Entry | None, event: Event, standing: Standing) -> Row:
         """The row that records an event behind the last one (None: it is the first)."""
         number, previous = (last.number + 1, last.hash) if last else (1, ORIGIN)
         body = canonical(event.body() | {"then": standing.as_json()})
@@ -264,7 +271,10 @@ class Closed(_About):
 
 @dataclass(frozen=True)
 class HeadsKept(_Event):
-    """From now on the last number and hash are kept at this place too, and compared."""
+    """From now on the last number and hash are kept at this place too, and compared.
+
+    The place is a file, or a folder of releases if it ends with a slash.
+    """
 
     kind: ClassVar[str] = "heads"
     place: str
@@ -365,7 +375,11 @@ def _fraction(text: str) -> Fraction:
 
 
 def _check_moment(moment: str) -> None:
-    _must(bool(_MOMENT.fullmatch(moment)), "a time is UTC, such as 2026-07-14T12:00:00Z")
+    try:
+        holds = bool(_MOMENT.fullmatch(moment) and datetime.fromisoformat(moment))
+    except ValueError:  # the 99th of a month
+        holds = False
+    _must(holds, "a time is UTC, such as 2026-07-14T12:00:00Z")
 
 
 def _check_hash(text: object, what: str) -> None:

@@ -4,22 +4,28 @@ A chain does not know how long it once was: an older copy of a ledger is a sound
 office names a second place, and whoever spends compares the ledger with it first.  That is a file,
 to which the number and the hash of every new entry are added, or a folder of releases, each of
 which records the entry that paid for it.
+
+A head is written after its entry is on disk, so that a crash between the two leaves a place that
+knows less than the ledger, and never one that knows more.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from eree.budget.files import opened, sync_folder
 from eree.errors import Refusal
 
 #: Lines of processes that add at the same moment may be swapped, so more than the last one is read.
-_TAIL_BYTES = 1 << 14
+_TAIL_BYTES = 1 << 12
+_ADDING = os.O_RDWR | os.O_APPEND
 _RECORD = "release.json"
+_FILE_NAMES, _RELEASE_NAMES = ("ledger", "entry", "hash"), ("id", "entry", "hash")
 
 
 class Head(NamedTuple):
@@ -30,78 +36,158 @@ class Head(NamedTuple):
     hash: str
 
 
+#: Looks up the hashes of entries by their numbers; those that are not there are left out.
+Lookup = Callable[[Iterable[int]], Mapping[int, str]]
+
+
 @dataclass(frozen=True)
 class Heads:
     """The place where heads are kept: a file, or a folder of releases."""
 
     place: Path
+    folder: bool
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Heads:
-        """A place by its full path, so that it is the same for whoever spends."""
+        """A place to be named, by its full path, so that it is the same for whoever spends."""
         try:
-            return cls(Path(place).absolute())
-        except OSError:
-            raise Refusal("the place for the ledger's heads cannot be looked at") from None
+            path = Path(place).absolute()
+            return cls(path, path.is_dir())
+        except (OSError, ValueError):
+            raise Refusal(
+                "the place for the ledger's heads cannot be looked at; name a file, or a folder"
+                " of releases"
+            ) from None
 
-    def of(self, ledger: str) -> list[Head]:
-        """What is kept here of one ledger."""
+    @classmethod
+    def named(cls, text: str) -> Heads:
+        """The place that an entry names; what was named as a folder must still be one."""
+        return cls(Path(text), text.endswith("/"))
+
+    @property
+    def text(self) -> str:
+        """The place as an entry names it: a folder ends with a slash."""
+        return f"{str(self.place).rstrip('/')}/" if self.folder else str(self.place)
+
+    def prepare(self) -> None:
+        """Refuse to name a place that cannot be written, or that holds something else."""
         try:
-            found = self._released() if self.place.is_dir() else self._written()
-            return [head for head in found if head.ledger == ledger]
-        except (OSError, RuntimeError):  # a link to itself is a RuntimeError
+            if self.folder:
+                next(self.place.iterdir(), None)
+                return
+            if not os.path.lexists(self.place):
+                if not os.access(self.place.parent, os.W_OK | os.X_OK):
+                    raise PermissionError
+                return
+            with opened(self.place, os.O_RDWR) as handle:
+                begun = os.read(handle, _TAIL_BYTES).split(b"\n")[0]
+        except OSError:
+            raise Refusal(
+                f"heads cannot be kept in {self.text}; name a file that may be written, in a"
+                " folder that exists, or a folder of releases"
+            ) from None
+        if begun and not list(_head(begun, _FILE_NAMES)):
+            raise Refusal(
+                f"{self.place} is no file of heads, and is left alone; name a new file, or a"
+                " folder of releases"
+            )
+
+    def of(self, ledger: str, *, whole: bool = False) -> list[Head]:
+        """What is kept here of one ledger: the last of it or, if `whole`, everything."""
+        try:
+            if self.folder:
+                return [head for head in self._released() if head.ledger == ledger]
+            for most in (*(() if whole else (_TAIL_BYTES,)), None):
+                # a file may be shared, and the end of it be about other ledgers alone
+                if kept := [head for head in self._written(most) if head.ledger == ledger]:
+                    return kept
+            return []
+        except OSError:
             raise self._refused("cannot be read") from None
 
-    def check(self, ledger: str, hash_of: Callable[[int], str | None]) -> None:
-        """Refuse to spend from a ledger that has forgotten an entry; `hash_of` looks one up."""
-        kept = self.of(ledger)
-        if not kept and not self.place.is_dir():
-            raise self._refused("says nothing of it")
+    def check(
+        self,
+        ledger: str,
+        lookup: Lookup,
+        released: Callable[[], bool],
+        kept: list[Head] | None = None,
+    ) -> None:
+        """Refuse a ledger that has forgotten an entry, or that this place does not know.
+
+        A folder may be empty as long as nothing was `released`.
+        """
+        kept = self.of(ledger) if kept is None else kept
+        if not kept and (not self.folder or released()):
+            raise self._refused("says nothing of this ledger")
+        found = lookup({head.number for head in kept})
         for head in kept:
-            if hash_of(head.number) != head.hash:
+            if found.get(head.number) != head.hash:
                 raise Refusal(
                     f"{self.place} knows entry {head.number} of this ledger, and the ledger does"
                     " not: entries were lost, or an older copy took its place; nothing can be"
                     " spent until the whole ledger is back"
                 )
 
-    def keep(self, head: Head) -> None:
-        """Add a head, durably; a folder of releases is not written to."""
-        if self.place.is_dir():
+    def keep(self, head: Head, *, first: bool = False) -> None:
+        """Add a head, durably; the `first` one makes the file.  No folder is written to."""
+        if self.folder:
             return
-        line = json.dumps({"ledger": head.ledger, "entry": head.number, "hash": head.hash})
+        told = dict(zip(_FILE_NAMES, head, strict=True))
+        line = f"{json.dumps(told)}\n".encode()
         try:
-            handle = os.open(self.place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                os.write(handle, f"{line}\n".encode())
+            with opened(self.place, _ADDING | (os.O_CREAT if first else 0)) as handle:
+                size = os.fstat(handle).st_size
+                if size and os.pread(handle, 1, size - 1) != b"\n":
+                    line = b"\n" + line  # behind one that was cut off
+                if os.write(handle, line) != len(line):
+                    raise OSError
                 os.fsync(handle)
-            finally:
-                os.close(handle)
+            if first:
+                sync_folder(self.place.parent)
         except OSError:
-            words = f"cannot be written, so that entry {head.number} has no head there"
-            raise self._refused(words) from None
+            raise Refusal(
+                f"entry {head.number} is in the ledger and counts, but its head cannot be written"
+                f" to {self.place}; see that there is room and that it may be written, before"
+                " anything is spent"
+            ) from None
 
-    def _written(self) -> Iterator[Head]:
-        """The last lines of the file, where there is one."""
+    def ready(self) -> None:
+        """Refuse, before anything is spent, where a head could not be written afterwards."""
+        if self.folder:
+            return
         try:
-            with self.place.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(size - _TAIL_BYTES, 0))
+            with opened(self.place, _ADDING):
+                pass
+        except OSError:
+            raise self._refused("cannot be written") from None
+
+    def _written(self, most: int | None) -> Iterator[Head]:
+        """The lines of the file, or those in so many bytes at its end."""
+        try:
+            with (
+                opened(self.place, os.O_RDONLY) as handle,
+                open(handle, "rb", closefd=False) as file,
+            ):
+                size = os.fstat(handle).st_size
+                begin = 0 if most is None else max(size - most, 0)
+                file.seek(begin)
                 lines = file.read().split(b"\n")
         except FileNotFoundError:
             return
-        for line in lines[1 if size > _TAIL_BYTES else 0 :]:
-            yield from _head(line, ("ledger", "entry", "hash"))
+        for line in lines[1 if begin else 0 :]:
+            yield from _head(line, _FILE_NAMES)
 
     def _released(self) -> Iterator[Head]:
         """The entry that paid for each release in the folder."""
-        for record in sorted(self.place.glob(f"*/{_RECORD}")):
-            yield from _head(record.read_bytes(), ("id", "entry", "hash"), within="ledger")
+        for folder in sorted(self.place.iterdir()):
+            record = folder / _RECORD
+            if record.is_file():
+                yield from _head(record.read_bytes(), _RELEASE_NAMES, within="ledger")
 
     def _refused(self, words: str) -> Refusal:
         return Refusal(
-            f"heads of the ledger are kept in {self.place}, which {words}; put it right, or name"
-            " another place that holds them with 'eree ledger heads'"
+            f"heads of the ledger are kept in {self.text}, which {words}, so nothing is spent; put"
+            " it back, or name another place that holds them with 'eree ledger heads'"
         )
 
 

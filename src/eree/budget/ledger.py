@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from eree.budget.account import Account, Balance, faulty, read_account, read_balance
@@ -26,6 +26,7 @@ from eree.budget.entries import (
     Settled,
     Standing,
     read_entry,
+    seal,
 )
 from eree.budget.heads import Head, Heads
 from eree.budget.troubles import DamagedStore
@@ -36,6 +37,9 @@ from eree.policy.protected import Protected
 
 if TYPE_CHECKING:
     from eree.budget.stores import Store, View
+
+#: Clocks of one office agree to within this.
+_BEHIND = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ class Ledger:
         from eree.budget.stores import store_at  # a database takes a while to load
 
         store = store_at(where)
+        if heads is not None:
+            Heads.at(heads).prepare()
         event = Created(fresh_name(), data_set, total, _now())
         store.create(Row.after(None, event, Standing()))
         ledger = cls(store)
@@ -157,6 +163,10 @@ class Ledger:
         it is about.  None of it may come from a confidential row: entries are there to be shown.
         `protects` is what is declared to be protected; the first one binds the ledger.
         """
+        if not isinstance(protects, Protected):
+            raise Refusal(
+                "what is protected must be a Protected, such as Protected('jobs', {'worker': 'id'})"
+            )
 
         def decide(balance: Balance, _view: View) -> Event:
             event = Reserved(release, what, price, protects.digest, period, _after(balance.last))
@@ -194,7 +204,7 @@ class Ledger:
         def decide(balance: Balance, view: View) -> Event:
             held = view.row(number)
             if held is None:
-                raise Refusal(f"{self.name} has no entry {number}")
+                raise Refusal(f"{self.name} has no entry {number}; 'eree ledger show' lists them")
             self._check_open(held, view)
             return Closed(number, held.hash, _after(balance.last))
 
@@ -208,17 +218,33 @@ class Ledger:
         must know this ledger, and neither may know more than the ledger holds.
         """
         new = Heads.at(place)
+        new.prepare()
 
         def decide(balance: Balance, view: View) -> Event:
             identity, old = balance.created.identity, balance.last.then.heads
             known = new.of(identity)
-            if known:
-                new.check(identity, lambda number: _hash(view, number))
-            elif old:
-                Heads.at(old).check(identity, lambda number: _hash(view, number))
-            return HeadsKept(str(new.place), _after(balance.last))
+            if known or new.folder:
+                new.check(identity, view.hashes, lambda: _released(view), known)
+            if old and not known:
+                Heads.named(old).check(identity, view.hashes, lambda: _released(view))
+            # a crash right after the commit then leaves a place that knows the ledger
+            new.keep(Head(identity, balance.last.number, balance.last.hash), first=True)
+            return HeadsKept(new.text, _after(balance.last))
 
         self._append(decide, moving=True)
+
+    def clock_note(self) -> str | None:
+        """What to tell whoever spends, where this machine's clock is behind the last entry.
+
+        New entries then take the time of the last one, so that times never run back.
+        """
+        last, now = self.balance().last.event.at, datetime.now(UTC)
+        if datetime.fromisoformat(last) - now < _BEHIND:
+            return None
+        return (
+            f"the last entry of {self.name} is of {last}, and this machine's clock is behind that;"
+            " set the clock right, as new entries take the time of the last one until then"
+        )
 
     def verify(self, *, against: Iterable[Reservation] = ()) -> tuple[Fault, ...]:
         """Every fault of the ledger: broken links, gaps, altered entries, wrong sums.
@@ -228,18 +254,25 @@ class Ledger:
         reservations that releases have kept.
         """
         try:
+            heads = self._store.read(_heads)
+            # before the rows: an entry that comes meanwhile must not look forgotten
+            known = _known(heads)
             rows = self._store.read(lambda view: view.all())
         except DamagedStore:
             words = "cannot be read any more: it is damaged, or it is no ledger"
             return (Fault("ledger", self.name, "", words),)
-        account, faults = read_account(rows, self.name)
+        _, faults = read_account(rows, self.name)
         kept = {row.number: row.hash for row in rows}
-        forgotten: tuple[Fault, ...] = ()
-        if account is not None and account.last.then.heads:
+        forgotten: list[Fault] = []
+        if heads is not None:
+            place, identity = heads
+            released = any(row.kind == Settled.kind for row in rows)
             try:
-                Heads.at(account.last.then.heads).check(account.identity, kept.get)
+                if isinstance(known, Refusal):
+                    raise known
+                place.check(identity, lambda _: kept, lambda: released, known)
             except Refusal as refusal:
-                forgotten = (Fault("ledger", self.name, "heads", str(refusal)),)
+                forgotten.append(Fault("ledger", self.name, "heads", str(refusal)))
         lost = [r for r in against if kept.get(r.number) != r.hash]
         return (
             *faults,
@@ -269,19 +302,27 @@ class Ledger:
         def work(view: View) -> Row:
             nonlocal balance, then
             balance = self._balance(view)
-            heads = balance.last.then.heads
-            if heads and not moving:
-                Heads.at(heads).check(balance.created.identity, lambda n: _hash(view, n))
+            before = balance.last.then
+            if before.heads and not moving:
+                heads = Heads.named(before.heads)
+                heads.check(balance.created.identity, view.hashes, lambda: _released(view))
+                heads.ready()
             event = decide(balance, view)
-            then = event.then(balance.last.then)
-            return Row.after(view.last_two()[-1], event, then)
+            then = event.then(before)
+            return Row.after(balance.last, event, then)
 
         row = self._store.append(work)
         assert balance is not None
-        identity = balance.created.identity
+        head = Head(balance.created.identity, row.number, row.hash)
+        if moving and balance.last.then.heads:
+            # a copy from before the move compares with the old place; that may be gone
+            with suppress(Refusal):
+                Heads.named(balance.last.then.heads).keep(head)
         if then.heads:
-            Heads.at(then.heads).keep(Head(identity, row.number, row.hash))
-        return row, identity
+            # the head of a reservation knows its price; what ends one may be told late
+            with suppress(Refusal) if row.about is not None else nullcontext():
+                Heads.named(then.heads).keep(head)
+        return row, head.ledger
 
     def _balance(self, view: View) -> Balance:
         """How the ledger stands; a faulty one is not believed in anything."""
@@ -290,8 +331,16 @@ class Ledger:
     def _check_open(self, held: Row, view: View) -> None:
         """Refuse what is no reservation, or was settled or closed."""
         entry = read_entry(held)
+        if held.hash != seal(*held[:4]):
+            raise Refusal(
+                f"entry {held.number} of {self.name} was altered; 'eree ledger verify' lists every"
+                " fault"
+            )
         if entry is None or not isinstance(entry.event, Reserved):
-            raise Refusal(f"entry {held.number} of {self.name} is no reservation")
+            raise Refusal(
+                f"entry {held.number} of {self.name} is no reservation; 'eree ledger show' lists"
+                " them"
+            )
         ended = view.about(held.number)
         if ended is not None:
             word = "settled" if ended.kind == Settled.kind else "closed"
@@ -304,9 +353,26 @@ class Ledger:
         return f"<Ledger in {self.name}>"
 
 
-def _hash(view: View, number: int) -> str | None:
-    row = view.row(number)
-    return None if row is None else row.hash
+def _heads(view: View) -> tuple[Heads, str] | None:
+    """Where heads are kept, and the identity of the ledger, as far as that can be read."""
+    rows = view.row(1), *view.last_two()
+    first, last = (None if row is None else read_entry(row) for row in (rows[0], rows[-1]))
+    if first is None or last is None or not isinstance(first.event, Created) or not last.then.heads:
+        return None
+    return Heads.named(last.then.heads), first.event.identity
+
+
+def _known(heads: tuple[Heads, str] | None) -> list[Head] | Refusal:
+    """Everything that is kept of a ledger, or why that cannot be told."""
+    try:
+        return [] if heads is None else heads[0].of(heads[1], whole=True)
+    except Refusal as refusal:
+        return refusal
+
+
+def _released(view: View) -> bool:
+    """Whether any release was written."""
+    return view.first_of(Settled.kind) is not None
 
 
 def _now() -> str:

@@ -9,13 +9,14 @@ refuse both, and rows out of turn, to everybody else.
 
 from __future__ import annotations
 
-import glob
+import logging
 import os
+import re
 import sqlite3
 import stat
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    and_,
     create_engine,
     insert,
     inspect,
@@ -38,15 +40,17 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.elements import ColumnElement
 
-from eree.budget import troubles
-from eree.budget.entries import ORIGIN, Row
+from eree.budget import guards, troubles
+from eree.budget.entries import Row
+from eree.budget.files import sync_folder
 from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
+from eree.partial import held_file, sweep
 
 _POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
 _ANSWER_SECONDS = 20  # how long a server may take to answer at all
 
-_NAME = "eree_ledger"
+_NAME = guards.TABLE
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _TABLE = Table(
     _NAME,
@@ -55,8 +59,11 @@ _TABLE = Table(
     *(Column(name, Text, nullable=False) for name in ("kind", "body", "previous", "hash")),
     Column("about", _NUMBER, unique=True),
 )
-_NEVER = "entries of a ledger are never changed or removed"
-_IN_TURN = "entries of a ledger are only added at its end"
+#: The end of the name of a file in which a ledger is made, and of those that SQLite puts beside it.
+_PARTIAL = "[0-9a-f]{16}(-journal|-wal|-shm)?"
+_NUMBERS = range(1, 1 << 63)
+
+_SILENT = logging.NullHandler()
 
 _T = TypeVar("_T")
 
@@ -74,11 +81,22 @@ class View:
 
     def row(self, number: int) -> Row | None:
         """One row."""
-        return self._one(_TABLE.c.number == number)
+        return self._one(_TABLE.c.number == number) if number in _NUMBERS else None
 
     def about(self, number: int) -> Row | None:
         """The row that settles or closes a reservation."""
         return self._one(_TABLE.c.about == number)
+
+    def first_of(self, kind: str) -> Row | None:
+        """A row about a reservation, of one kind."""
+        return self._one(and_(_TABLE.c.about.is_not(None), _TABLE.c.kind == kind))
+
+    def hashes(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The hashes of some rows, by their numbers; those that are not there are left out."""
+        asked = [number for number in numbers if number in _NUMBERS]
+        columns = select(_TABLE.c.number, _TABLE.c.hash)
+        found = self._connection.execute(columns.where(_TABLE.c.number.in_(asked)))
+        return {row.number: row.hash for row in found}
 
     def last_two(self) -> list[Row]:
         """The last row, and the one before it first."""
@@ -86,7 +104,7 @@ class View:
         return [Row(*row) for row in found][::-1]
 
     def _one(self, which: ColumnElement[bool]) -> Row | None:
-        row = self._connection.execute(select(_TABLE).where(which)).first()
+        row = self._connection.execute(select(_TABLE).where(which).limit(1)).first()
         return None if row is None else Row(*row)
 
 
@@ -160,18 +178,7 @@ class Store(ABC):
 class SQLiteStore(Store):
     """A ledger in a file."""
 
-    _guards = (
-        f"CREATE TRIGGER {_NAME}_update BEFORE UPDATE ON {_NAME}"
-        f" BEGIN SELECT RAISE(ABORT, '{_NEVER}'); END",
-        f"CREATE TRIGGER {_NAME}_delete BEFORE DELETE ON {_NAME}"
-        f" BEGIN SELECT RAISE(ABORT, '{_NEVER}'); END",
-        # INSERT OR REPLACE removes a row without asking the trigger above
-        f"CREATE TRIGGER {_NAME}_insert BEFORE INSERT ON {_NAME}"
-        f" WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM {_NAME})"
-        f" OR NEW.previous IS NOT coalesce("
-        f"(SELECT hash FROM {_NAME} ORDER BY number DESC LIMIT 1), '{ORIGIN}')"
-        f" BEGIN SELECT RAISE(ABORT, '{_IN_TURN}'); END",
-    )
+    _guards = guards.SQLITE
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -181,33 +188,30 @@ class SQLiteStore(Store):
     def create(self, first: Row) -> None:
         """Make the file under another name, and give it its own when it is whole."""
         path = self._path
-        partial = path.with_name(f".{path.name}.partial-{first.hash[:16]}")
+        sweep(path.parent)
         try:
             if os.path.lexists(path):
                 raise FileExistsError
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            made = SQLiteStore(partial)
-            made.name = self.name
-            made._patiently(lambda connection: made._make(connection, first), writing=True)
-            made._share()
-            try:
-                os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
-            except OSError:
-                if os.path.lexists(path):
-                    raise FileExistsError from None
-                partial.replace(path)  # the disk knows no links
-            _sync_folder(path.parent)
-        except FileExistsError:
-            raise troubles.exists(self.name) from None
+            with held_file(path, 0o666) as partial:
+                made = SQLiteStore(partial)
+                made.name = self.name
+                made._patiently(lambda connection: made._make(connection, first), writing=True)
+                made._share()
+                try:
+                    os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
+                except OSError:
+                    if os.path.lexists(path):
+                        raise
+                    partial.replace(path)  # the disk knows no links
+            sync_folder(path.parent)
         except OSError as error:
+            if os.path.lexists(path):
+                raise troubles.exists(self.name) from None
             words = (error.strerror or "the system refused").lower()
             raise Refusal(
                 f"{path} cannot be made ({words}); choose a folder that exists, that you may write"
                 " to and that has room"
             ) from None
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _share(self) -> None:
         """Let readers and a writer use the file at the same time, from now on."""
@@ -265,11 +269,20 @@ class SQLiteStore(Store):
         path = self._found()
         here = path.stat()
         if here.st_nlink > 1:
-            for other in path.parent.glob(f".{glob.escape(path.name)}.partial-*"):
+            for other in self._partials(path):
                 with suppress(OSError):
-                    if other.stat().st_ino == here.st_ino:
+                    if os.path.samestat(other.lstat(), here):
                         other.unlink()
         return path.stat().st_nlink
+
+    @staticmethod
+    def _partials(path: Path) -> list[Path]:
+        """Files in which somebody made, or makes, the ledger of this name."""
+        pattern = re.compile(re.escape(f".{path.name}.partial-") + _PARTIAL)
+        try:
+            return [other for other in path.parent.iterdir() if pattern.fullmatch(other.name)]
+        except OSError:  # a folder may be used by those who may not list it
+            return []
 
     def _trouble(self, error: BaseException | None) -> Refusal:
         code = getattr(error, "sqlite_errorcode", 0)
@@ -282,24 +295,7 @@ class SQLiteStore(Store):
 class PostgresStore(Store):
     """A ledger in a PostgreSQL database of its own."""
 
-    _guards = (
-        f"CREATE FUNCTION {_NAME}_guard() RETURNS trigger LANGUAGE plpgsql AS"
-        f" $$ BEGIN RAISE EXCEPTION '{_NEVER}'; END $$",
-        f"CREATE TRIGGER {_NAME}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {_NAME}"
-        f" FOR EACH STATEMENT EXECUTE FUNCTION {_NAME}_guard()",
-        # its table by its full name, and nothing of the session's: who inserts may have made a
-        # table of the same name for himself.  Who was overtaken reads again (see `troubles`).
-        f"CREATE FUNCTION {_NAME}_turn() RETURNS trigger LANGUAGE plpgsql"
-        " SET search_path = pg_catalog AS $$ DECLARE last record; BEGIN"
-        " EXECUTE format('SELECT number, hash FROM %I.%I ORDER BY number DESC LIMIT 1',"
-        " TG_TABLE_SCHEMA, TG_TABLE_NAME) INTO last;"
-        " IF NEW.number IS DISTINCT FROM coalesce(last.number, 0) + 1"
-        f" OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{ORIGIN}') THEN"
-        f" RAISE EXCEPTION '{_IN_TURN}' USING ERRCODE = '{troubles.OUT_OF_TURN}';"
-        " END IF; RETURN NEW; END $$",
-        f"CREATE TRIGGER {_NAME}_turn BEFORE INSERT ON {_NAME}"
-        f" FOR EACH ROW EXECUTE FUNCTION {_NAME}_turn()",
-    )
+    _guards = guards.POSTGRES
     #: Every ledger takes this lock of its database before it writes, and nothing else does.
     _lock = int.from_bytes(_NAME.encode()[:7], "big")
 
@@ -359,16 +355,14 @@ def store_at(where: str | os.PathLike[str]) -> Store:
 
 def _engine(dialect: str, connect: Callable[[], Any], **settings: Any) -> Engine:
     """An engine without a pool: no connection outlives its transaction or is shared by a fork."""
+    # A connection whose closing is interrupted would be logged, with a traceback, where nobody has
+    # set up logging.
+    logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{_NAME}").addHandler(_SILENT)
     return create_engine(
-        dialect, creator=connect, poolclass=NullPool, hide_parameters=True, **settings
+        dialect,
+        creator=connect,
+        poolclass=NullPool,
+        pool_logging_name=_NAME,
+        hide_parameters=True,
+        **settings,
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable; some file systems do that unasked, and refuse."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -1,9 +1,9 @@
-"""The commands on a ledger: make one, read it, recheck it."""
+"""The commands on a ledger: make one, read it, recheck it, close what never became a release."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,15 @@ from rich.text import Text
 
 import eree
 from eree.budget.account import Account, relation_words
-from eree.budget.entries import Created, Entry, Reserved
+from eree.budget.entries import Closed, Created, Entry, HeadsKept, Reserved, Settled
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
-from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours, plain
-from eree.policy.plain_data import guarantee_as_json
+from eree.policy.neighbours import Neighbours, plain
+from eree.policy.plain_data import PLAIN, guarantee_as_json, sha256
 
-#: Relations that have nothing but their name.
-PLAIN: Mapping[str, Neighbours] = {
-    relation.name: relation for relation in (EDGE, NODE, RECORD, ESTABLISHMENT)
-}
+#: The largest number that an entry can have.
+MOST = (1 << 63) - 1
+
 where_argument = click.argument("where", metavar="FILE_OR_URL")
 
 
@@ -36,6 +35,7 @@ where_argument = click.argument("where", metavar="FILE_OR_URL")
     examples=[
         "eree ledger create ledger.db --neighbours strong --alpha 0.1 --epsilon 8",
         "eree ledger show ledger.db",
+        "eree ledger close ledger.db 4",
         "eree ledger COMMAND --help",
     ],
 )
@@ -59,7 +59,7 @@ def ledger(context: click.Context) -> None:
         "eree ledger create postgresql://office@server/jobs --neighbours node \\",
         "    --epsilon 4",
         "eree ledger create survey.db --neighbours establishment --epsilon 4 \\",
-        "    --data-set 'survey of 2026'",
+        "    --data-set 'survey of 2026' --heads /elsewhere/heads.jsonl",
     ],
 )
 @where_argument
@@ -78,8 +78,9 @@ def ledger(context: click.Context) -> None:
     metavar="NAME",
     default="data",
     show_default=True,
-    help="How the data are called.",
+    help="How the data are called; the declaration of the data says the same.",
 )
+@click.option("--heads", metavar="PLACE", help="Where heads are kept: see 'eree ledger heads'.")
 @as_json
 def create(
     where: str,
@@ -89,6 +90,7 @@ def create(
     epsilon: str,
     delta: str,
     data_set: str,
+    heads: str | None,
     as_json: bool,
 ) -> None:
     """Make a ledger at FILE_OR_URL, where there is none yet.
@@ -98,7 +100,7 @@ def create(
     """
     relation = relation_from_text(neighbours, alpha, types)
     total = eree.Guarantee(relation, epsilon, delta)
-    made = eree.Ledger.create(where, total, data_set=data_set)
+    made = eree.Ledger.create(where, total, data_set=data_set, heads=heads)
     account = made.account()
     if as_json:
         click.echo(json.dumps(account_as_json(made, account)))
@@ -107,6 +109,8 @@ def create(
             f"Made {made.name} for {account.data_set}: epsilon {plain(total.epsilon)} and delta"
             f" {plain(total.delta)} to spend,\nunder {relation_words(relation)}."
         )
+        if heads is not None:
+            click.echo(f"Heads are kept in {account.last.then.heads}")
 
 
 @ledger.command(
@@ -145,6 +149,68 @@ def show(where: str, as_json: bool) -> None:
     for name in ("total", "spent", "left"):
         figures = getattr(account, name)
         click.echo(f"  {name:5}  epsilon {plain(figures.epsilon)}, delta {plain(figures.delta)}")
+    if account.last.then.heads:
+        click.echo(f"Heads are kept in {account.last.then.heads}")
+    if note := opened.clock_note():
+        click.echo(one_line(f"Note: {note}."))
+
+
+@ledger.command(
+    short_help="Close a reservation that was never settled.",
+    examples=[
+        "eree ledger close ledger.db 4",
+        "eree ledger close ledger.db 4 --release out",
+    ],
+)
+@where_argument
+@click.argument("number", metavar="ENTRY", type=click.IntRange(1, MOST))
+@path("--release", "DIR", "Settle it with the release in DIR, that it paid for.")
+@as_json
+def close(where: str, number: int, release: Path | None, as_json: bool) -> None:
+    """Close the reservation in ENTRY, which pays for no release; its price stays spent.
+
+    A crash can leave a reservation that was never settled, and whoever can read the ledger could
+    claim that something was its release.  If a release did appear, check it with 'eree verify' and
+    name it with --release: then the reservation is settled with it, late.
+    """
+    opened = eree.Ledger.open(where)
+    if release is None:
+        opened.close(number)
+    else:
+        settle_late(opened, number, release)
+    entry = opened.balance().last.number
+    state = "closed" if release is None else "settled"
+    if as_json:
+        told = {"ledger": opened.name, "entry": entry, "reservation": number, "state": state}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(f"{opened.name}: reservation {number} is {state}; its price stays spent.")
+
+
+@ledger.command(
+    short_help="Keep heads of a ledger at a second place.",
+    examples=[
+        "eree ledger heads ledger.db /elsewhere/heads.jsonl",
+        "eree ledger heads ledger.db releases",
+    ],
+)
+@where_argument
+@click.argument("place", metavar="PLACE")
+@as_json
+def heads(where: str, place: str, as_json: bool) -> None:
+    """Keep the number and the hash of every new entry at PLACE too.
+
+    Before anything is spent the ledger is compared with them, so that one that lost entries, or
+    was restored from an old copy, is found.  PLACE is a file on another disk, or a folder of
+    releases, each of which records the entry that paid for it.
+    """
+    opened = eree.Ledger.open(where)
+    opened.keep_heads(place)
+    kept = opened.balance().last.then.heads
+    if as_json:
+        click.echo(json.dumps({"ledger": opened.name, "heads": kept}))
+    else:
+        click.echo(f"{opened.name}: heads are kept in {kept}")
 
 
 @ledger.command(
@@ -161,20 +227,23 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
     """Recheck the hash of every entry, their order, and every sum.
 
     A ledger that was cut short, or restored from an old copy, is sound in itself; that shows only
-    against the releases that were paid from it.  Nothing is spent from a faulty ledger.  Exit
-    status: 0 no fault, 1 faults, 2 there is no ledger.
+    where heads of it are kept, or against the releases that were paid from it.  Nothing is spent
+    from a faulty ledger.  Exit status: 0 no fault, 1 faults, 2 there is no ledger.
     """
     opened = eree.Ledger.open(where)
     kept = [eree.Release.open(folder).reservation for folder in against]
     faults = opened.verify(against=kept)
-    last = None if faults else opened.entries()[-1]
+    last, note = (None, None) if faults else (opened.balance().last, opened.clock_note())
     if as_json:
         end = {"number": last.number, "hash": last.hash} if last else None
         found = [asdict(fault) for fault in faults]
-        click.echo(json.dumps({"sound": not faults, "last": end, "faults": found}))
+        told = {"sound": not faults, "last": end, "faults": found, "clock": note}
+        click.echo(json.dumps(told))
     elif last is not None:
         click.echo(f"{opened.name}: no fault found; the hash of the last entry, {last.number}, is")
         click.echo(f"  {last.hash}")
+        if note:
+            click.echo(one_line(f"Note: {note}."))
     else:
         click.echo(f"{opened.name}: {len(faults)} fault{'s' * (len(faults) != 1)}")
         for fault in faults:
@@ -182,6 +251,49 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
             click.echo(f"  {one_line(f'{place}: {fault.rule}')}")
     if faults:
         click.get_current_context().exit(1)
+
+
+def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
+    """Settle a reservation with the release that it paid for, if that is it and untouched."""
+    from eree.release.recheck import file_fault
+    from eree.release.record import digest_of
+
+    release = eree.Release.open(folder)
+    paid = release.reservation
+    if (paid.ledger, paid.number) != (opened.identity, number):
+        raise eree.Refusal(
+            f"{folder} names entry {paid.number} of another ledger, or another entry than {number};"
+            " name the ledger and the entry that paid for it"
+        )
+    entry = next((e for e in opened.entries() if e.number == number), None)
+    try:
+        record = release.record
+        digest = digest_of(record)
+        files = {f: d for table in record["tables"] for f, d in table["files"].items()}
+        whole = (
+            record["digest"] == digest
+            and record["private"] is True
+            and all(Path(file).parent == Path("tables") for file in files)
+            and not any(file_fault(folder / file, told) for file, told in files.items())
+        )
+        same = (
+            entry is not None
+            and isinstance(entry.event, Reserved)
+            and (entry.event.release, entry.event.price) == (paid.release, paid.price)
+            and entry.event.declaration == sha256(record["protects"])
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        whole, same = False, False
+    if not whole:
+        raise eree.Refusal(
+            f"the release in {folder} is not as it was written; 'eree verify' lists what changed"
+        )
+    if not same:
+        raise eree.Refusal(
+            f"the release in {folder} is not the one that entry {number} paid for; its name, its"
+            " price or its declaration is another"
+        )
+    opened.settle(paid, digest)
 
 
 def relation_from_text(name: str, alpha: str | None, types: str | None) -> Neighbours:
@@ -209,10 +321,14 @@ def shown(entry: Entry, account: Account) -> Sequence[str]:
         case Reserved() as reserved:
             what = "; ".join(f"{name}: {told}" for name, told in reserved.what.items())
             figures = plain(reserved.price.epsilon), plain(reserved.price.delta)
-            state = "settled" if entry.number in account.settled else "reserved"
+            if reserved.period:
+                what = f"{reserved.period}: {what}"
+            state = account.state(entry.number)
             return number, when, what, reserved.release, *figures, state
-        case event:
-            return number, when, f"{event.kind}s entry {event.about}", "", "", "", ""
+        case Settled() | Closed() as ended:
+            return number, when, f"{ended.kind}s entry {ended.reservation}", "", "", "", ""
+        case HeadsKept() as kept:
+            return number, when, f"heads in {kept.place}", "", "", "", ""
 
 
 def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:
@@ -226,7 +342,9 @@ def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:
         "left": guarantee_as_json(account.left),
         "entries": [
             entry.as_json()
-            | ({"settled": entry.number in account.settled} if entry.kind == "reserve" else {})
+            | ({"state": account.state(entry.number)} if entry.kind == "reserve" else {})
             for entry in account.entries
         ],
+        "heads": account.last.then.heads,
+        "clock": opened.clock_note(),
     }

@@ -15,7 +15,7 @@ from rich.table import Table
 import eree
 from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
-from eree.cli.terminal import progress, say_released
+from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
 from eree.survey.choices import METHODS, MODE_NAMES
 
@@ -182,7 +182,7 @@ def protect(
             f" create survey.db --neighbours {price.neighbours.name} --epsilon"
             f" {plain(price.epsilon)}{delta}'"
         )
-    book = eree.Ledger.open(ledger)
+    book = ledger_to_spend_from(ledger)
     signer = eree.Signer.read(sign) if sign is not None else None
     with progress() as tell:
         tell("reading the cube", 0.0)

@@ -13,7 +13,7 @@ import click
 import eree
 from eree.budget.account import Balance
 from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
-from eree.cli.terminal import one_line, progress, say_released
+from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
 from eree.policy.neighbours import plain
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
@@ -171,7 +171,7 @@ def release(
             "a release must be paid for: name a ledger with --ledger, or make one with"
             f" 'eree ledger create ledger.db --neighbours {total.neighbours.name} …'"
         )
-    book = eree.Ledger.open(ledger)
+    book = ledger_to_spend_from(ledger)
     signer = eree.Signer.read(sign) if sign is not None else None
     with progress() as tell:
         tables = eree.load(

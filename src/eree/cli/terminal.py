@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -19,8 +19,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+import eree
 from eree.cli.interrupts import Interrupts
-from eree.errors import Cost
+from eree.errors import Cost, Refusal
 
 QUIET_SECONDS = 2.0  # shorter work shows no progress
 
@@ -62,6 +63,15 @@ def progress() -> Iterator[Callable[[str, float], None]]:
         if on_terminal:
             late.join()
         bar.stop()
+
+
+def ledger_to_spend_from(where: str) -> eree.Ledger:
+    """A ledger; where this machine's clock is behind its last entry, that is told on stderr."""
+    opened = eree.Ledger.open(where)
+    with suppress(Refusal):  # a faulty one is refused when it is spent from
+        if note := opened.clock_note():
+            click.echo(one_line(f"eree: note: {note}"), err=True)
+    return opened
 
 
 def say_released(words: str, out: Path) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
-from eree.release.record import canonical
+from eree.release.record import record_text
 
 #: What a released table has besides its attributes.
 MEASURES = ("employment", "noisy", "low", "high", "workplaces")
@@ -64,7 +64,7 @@ def misread(record: Mapping[str, Any]) -> str | None:
     Nothing is said of what stands there: a place is named by the words of the record.
     """
     try:
-        canonical(record)  # JSON can write half a character, which no text can hold
+        record_text(record).encode()  # JSON can write half a character, which no text can hold
         said = _SaidRecord.model_validate(record)
     except UnicodeEncodeError:
         return "half a character in a text"

@@ -1,0 +1,53 @@
+"""What a database is told of a ledger's table, so that it refuses what nobody should do there.
+
+Who owns the table can take these guards away.  They are there for everybody else who may write:
+nothing is changed or removed, and a row is added at the end or not at all.
+"""
+
+from __future__ import annotations
+
+from eree.budget.entries import ORIGIN
+from eree.budget.troubles import OUT_OF_TURN
+
+TABLE = "eree_ledger"
+NEVER = "entries of a ledger are never changed or removed"
+IN_TURN = "entries of a ledger are only added at its end"
+SEALED = "entries of a ledger have the hash of their contents"
+
+SQLITE = (
+    f"CREATE TRIGGER {TABLE}_update BEFORE UPDATE ON {TABLE}"
+    f" BEGIN SELECT RAISE(ABORT, '{NEVER}'); END",
+    f"CREATE TRIGGER {TABLE}_delete BEFORE DELETE ON {TABLE}"
+    f" BEGIN SELECT RAISE(ABORT, '{NEVER}'); END",
+    # INSERT OR REPLACE removes a row, of the same number or about the same, without asking the
+    # trigger above
+    f"CREATE TRIGGER {TABLE}_insert BEFORE INSERT ON {TABLE}"
+    f" WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM {TABLE})"
+    f" OR NEW.previous IS NOT coalesce("
+    f"(SELECT hash FROM {TABLE} ORDER BY number DESC LIMIT 1), '{ORIGIN}')"
+    f" OR EXISTS (SELECT 1 FROM {TABLE} WHERE about = NEW.about)"
+    f" BEGIN SELECT RAISE(ABORT, '{IN_TURN}'); END",
+)
+
+POSTGRES = (
+    f"CREATE FUNCTION {TABLE}_guard() RETURNS trigger LANGUAGE plpgsql AS"
+    f" $$ BEGIN RAISE EXCEPTION '{NEVER}'; END $$",
+    f"CREATE TRIGGER {TABLE}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {TABLE}"
+    f" FOR EACH STATEMENT EXECUTE FUNCTION {TABLE}_guard()",
+    # its table by its full name, and nothing of the session's: who inserts may have made a
+    # table of the same name for himself.  Who was overtaken reads again (see `troubles`).
+    f"CREATE FUNCTION {TABLE}_turn() RETURNS trigger LANGUAGE plpgsql"
+    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; BEGIN"
+    " EXECUTE 'SELECT number, hash FROM ' || quote_ident(TG_TABLE_SCHEMA) || '.'"
+    " || quote_ident(TG_TABLE_NAME) || ' ORDER BY number DESC LIMIT 1' INTO last;"
+    " IF NEW.number IS DISTINCT FROM coalesce(last.number, 0) + 1"
+    f" OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{ORIGIN}') THEN"
+    f" RAISE EXCEPTION '{IN_TURN}' USING ERRCODE = '{OUT_OF_TURN}';"
+    # what `seal` hashes: a body is ASCII, of which JSON has one text
+    " END IF; IF NEW.hash IS DISTINCT FROM encode(sha256(convert_to('[' || NEW.number || ','"
+    " || to_json(NEW.kind) || ',' || to_json(NEW.body) || ',' || to_json(NEW.previous) || ']',"
+    " 'UTF8')), 'hex') THEN"
+    f" RAISE EXCEPTION '{SEALED}'; END IF; RETURN NEW; END $$",
+    f"CREATE TRIGGER {TABLE}_turn BEFORE INSERT ON {TABLE}"
+    f" FOR EACH ROW EXECUTE FUNCTION {TABLE}_turn()",
+)
