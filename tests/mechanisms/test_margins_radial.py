@@ -342,7 +342,7 @@ def test_other_attributes_are_refused(values: Any) -> None:
 
 
 def test_too_little_epsilon_is_refused() -> None:
-    with pytest.raises(Refusal, match=r"above 5 ln\(1 \+ alpha\) = 0.4766 .* 2 by 4 cells; .*"):
+    with pytest.raises(Refusal, match=r"epsilon of 0.4771 or more \(above 5 ln.* 2 by 4 cells; .*"):
         margins("0.1", "0.47", 4)
 
 
