@@ -399,7 +399,7 @@ def test_the_command_tells_it_all_and_what_to_try_next(
     assert len(shown.splitlines()) < 55
     for words in (
         *("2,000 made-up jobs", "jobs: place × sector × ownership", "In all epsilon 4, delta 0"),
-        *("at most a factor of 54.6", "epsilon 4 of 8 is spent", "sound: 6 checks"),
+        *("at most a factor of 54.6", "epsilon 4 of 8 is spent", "sound: 7 checks"),
         *("10,000 establishments", "3,450", "occupation × education × strength × telework"),
         *("epsilon 4 for whole establishments; 4 of 8", "sound: 7 checks"),
         "Figures by one variable",
