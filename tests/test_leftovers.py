@@ -154,8 +154,8 @@ def test_whatever_a_kill_leaves_the_next_run_removes_it_and_says_so(
         home.mkdir()
         if not line.startswith("study"):
             (home / "plan.toml").write_text(text(settings(town)), encoding="utf-8")
-            eree.Ledger.create(home / "ledger.db", TOTAL, data_set="town")
-            eree.Ledger.create(home / "cube.db", eree.Guarantee(eree.RECORD, 9), data_set="town")
+            eree.Ledger.create(home / "ledger.db", TOTAL, data_set="data")
+            eree.Ledger.create(home / "cube.db", eree.Guarantee(eree.RECORD, 9), data_set="data")
         arguments = [word.format(cube=cube) for word in line.split()]
         return home, pages.command(str(event), *arguments, cwd=home, code=KILLED)
 

@@ -28,6 +28,7 @@ from uses import eree_command
 __all__ = ["postgres"]
 
 #: One line that begins small and has no full stop at its end.
+OPEN = "stays reserved, and 'eree ledger close --release' settles it"
 SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
 FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
 
@@ -286,7 +287,7 @@ def test_an_interrupt_and_a_fault_of_our_own_carry_what_they_cost(
     assert costs == [
         "nothing was spent",
         SPENT.format(ledger=ledger.name),
-        f"{whole} stays reserved (entry 3 of {ledger.name})",
+        f"{whole} {OPEN} (entry 3 of {ledger.name})",
         f"{whole} is settled (entry 4 of {ledger.name})",
         "see with 'eree ledger show' whether the price was taken",
     ]
@@ -297,7 +298,7 @@ def test_an_interrupt_and_a_fault_of_our_own_carry_what_they_cost(
 @pytest.mark.parametrize("driver", ["sqlite3", "psycopg"])
 @pytest.mark.parametrize(
     ("call", "state"),
-    [("commit", "stays reserved"), ("rollback", "is settled"), ("close", "is settled")],
+    [("commit", OPEN), ("rollback", "is settled"), ("close", "is settled")],
 )
 def test_an_interrupt_while_settling_says_what_the_ledger_says(
     population: eree.Tables,
@@ -311,7 +312,7 @@ def test_an_interrupt_while_settling_says_what_the_ledger_says(
 ) -> None:
     """Before the commit, and after it: while the connection is handed back, and while it closes."""
     where = tmp_path / "ledger.db" if driver == "sqlite3" else postgres.new_place()
-    ledger = eree.Ledger.create(where, TOTAL, data_set="town")
+    ledger = eree.Ledger.create(where, TOTAL, data_set="data")
     interrupts = [KeyboardInterrupt()]
     base = sqlite3.Connection if driver == "sqlite3" else psycopg.Connection
     inherited, connect = getattr(base, call), importlib.import_module(driver).connect
