@@ -165,6 +165,8 @@ GIVEN = (
     "postgres://clerk:{}@host/jobs?sslmode=disable",
     "postgresql://127.0.0.1:1/jobs?user=clerk&password={}",
     "postgresql+psycopg://clerk:{}@/jobs",
+    "postgresql:clerk:{}@host/jobs",
+    "host=127.0.0.1 port=1 user=clerk password = {}",
 )
 
 

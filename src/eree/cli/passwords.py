@@ -13,9 +13,12 @@ from contextvars import ContextVar
 
 from eree.errors import Refusal
 
-#: A password in an address: of its user, or by its name.  It may hold anything, so nothing of such
-#: an address is shown.
-_PASSWORD = re.compile(r"://(?:[^:@/]*:.+@|.*[?&](?:ssl)?password=).*", re.IGNORECASE | re.DOTALL)
+#: A password in an address, perhaps a mistyped one: of its user, or by its name.  It may hold
+#: anything, so nothing that follows is shown.
+_PASSWORD = re.compile(
+    r"(://|(?<=postgres):/?|(?<=postgresql):/?)[^:@/]*:.+@.*|((?:ssl)?password\s*=).*",
+    re.IGNORECASE | re.DOTALL,
+)
 _ADDRESS = re.compile(r"postgres(ql)?://.*", re.DOTALL)
 _known: ContextVar[Mapping[str, str]] = ContextVar("_known", default={})  # noqa: B039  # read only
 
@@ -42,4 +45,4 @@ def with_password(address: str) -> str:
 
 
 def _without(argument: str) -> str:
-    return _PASSWORD.sub("://***", argument)
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", argument)
