@@ -4,7 +4,7 @@
 # make check   ruff and mypy
 # make bench   speed and memory at the papers' size, side by side; NATIONAL=1 adds 130 million jobs,
 #              PAGE=1 writes the tables into the documentation, ONLY=tables, draws, releases, commands,
-#              totals, cubes or web runs one part
+#              ledger, totals, cubes or web runs one part
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
 #              releases under kills, changed inputs by the hundred thousand, every page in every
 #              width and colours; PAGE=1 writes figures, times and pictures into the documentation,

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 import eree
-from bench import commands, cubes, draws, totals, web
+from bench import commands, cubes, draws, ledger, totals, web
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -30,10 +30,11 @@ TABLES = ["DuckDB", "Polars", "pyarrow"]
 DRAWS = ["NumPy", "OpenDP"]
 CUBES = ["NumPy", "pyarrow"]
 WEB = ["DuckDB", "NumPy", "Starlette", "uvicorn", "uvloop", "httptools"]
+LEDGERS = ["SQLAlchemy", "psycopg"]
 RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
 PAGE = Path("docs/benchmarks.md")
-PARTS = ["tables", "draws", "releases", "commands", "totals", "cubes", "web"]
+PARTS = ["tables", "draws", "releases", "commands", "ledger", "totals", "cubes", "web"]
 
 
 def tell(line: str) -> None:
@@ -162,6 +163,13 @@ def main() -> None:
         waited = commands.run(OUT / "commands", chosen.rounds, tell)
         found["commands"] = as_rows(waited)
         texts["bench-commands"] = f"Measured on {machine(*TABLES)}.\n\n{commands.table(waited)}"
+    if "ledger" in parts:
+        entries = ledger.run(OUT / "ledgers", chosen.rounds, tell)
+        found["ledger"] = as_rows(entries)
+        load = f"The load of the machine was {os.getloadavg()[0]:.1f} when it ended."
+        texts["bench-ledger"] = (
+            f"Measured on {machine(*LEDGERS)}. {load}\n\n{ledger.table(entries)}"
+        )
     if "totals" in parts:
         compared = totals.run(OUT / f"data-{chosen.jobs}", tell)
         found["totals"] = as_rows(compared)

@@ -2,8 +2,9 @@
 
 Run as a script, in a process that has no threads and so may fork:
 
-    ledger_campaigns.py race PLACE PROCESSES ATTEMPTS CAP
-    ledger_campaigns.py kill PLACE KILLS SEED
+    ledger_campaigns.py race PLACE PROCESSES ATTEMPTS CAP [HEADS]
+    ledger_campaigns.py kill PLACE KILLS SEED [HEADS]
+    ledger_campaigns.py links PLACE ATTEMPTS
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from eree.budget import stores
-from eree.budget.ledger import Ledger
+from eree.budget.ledger import Ledger, Reservation
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
+from eree.policy.protected import Protected
 
+PROTECTS = Protected("campaign", {"workplace": "plant", "worker": "person"})
 PRICE = Guarantee(Strong("0.1"), "1/10", "1/1000000")
 #: A kill comes at a random moment after fewer than this many reservations of a process.
 LIFETIME = 5
@@ -35,6 +39,10 @@ AFTER = "after_settling"
 def total(reservations: int) -> Guarantee:
     """Exactly so many prices."""
     return Guarantee(PRICE.neighbours, PRICE.epsilon * reservations, PRICE.delta * reservations)
+
+
+def reserve(ledger: Ledger, release: str) -> Reservation:
+    return ledger.reserve(PRICE, release=release, what={"table": "place"}, protects=PROTECTS)
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int]:
@@ -67,10 +75,12 @@ def say(tell: int, *words: Any) -> None:
     os.write(tell, json.dumps(words).encode() + b"\n")
 
 
-def race(where: str, processes: int, attempts: int, cap: int) -> dict[str, Any]:
+def race(
+    where: str, processes: int, attempts: int, cap: int, heads: str | None = None
+) -> dict[str, Any]:
     """Processes reserve at the same time from a ledger that has room for `cap` of them all."""
     stores.WAIT_SECONDS = 1_000  # on a busy machine the last one waits long
-    ledger = Ledger.create(where, total(cap), data_set="race")
+    ledger = Ledger.create(where, total(cap), data_set=PROTECTS.data_set, heads=heads)
     gate, open_gate = os.pipe()
 
     def runner(share: int) -> Callable[[int], None]:
@@ -79,7 +89,7 @@ def race(where: str, processes: int, attempts: int, cap: int) -> dict[str, Any]:
             os.read(gate, 1)  # nobody starts before all are there
             for i in range(share):
                 try:
-                    reserved = ledger.reserve(PRICE, release=f"{os.getpid()}-{i}", what={})
+                    reserved = reserve(ledger, f"{os.getpid()}-{i}")
                     say(tell, "granted", reserved.number, reserved.hash)
                 except Refusal as refusal:
                     say(tell, "refused", str(refusal))
@@ -105,16 +115,49 @@ def race(where: str, processes: int, attempts: int, cap: int) -> dict[str, Any]:
     }
 
 
-def kill(where: str, kills: int, seed: int) -> dict[str, Any]:
+def links(where: str, attempts: int) -> dict[str, Any]:
+    """Two processes reserve at the same time, each by a name of its own for the same file."""
+    cap = attempts // 4
+    first = Ledger.create(where, total(cap), data_set=PROTECTS.data_set)
+    before = reserve(first, "before").number
+    os.link(where, f"{where}-other")
+    second = Ledger.open(f"{where}-other")
+
+    def runner(ledger: Ledger) -> Callable[[int], None]:
+        def work(tell: int) -> None:
+            for i in range(attempts):
+                try:
+                    say(tell, "granted", reserve(ledger, f"{os.getpid()}-{i}").number)
+                except Refusal as refusal:
+                    say(tell, "refused", str(refusal))
+
+        return work
+
+    children = [forked(runner(ledger)) for ledger in (first, second)]
+    told = [line for _, listen in children for line in heard(listen)]
+    ended = [os.waitpid(child, 0)[1] for child, _ in children]
+    Path(f"{where}-other").unlink()
+    reserve(first, "after")
+    return {
+        "before": before,
+        "entries": len(first.entries()),
+        "granted": sum(line[0] == "granted" for line in told),
+        "refused": sum("more than one name" in line[1] for line in told if line[0] == "refused"),
+        "faults": [str(fault) for fault in first.verify()],
+        "failed": sum(status != 0 for status in ended),
+    }
+
+
+def kill(where: str, kills: int, seed: int, heads: str | None = None) -> dict[str, Any]:
     """Kill a process that reserves and settles without pause, again and again.
 
     Is all that it reported still there, and where did the kills land?
     """
     rng = random.Random(seed)
-    ledger = Ledger.create(where, total(10**5), data_set="kills")
+    ledger = Ledger.create(where, total(10**5), data_set=PROTECTS.data_set, heads=heads)
 
     def spend(report: Callable[[int, str], None]) -> None:
-        reserved = ledger.reserve(PRICE, release=str(os.getpid()), what={"table": "place"})
+        reserved = reserve(ledger, str(os.getpid()))
         report(reserved.number, reserved.hash)
         ledger.settle(reserved, "ab" * 32)
 
@@ -161,6 +204,7 @@ def kill(where: str, kills: int, seed: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    name, place, *numbers = sys.argv[1:]
-    found = {"race": race, "kill": kill}[name](place, *map(int, numbers))
+    name, place, *given = sys.argv[1:]
+    numbers = [int(word) if word.isdigit() else word for word in given]
+    found = {"race": race, "kill": kill, "links": links}[name](place, *numbers)
     sys.stdout.write(json.dumps(found))

@@ -305,11 +305,12 @@ def campaign(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def race(place: Place, races: int, attempts: int, cap: int) -> int:
+def race(place: Place, races: int, attempts: int, cap: int, heads: Path | None = None) -> int:
     """Eight processes against a cap, some times over; how many reservations were tried."""
     tried = 0
+    more = [] if heads is None else [heads]
     for _ in range(races):
-        found = campaign("race", place(), 8, attempts, cap)
+        found = campaign("race", place(), 8, attempts, cap, *more)
         assert found["refusals"] == [
             "the ledger has 0 of epsilon left, and this release asks for 0.1; lower its price, or"
             " decide on a larger total in a new ledger"
@@ -320,11 +321,14 @@ def race(place: Place, races: int, attempts: int, cap: int) -> int:
     return tried
 
 
-def kill(place: Place, kills: int, seed: int, at_a_time: int = 50) -> dict[str, int]:
+def kill(
+    place: Place, kills: int, seed: int, at_a_time: int = 50, heads: Path | None = None
+) -> dict[str, int]:
     """Kill a spender so many times; every figure that was counted."""
     counted: Counter[str] = Counter()
+    more = [] if heads is None else [heads]
     for begin in range(0, kills, at_a_time):
-        found = campaign("kill", place(), min(at_a_time, kills - begin), seed + begin)
+        found = campaign("kill", place(), min(at_a_time, kills - begin), seed + begin, *more)
         assert found.pop("exact")
         assert (found["lost"], found["faults"], found["ended_early"]) == (0, 0, 0)
         counted.update(found)

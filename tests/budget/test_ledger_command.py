@@ -5,17 +5,33 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import eree
-from ledgers import DIGEST, PostgresServer, grown, made, price, spend, spoil
+from eree.budget.entries import Reserved, Row, Standing
+from eree.cli.terminal import ledger_to_spend_from
+from eree.policy.plain_data import guarantee_as_json
+from eree.release.record import FORMAT, digest_of, file_digest, record_text
+from ledgers import (
+    DIGEST,
+    PROTECTS,
+    PostgresServer,
+    fill,
+    grown,
+    made,
+    price,
+    rows,
+    spend,
+    spoil,
+)
 from test_cli import Done, run
 
 STRONG = ("--neighbours", "strong", "--alpha", "0.1", "--epsilon", "2")
 
 
-@pytest.mark.parametrize("command", ["", "create", "show", "verify"])
+@pytest.mark.parametrize("command", ["", "create", "show", "verify", "close", "heads"])
 def test_every_help_has_examples_and_fits_a_terminal(command: str) -> None:
     words = ["ledger", command] if command else ["ledger"]
     done = run(*words, "--help")
@@ -38,8 +54,10 @@ def test_create_then_show_then_verify(tmp_path: Path) -> None:
         "",
     )
     ledger = eree.Ledger.open(tmp_path / "l.db")
-    ledger.settle(spend(ledger, "1/3", "the first release"), DIGEST)
-    ledger.reserve(price("1/3"), release="f" * 32, what={"tables": "[red]place", "by": "clerk"})
+    protects = eree.Protected("jobs [2026]", {})
+    ledger.settle(spend(ledger, "1/3", "the first release", protects), DIGEST)
+    what = {"tables": "[red]place", "by": "clerk"}
+    ledger.reserve(price("1/3"), release="f" * 32, what=what, protects=protects, period="2026-Q1")
     done = run("ledger", "show", "l.db", cwd=tmp_path)
     assert (done.status, done.err) == (0, "")
     assert "jobs [2026]" in done.out
@@ -52,7 +70,7 @@ def test_create_then_show_then_verify(tmp_path: Path) -> None:
     ]
     assert "…" not in done.out
     wide = run("ledger", "show", "l.db", cwd=tmp_path, env={"COLUMNS": "200"}).out
-    assert f"  by: clerk; tables: [red]place   {'f' * 32}  " in wide
+    assert f"  2026-Q1: by: clerk; tables: [red]place   {'f' * 32}  " in wide
     assert done.out.endswith(
         "All under strong neighbours of alpha 0.1.\n"
         "  total  epsilon 2, delta 0\n"
@@ -71,22 +89,32 @@ def test_json_is_one_object_and_exact(tmp_path: Path) -> None:
     done = run("ledger", "create", "l.db", *arguments, *figures, cwd=tmp_path)
     assert (done.status, done.err, done.out.count("\n")) == (0, "", 1)
     found = json.loads(done.out)
-    neighbours = {"name": "weak", "alpha": "1/10", "types": ["age", "sex"]}
-    assert found["total"] == {"neighbours": neighbours, "epsilon": "1/3", "delta": "1/1000000"}
+    neighbours = {"neighbours": "weak", "alpha": "1/10", "types": ["age", "sex"]}
+    assert found["total"] == {**neighbours, "epsilon": "1/3", "delta": "1/1000000"}
     ledger = eree.Ledger.open(tmp_path / "l.db")
     assert found["identity"] == ledger.identity
-    reserved = spend(ledger, "1/10", neighbours=eree.NODE)
-    spend(ledger, "1/10", delta="1e-7")
+    protects = eree.Protected("data", {})
+    reserved = spend(ledger, "1/10", protects=protects, neighbours=eree.NODE)
+    spend(ledger, "1/10", protects=protects, delta="1e-7")
     ledger.settle(reserved, DIGEST)
     shown = json.loads(run("ledger", "show", "l.db", "--json", cwd=tmp_path).out)
-    assert shown["spent"] == {"neighbours": neighbours, "epsilon": "1/5", "delta": "1/10000000"}
+    assert shown["spent"] == {**neighbours, "epsilon": "1/5", "delta": "1/10000000"}
     assert shown["left"]["epsilon"] == "2/15"
     assert [entry["kind"] for entry in shown["entries"]] == ["create", *["reserve"] * 2, "settle"]
-    assert [entry.get("settled") for entry in shown["entries"]] == [None, True, False, None]
-    assert shown["entries"][1]["price"]["neighbours"] == {"name": "node"}
+    states = [entry.get("state") for entry in shown["entries"]]
+    assert states == [None, "settled", "reserved", None]
+    assert shown["entries"][1]["price"]["neighbours"] == "node"
+    assert shown["entries"][1]["declaration"] == protects.digest
+    spent = {"epsilon": "1/5", "delta": "1/10000000"}
+    assert shown["entries"][-1]["then"] == {
+        "spent": spent,
+        "declaration": protects.digest,
+        "heads": "",
+    }
+    assert (shown["heads"], shown["clock"]) == ("", None)
     verified = json.loads(run("ledger", "verify", "l.db", "--json", cwd=tmp_path).out)
     last = {"number": 4, "hash": shown["entries"][-1]["hash"]}
-    assert verified == {"sound": True, "last": last, "faults": []}
+    assert verified == {"sound": True, "last": last, "faults": [], "clock": None}
 
 
 def test_faults_are_listed_and_end_with_1(tmp_path: Path) -> None:
@@ -162,6 +190,12 @@ def test_a_damaged_file_is_a_fault(tmp_path: Path) -> None:
         (("show", "l.db"), "there is no ledger to be seen at l.db; check the path, or make one"),
         (("verify", "l.db"), "there is no ledger to be seen at l.db"),
         (("verify", "."), ". cannot be opened; a ledger is a file"),
+        (("create", "l.db", *STRONG, "--heads", "no/heads"), "heads cannot be kept in /"),
+        (("close", "l.db", "2"), "there is no ledger to be seen at l.db"),
+        (("close", "l.db", "two"), "Invalid value for 'ENTRY': 'two' is not a valid integer range"),
+        (("close", "l.db", "0"), "Invalid value for 'ENTRY': 0 is not in the range"),
+        (("close", "l.db", "9" * 30), "Invalid value for 'ENTRY'"),
+        (("heads", "l.db", "heads"), "there is no ledger to be seen at l.db"),
         (("burn", "l.db"), "No such command 'burn'"),
     ],
 )
@@ -218,11 +252,176 @@ def test_a_survey_has_ledgers_of_its_own(tmp_path: Path) -> None:
         "--json",
         cwd=tmp_path,
     )
-    assert json.loads(done.out)["total"]["neighbours"] == {"name": "record"}
+    assert json.loads(done.out)["total"]["neighbours"] == "record"
     ledger = eree.Ledger.open(tmp_path / "s.db")
     assert ledger.total == eree.Guarantee(eree.ESTABLISHMENT, 4)
-    ledger.reserve(eree.Guarantee(eree.ESTABLISHMENT, 1), release="a", what={})
+    protects = eree.Protected("data", {})
+    ledger.reserve(eree.Guarantee(eree.ESTABLISHMENT, 1), release="a", what={}, protects=protects)
     for other in (eree.Strong("0.1"), eree.NODE, eree.RECORD):
         with pytest.raises(eree.Refusal, match="promises nothing under the ledger's"):
-            ledger.reserve(eree.Guarantee(other, 1), release="b", what={})
+            ledger.reserve(eree.Guarantee(other, 1), release="b", what={}, protects=protects)
     assert ledger.spent().epsilon == 1
+
+
+# ------------------------------------------------------------------------------------------ closing
+
+
+def test_close_tells_what_it_did_and_once(tmp_path: Path) -> None:
+    ledger = made(str(tmp_path / "l.db"))
+    for _ in range(2):
+        spend(ledger, "1/2")
+    words = "l.db: reservation 2 is closed; its price stays spent.\n"
+    assert run("ledger", "close", "l.db", "2", cwd=tmp_path) == Done(0, words, "")
+    done = run("ledger", "close", "l.db", "3", "--json", cwd=tmp_path)
+    told = {"ledger": "l.db", "entry": 5, "reservation": 3, "state": "closed"}
+    assert (done.status, json.loads(done.out)) == (0, told)
+    refused = run("ledger", "close", "l.db", "2", cwd=tmp_path)
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.startswith("eree: reservation 2 is closed already; a release is settled")
+    for number, words in {"1": "entry 1 of l.db is no reserv", "9": "l.db has no entry 9"}.items():
+        assert run("ledger", "close", "l.db", number, cwd=tmp_path).err.startswith(f"eree: {words}")
+    shown = run("ledger", "show", "l.db", cwd=tmp_path, env={"COLUMNS": "120"}).out
+    assert shown.count("  closed") == 2
+    assert "closes entry 2" in shown
+    assert "spent  epsilon 1, delta 0" in shown
+
+
+def written(folder: Path, book: eree.Ledger, **other: Any) -> tuple[Path, int]:
+    """A release as far as closing looks at one: its record and its files; and its entry."""
+    protects = eree.Protected("jobs", {"worker": "person"})
+    paid = spend(book, "1/2", "ab" * 16, protects)
+    (folder / "tables").mkdir(parents=True)
+    (folder / "tables" / "t.csv").write_text("place,count\n1,7\n")
+    digest = file_digest(folder / "tables" / "t.csv")
+    record = {
+        "format": FORMAT,
+        "release": paid.release,
+        "private": True,
+        "guarantee": guarantee_as_json(paid.price),
+        "protects": protects.as_json(),
+        "tables": [{"name": "t", "files": {"tables/t.csv": digest}}],
+        "ledger": {"id": paid.ledger, "entry": paid.number, "hash": paid.hash},
+    } | other
+    record["digest"] = digest_of(record)
+    (folder / "release.json").write_text(record_text(record))
+    return folder, paid.number
+
+
+def test_a_release_that_was_never_settled_is_settled_late(tmp_path: Path) -> None:
+    ledger = made(str(tmp_path / "l.db"))
+    folder, number = written(tmp_path / "out", ledger)
+    close = ("ledger", "close", "l.db", str(number), "--release", "out")
+    words = f"l.db: reservation {number} is settled; its price stays spent.\n"
+    assert run(*close, cwd=tmp_path) == Done(0, words, "")
+    digest = eree.Release.open(folder).record["digest"]
+    assert ledger.account().settled == {number: digest}
+    for again in (close, close[:4]):
+        done = run(*again, cwd=tmp_path)
+        assert done.status == 2
+        assert done.err.startswith(f"eree: reservation {number} is settled already")
+
+
+UNTOUCHED = "the release in out is not as it was written; 'eree verify' lists what changed\n"
+ANOTHER = "the release in out is not the one that entry 2 paid for; its name, its price or its"
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"release": "cd" * 16}, ANOTHER),
+        ({"guarantee": guarantee_as_json(price("1/3"))}, ANOTHER),
+        ({"protects": {"data_set": "jobs", "worker": "name"}}, ANOTHER),
+        ({"private": False}, UNTOUCHED),
+        ({"tables": [{"name": "t", "files": {"tables/t.csv": DIGEST}}]}, UNTOUCHED),
+        ({"tables": [{"name": "t", "files": {"../l.db": DIGEST}}]}, UNTOUCHED),
+        ({"tables": {}}, UNTOUCHED),
+        ({"tables": None}, UNTOUCHED),
+        ({"ledger": None}, "out was paid from no ledger"),
+        ({"format": 99}, "out/release.json is no record that this version of eree knows"),
+    ],
+)
+def test_what_the_entry_did_not_pay_for_settles_nothing(
+    tmp_path: Path, other: dict[str, Any], words: str
+) -> None:
+    ledger = made(str(tmp_path / "l.db"))
+    written(tmp_path / "out", ledger, **other)
+    done = run("ledger", "close", "l.db", "2", "--release", "out", cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"eree: {words}")
+    assert [entry.kind for entry in ledger.entries()] == ["create", "reserve"]
+
+
+def test_a_changed_release_and_one_of_another_entry_settle_nothing(tmp_path: Path) -> None:
+    ledger, other = made(str(tmp_path / "l.db")), made(str(tmp_path / "other.db"))
+    written(tmp_path / "out", ledger)
+    spend(other, "1/2")
+    for name, number in (("other.db", 2), ("l.db", 1), ("l.db", 3)):
+        done = run("ledger", "close", name, str(number), "--release", "out", cwd=tmp_path)
+        assert done.status == 2
+        assert done.err.startswith("eree: out names entry 2 of another ledger, or another entry")
+    table = tmp_path / "out" / "tables" / "t.csv"
+    table.write_text("place,count\n1,8\n")
+    record = tmp_path / "out" / "release.json"
+    close = ("ledger", "close", "l.db", "2", "--release", "out")
+    assert run(*close, cwd=tmp_path) == Done(2, "", f"eree: {UNTOUCHED}")
+    table.write_text("place,count\n1,7\n")
+    record.write_text(record.read_text().replace('"private": true', '"private": true, "x": 1'))
+    assert run(*close, cwd=tmp_path) == Done(2, "", f"eree: {UNTOUCHED}")
+    assert len(ledger.entries()) == 2
+
+
+# -------------------------------------------------------------------------------- heads and clocks
+
+
+def test_heads_are_named_and_compared(tmp_path: Path) -> None:
+    made_ = run(
+        *("ledger", "create", "l.db", *STRONG, "--data-set", "jobs", "--heads", "heads"),
+        cwd=tmp_path,
+    )
+    assert made_.status == 0
+    assert made_.out.endswith(f"Heads are kept in {tmp_path / 'heads'}\n")
+    ledger = eree.Ledger.open(tmp_path / "l.db")
+    spend(ledger, "1/2")
+    done = run("ledger", "heads", "l.db", "new", cwd=tmp_path)
+    assert done == Done(0, f"l.db: heads are kept in {tmp_path / 'new'}\n", "")
+    done = run("ledger", "heads", "l.db", ".", "--json", cwd=tmp_path)
+    assert json.loads(done.out) == {"ledger": "l.db", "heads": f"{tmp_path}/"}
+    assert run("ledger", "heads", "l.db", "new", cwd=tmp_path).status == 0
+    shown = run("ledger", "show", "l.db", cwd=tmp_path).out
+    assert shown.endswith(f"Heads are kept in {tmp_path / 'new'}\n")
+    spoil(str(tmp_path / "l.db"), "DELETE FROM eree_ledger WHERE number > 4")
+    done = run("ledger", "verify", "l.db", cwd=tmp_path)
+    assert (done.status, done.err) == (1, "")
+    assert f"heads: {tmp_path / 'new'} knows entry" in done.out
+
+
+def test_a_clock_that_is_behind_is_told_and_is_no_fault(tmp_path: Path) -> None:
+    where = str(tmp_path / "l.db")
+    made(where)
+    event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2999-12-31T00:00:00Z")
+    fill(where, [Row.after(Row(*rows(where)[0]), event, event.then(Standing()))])
+    words = "the last entry of l.db is of 2999-12-31T00:00:00Z, and this machine's clock is behind"
+    for command in ("show", "verify"):
+        done = run("ledger", command, "l.db", cwd=tmp_path)
+        assert (done.status, done.err) == (0, "")
+        assert f"\nNote: {words}" in done.out
+        told = json.loads(run("ledger", command, "l.db", "--json", cwd=tmp_path).out)
+        assert told["clock"].startswith(words)
+
+
+def test_who_spends_is_told_of_a_clock_that_is_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = str(tmp_path / "l.db")
+    made(where)
+    ledger_to_spend_from(where)
+    assert capsys.readouterr() == ("", "")
+    event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2999-12-31T00:00:00Z")
+    fill(where, [Row.after(Row(*rows(where)[0]), event, event.then(Standing()))])
+    assert ledger_to_spend_from(where).spent() == price("1/10")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"eree: note: the last entry of {where} is of 2999-12-31T00:00:00Z")
+    spoil(where, "UPDATE eree_ledger SET kind = 'settle' WHERE number = 2")
+    ledger_to_spend_from(where)  # whoever spends from it is refused there
+    assert capsys.readouterr() == ("", "")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from eree.budget.entries import check_name
 from eree.budget.files import opened, sync_folder
 from eree.errors import Refusal
 
@@ -71,6 +72,7 @@ class Heads:
 
     def prepare(self) -> None:
         """Refuse to name a place that cannot be written, or that holds something else."""
+        check_name(self.text, "the place of a ledger's heads")
         try:
             if self.folder:
                 next(self.place.iterdir(), None)

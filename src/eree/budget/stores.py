@@ -241,17 +241,19 @@ class SQLiteStore(Store):
     def _begin(self, connection: Connection, *, writing: bool) -> None:
         # FULL: a commit returns when the disk has it.  IMMEDIATE: the one lock for writing is
         # taken before the first row is read.
+        if writing:
+            self._check_links()
         connection.exec_driver_sql("PRAGMA synchronous = FULL")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-        if writing and self._links() > 1:
-            raise troubles.linked(self.name)
+        if writing:  # what came between
+            self._check_links()
 
     def _found(self) -> Path:
         """Where the file really is; a link to itself, a pipe or a device is none."""
         try:
             path = self._path.resolve()
             kind = path.stat().st_mode
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             raise troubles.missing(self.name) from None
         except (OSError, RuntimeError):  # a link to itself is a RuntimeError
             raise troubles.not_readable(self.name) from None
@@ -259,8 +261,8 @@ class SQLiteStore(Store):
             raise troubles.not_readable(self.name)
         return path
 
-    def _links(self) -> int:
-        """How many names the file has.
+    def _check_links(self) -> None:
+        """Refuse a file of more than one name.
 
         SQLite knows the files beside it by its name, so that two processes that come by two names
         would not see each other's lock.  A process that was killed while it made the ledger may
@@ -273,7 +275,8 @@ class SQLiteStore(Store):
                 with suppress(OSError):
                     if os.path.samestat(other.lstat(), here):
                         other.unlink()
-        return path.stat().st_nlink
+            if path.stat().st_nlink > 1:
+                raise troubles.linked(self.name)
 
     @staticmethod
     def _partials(path: Path) -> list[Path]:

@@ -273,6 +273,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
         whole = (
             record["digest"] == digest
             and record["private"] is True
+            and bool(files)
             and all(Path(file).parent == Path("tables") for file in files)
             and not any(file_fault(folder / file, told) for file, told in files.items())
         )
