@@ -33,6 +33,8 @@ LINES = (
     "ledger create new.db --neighbours weak --alpha 0.1 --types sex --epsilon 8 --delta 1e-9",
     "ledger show ledger.db",
     "ledger verify ledger.db --against release",
+    "ledger close ledger.db 2 --release release",
+    "ledger heads ledger.db heads",
     "certify smooth-pareto --alpha 0.1 --epsilon 2",
     "certify truncated-laplace --epsilon 1 --set theta=50",
     "cube check survey-csv",

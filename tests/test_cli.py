@@ -566,24 +566,14 @@ def test_a_command_is_interrupted_while_it_starts(
 ) -> None:
     """A process that still imports what it needs."""
     work, temporary = room
-    process = subprocess.Popen(
-        [EREE, *COMMANDS["synth"]],
-        cwd=work,
-        # an interrupted import leaves its file to the garbage collector, which is no fault of ours
-        env=pages.environment() | {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    # an interrupted import leaves its file to the garbage collector, which is no fault of ours
+    env = pages.environment() | {"TMPDIR": str(temporary), "PYTHONWARNINGS": ""}
+    with running([EREE, *COMMANDS["synth"]], cwd=work, env=env) as process:
         status = Path(f"/proc/{process.pid}/status")
         heard = re.compile(r"^SigCgt:\s*[0-9a-f]+[4-7c-f][0-9a-f]{3}$", re.MULTILINE)  # SIGTERM
         assert until(lambda: heard.search(status.read_text(encoding="utf-8")) is not None)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
+        out, err = process.communicate(timeout=PATIENCE)
     assert_nothing_left(Done(process.returncode, out, err), room)
 
 

@@ -12,11 +12,16 @@ __all__ = ["main"]
 
 def main() -> None:
     """The command `eree`.  Signals are heard before the first slow import."""
-    with Interrupts() as interrupts:
-        try:
+    interrupts, begun = Interrupts(), False
+    try:
+        with interrupts:
             from eree.cli.ending import run
-        except KeyboardInterrupt:
-            sys.stderr.write("eree: interrupted; nothing was left half-written\n")
-            sys.exit(130)
-        status = run(sys.argv[1:], interrupts)
+
+            begun = True  # from here on the command tells what an interrupt has left
+            status = run(sys.argv[1:], interrupts)
+    except KeyboardInterrupt:
+        if begun:
+            raise
+        sys.stderr.write("eree: interrupted; nothing was left half-written\n")
+        status = 130
     sys.exit(status)
