@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable
@@ -227,7 +228,9 @@ def test_prices_whose_sum_nobody_could_write_are_refused(where: str) -> None:
         ({"what": {"count": 4711}}, r"what is released \(count\) must be a text"),
         ({"period": "a\nb"}, "the period of a release must be a text"),
         ({"period": 2026}, "the period of a release must be a text"),
-        ({"protects": "jobs"}, "what is protected must be a Protected, such as Protected"),
+        ({"protects": "jobs"}, "what is protected must be a Protected of plain data, such as"),
+        ({"protects": eree.Protected("jobs", {"worker": object()})}, "a Protected of plain data"),
+        ({"protects": eree.Protected("jobs", {"share": math.nan})}, "a Protected of plain data"),
     ],
 )
 def test_what_is_no_price_or_name_never_gets_in(

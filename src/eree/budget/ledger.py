@@ -163,13 +163,16 @@ class Ledger:
         it is about.  None of it may come from a confidential row: entries are there to be shown.
         `protects` is what is declared to be protected; the first one binds the ledger.
         """
-        if not isinstance(protects, Protected):
+        try:
+            declaration = protects.digest
+        except (AttributeError, TypeError, ValueError):
             raise Refusal(
-                "what is protected must be a Protected, such as Protected('jobs', {'worker': 'id'})"
-            )
+                "what is protected must be a Protected of plain data, such as Protected('jobs',"
+                " {'worker': 'id'})"
+            ) from None
 
         def decide(balance: Balance, _view: View) -> Event:
-            event = Reserved(release, what, price, protects.digest, period, _after(balance.last))
+            event = Reserved(release, what, price, declaration, period, _after(balance.last))
             balance.check(price, protects)
             return event
 
@@ -314,10 +317,11 @@ class Ledger:
         row = self._store.append(work)
         assert balance is not None
         head = Head(balance.created.identity, row.number, row.hash)
-        if moving and balance.last.then.heads:
+        old = balance.last.then.heads
+        if old not in ("", then.heads):
             # a copy from before the move compares with the old place; that may be gone
             with suppress(Refusal):
-                Heads.named(balance.last.then.heads).keep(head)
+                Heads.named(old).keep(head)
         if then.heads:
             # the head of a reservation knows its price; what ends one may be told late
             with suppress(Refusal) if row.about is not None else nullcontext():
