@@ -27,6 +27,8 @@ __all__ = ["postgres"]
 #: One line that begins small and has no full stop at its end.
 SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
 FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
+#: What is to be done about a release that nobody settled.
+LATER = "and 'eree ledger close --release' settles it"
 
 
 @pytest.fixture
@@ -145,8 +147,8 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
     with filling.stack, pytest.raises(eree.Refusal, match="there is no room for") as why:
         eree.publish(plan, population, ledger=ledger, out=out, progress=filling)
     assert str(why.value).endswith(
-        f"; the release in {out} is whole and may be used; its price stays reserved, and"
-        f" 'eree ledger close --release' settles it (entry 2 of {ledger.name})"
+        f"; the release in {out} is whole and may be used; its price stays reserved,"
+        f" {LATER} (entry 2 of {ledger.name})"
     )
     assert left(tmp_path) == {"out"}
     release = eree.Release.open(out)
@@ -166,9 +168,9 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
         ("reserving the price", "the login and that the server runs; nothing was spent"),
         (
             "settling",
-            "; the release in {out} is whole and may be used; its price stays reserved, and"
-            " 'eree ledger close --release' settles it (entry 2 of the PostgreSQL database"
-            " postgres)",
+            "; the release in {out} is whole and may be used; its price stays reserved, "
+            + LATER
+            + " (entry 2 of the PostgreSQL database postgres)",
         ),
     ],
 )
@@ -284,7 +286,7 @@ def test_an_interrupt_and_a_fault_of_our_own_carry_what_they_cost(
     assert costs == [
         "nothing was spent",
         SPENT.format(ledger=ledger.name),
-        f"{whole} stays reserved (entry 3 of {ledger.name})",
+        f"{whole} stays reserved, {LATER} (entry 3 of {ledger.name})",
         f"{whole} is settled (entry 4 of {ledger.name})",
         "see with 'eree ledger show' whether the price was taken",
     ]
@@ -339,7 +341,7 @@ def test_a_disk_that_fails_to_keep_the_last_name_says_that_the_release_is_there(
         eree.publish(plan, population, ledger=ledger, out=tmp_path / "out")
     assert str(why.value) == (
         f"{tmp_path}/out cannot be written (input/output error); the release in {tmp_path}/out is"
-        f" whole and may be used; its price stays reserved (entry 2 of {ledger.name})"
+        f" whole and may be used; its price stays reserved, {LATER} (entry 2 of {ledger.name})"
     )
     codes.pop(0)  # a file system that keeps names unasked
     eree.publish(plan, population, ledger=ledger, out=tmp_path / "another")
