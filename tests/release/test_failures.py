@@ -27,8 +27,9 @@ from uses import eree_command
 
 __all__ = ["postgres"]
 
-#: One line that begins small and has no full stop at its end.
+#: What is said of the price of a release that nobody settled.
 OPEN = "stays reserved, and 'eree ledger close --release' settles it"
+#: One line that begins small and has no full stop at its end.
 SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
 FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
 
