@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import psycopg
 import pytest
 
 import eree
 from eree.budget import stores
-from eree.budget.entries import Event, Reserved, Row, Standing
+from eree.budget.entries import Event, Reserved, Row, Standing, seal
 from eree.errors import Refusal
 from ledgers import DIGEST, PROTECTS, PostgresServer, fill, grown, price, rows, spend
 
@@ -43,19 +44,25 @@ def following(where: str, *events: Event) -> list[Row]:
     return chain
 
 
+def sealed(row: Row, **changes: Any) -> Row:
+    """A row with something changed, and the hash of that."""
+    changed = row._replace(**changes)
+    return changed._replace(hash=seal(*changed[:4]))
+
+
 def wrong(name: str, last: Row) -> list[Row]:
     """What a clerk may try, by name: rows that are not the next, or not sealed."""
     event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2026-07-14T12:00:00Z")
     good = Row.after(last, event, Standing())
     then = Row.after(good, event, Standing())
     return {
-        "far ahead": [good._replace(number=500)],
-        "before the first": [good._replace(number=0)],
-        "the same number": [good._replace(number=last.number)],
-        "the last number of all": [good._replace(number=2**63 - 1)],
-        "behind another entry": [good._replace(previous=DIGEST)],
-        "the second of two": [good, then._replace(number=then.number + 1)],
-        "two of one number": [good, then._replace(number=good.number)],
+        "far ahead": [sealed(good, number=500)],
+        "before the first": [sealed(good, number=0)],
+        "the same number": [sealed(good, number=last.number)],
+        "the last number of all": [sealed(good, number=2**63 - 1)],
+        "behind another entry": [sealed(good, previous=DIGEST)],
+        "the second of two": [good, sealed(then, number=then.number + 1)],
+        "two of one number": [good, sealed(then, number=good.number)],
         "out of order": [then, good],
         "without its hash": [good._replace(hash=DIGEST)],
         "another body": [good._replace(body="{}")],
