@@ -626,7 +626,7 @@ def test_less_epsilon_or_more_cells_are_never_less_noise(
     try:
         strict = vector(name, alpha, epsilon, cells)
     except Refusal as refusal:
-        assert "epsilon above" in str(refusal)
+        assert "needs epsilon of" in str(refusal)
         return
     cell = {"count": size, "largest": size}
     error = strict.mean_error(**cell)[0] * (1 + 1e-9)
