@@ -10,6 +10,7 @@ import pytest
 import eree
 from eree.study.run import parts_of, work
 from eree.study.workloads import WORKLOADS
+from golden import STUDY, kept, studied
 from torture.figures import Figures
 
 
@@ -28,3 +29,9 @@ def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(
         part.file(study.folder).unlink()
         work(study, part)
         assert part.file(study.folder).read_bytes() == found[part]
+
+
+def test_every_figure_is_what_it_was(tmp_path: Path, figures: Figures) -> None:
+    found = studied(eree.run_study(tmp_path / "study", **STUDY).folder)
+    figures["contenders"] = len(found)
+    assert {name: kept("study")[name] for name in found} == found
