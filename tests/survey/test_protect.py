@@ -460,6 +460,8 @@ def test_as_published_is_released_with_its_losses(tmp_path: Path) -> None:
     assert what["losses"] == (
         "the price covers unweighted counts of records alone, which are not published"
     )
+    shown = eree_command("ledger", "show", ledger.name)[1]
+    assert "what was released for entry 2 loses more than its price ('losses'), so the sum" in shown
     assert made.present is not None
     assert made.present[cube.unweighted > 0].all()
     assert record["tables"][0]["rows"] == made.present.sum() < SHAPE.size

@@ -149,6 +149,11 @@ def show(where: str, as_json: bool) -> None:
     for name in ("total", "spent", "left"):
         figures = getattr(account, name)
         click.echo(f"  {name:5}  epsilon {plain(figures.epsilon)}, delta {plain(figures.delta)}")
+    if numbers := ", ".join(str(entry.number) for entry in account.entries if _lossy(entry)):
+        click.echo(
+            f"Note: what was released for entry {numbers} loses more than its price ('losses'), so"
+            " the sum bounds no longer all that was lost."
+        )
     if account.last.then.heads:
         click.echo(f"Heads are kept in {account.last.then.heads}")
     if note := opened.clock_note():
@@ -336,6 +341,11 @@ def shown(entry: Entry, account: Account) -> Sequence[str]:
             return number, when, f"{ended.kind}s entry {ended.reservation}", "", "", "", ""
         case HeadsKept() as kept:
             return number, when, f"heads in {kept.place}", "", "", "", ""
+
+
+def _lossy(entry: Entry) -> bool:
+    """Whether an entry paid for a cube as published, whose price covers nothing of it."""
+    return isinstance(entry.event, Reserved) and "losses" in entry.event.what
 
 
 def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:
