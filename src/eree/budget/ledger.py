@@ -297,7 +297,7 @@ class Ledger:
                     self.name,
                     f"entry {reservation.number}",
                     f"is not the one that release {reservation.release} was paid from: entries were"
-                    " lost, or an older copy took the ledger's place",
+                    " lost, an older copy took the ledger's place, or another ledger paid",
                 )
                 for reservation in lost
             ),
