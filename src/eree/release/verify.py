@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.mechanisms.margin import Margin
-from eree.policy.neighbours import plain
+from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
@@ -94,7 +93,7 @@ class _Verifying(Recheck):
     # ------------------------------------------------------------------------- the tables
 
     def _tables(self) -> None:
-        schema, level = schema_of(self.record), float(Fraction(self.record["level"]))
+        schema, level = schema_of(self.record), float(exact(self.record["level"], "level"))
         certified: set[str] = set()
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
