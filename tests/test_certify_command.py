@@ -108,7 +108,7 @@ def test_the_page_shows_the_grid_as_it_is() -> None:
         return row.split(" | ")[1 + EPSILONS.index(point.epsilon)].removesuffix(" |")
 
     names = [line.split("`")[1] for line in tables["0.1"] if line.startswith("| `")]
-    assert set(names) >= {"smooth-pareto", "log-laplace", "radial", "smooth-staircase"}
+    assert set(names) >= {"smooth-pareto", "log-laplace", "radial", "smooth-gamma"}
     for point in (
         *(grid_point(name, "0.1", "2") for name in names),
         *(grid_point("smooth-pareto", alpha, "0.5") for alpha in ("0.05", "0.2")),

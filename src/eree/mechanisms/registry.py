@@ -22,7 +22,6 @@ from eree.mechanisms.radial import Radial
 from eree.mechanisms.smooth_gamma import SmoothGamma, TightSmoothGamma
 from eree.mechanisms.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
 from eree.mechanisms.smooth_pareto import SmoothPareto
-from eree.mechanisms.staircase import SmoothStaircase
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, exact
@@ -46,7 +45,6 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
             LinLog,
             IntegerLinLog,
             Radial,
-            SmoothStaircase,
             LeaningStaircase,
             TruncatedLaplace,
             EdgeGeometric,

@@ -46,7 +46,6 @@ OURS = (
     "linlog",
     "smooth-pareto",
     "radial",
-    "smooth-staircase",
     LeaningStaircase.name,
     "auto",
 )

@@ -30,7 +30,6 @@ LAWS: Mapping[str, str] = MappingProxyType(
         " not the same on both sides: its mean is near 0, but not 0.",
         "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
         "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
-        "smooth-staircase": f"Numbers whose chances fall in steps, then rounded. {_SCALED}",
         "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
         "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
         "smooth-laplace": f"Laplace noise, rounded; it needs a delta. {_SCALED}",
