@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from eree.errors import Refusal
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
@@ -129,7 +129,7 @@ def mechanism(
     if neighbours is None:
         if alpha is None:
             raise Refusal(f"{name} needs an alpha, such as '0.1'")
-        weak = issubclass(VECTOR_MECHANISMS.get(name, Mechanism), BentVector)
+        weak = name == KNormStaircase.name
         neighbours = Weak(alpha, ["type"]) if weak else Strong(alpha)
     whole = exact(epsilon, "epsilon")
     if delta is None:

@@ -22,8 +22,6 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
-from eree.mechanisms.bent_vector import BentVector
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
@@ -37,8 +35,6 @@ from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
-#: What can be shrunk where it hides single workplaces.
-_ON_HEIGHTS = f"{KNormStaircase.name} or {KNormLinLog.name}"
 #: Fewer groups tell too little of what is usual.
 LEAST_GROUPS = 30
 
@@ -154,7 +150,7 @@ class _Part:
             )
         kinds = _kinds(rows, schema, counted, cells)
         learnt: ShrunkWorkplaces | ShrunkGroups
-        if isinstance(mechanism, BentVector):
+        if isinstance(mechanism, KNormStaircase):
             learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
             habits = learnt.habits
         else:
@@ -240,19 +236,22 @@ def _check(areas: Areas, *, several: bool) -> None:
             " a table of all workers"
         )
     mechanism, by = areas.treatment.mechanism, areas.wanted.by
-    singly = isinstance(mechanism, BentVector) and bool((areas.numbers["workplaces"] == 1).all())
+    singly = isinstance(mechanism, KNormStaircase) and bool(
+        (areas.numbers["workplaces"] == 1).all()
+    )
     if not singly and not can_be_shrunk(mechanism):
         raise Refusal(_cannot(table, mechanism))
     if by and not singly and not (several and set(by) == set(counted.by)):
         raise Refusal(
-            f"estimates are added up where every workplace was hidden by itself by {_ON_HEIGHTS},"
-            f" which table {table} was not; for sums use its noisy counts, as area_totals does"
+            "estimates are added up where every workplace was hidden by itself by"
+            f" {KNormStaircase.name}, which table {table} was not; for sums use its noisy counts,"
+            " as area_totals does"
         )
 
 
 def _cannot(table: str, mechanism: Mechanism) -> str:
     """Why a table cannot be shrunk."""
-    if isinstance(mechanism, BentVector):
+    if isinstance(mechanism, KNormStaircase):
         return (
             f"{mechanism.name} was given the counts of several workplaces together in table"
             f" {table}; its noise can be shrunk where every workplace is hidden by itself, in a"
@@ -261,7 +260,7 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
     return (
         f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
         " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
-        f" by {_ON_HEIGHTS} in a row for each workplace"
+        f" by {KNormStaircase.name} in a row for each workplace"
     )
 
 

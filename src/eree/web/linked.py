@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.leaning import Lean, LeaningStaircase
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
@@ -217,7 +217,7 @@ class LinkedTable(DataSet):
                 "Figures are right on average but for their rounding, which moves the mean by half"
                 " a job at most."
             )
-        if isinstance(law, (BentMechanism, BentVector)):
+        if isinstance(law, (BentMechanism, KNormStaircase)):
             return (
                 "Noise of this law is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."

@@ -45,7 +45,6 @@ LAWS: Mapping[str, str] = MappingProxyType(
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
         "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
         "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",
-        "knorm-linlog": f"As linlog, for several cells. {_TOGETHER}",
         "knorm-staircase": f"As linlog-integer, for several cells, in steps. {_TOGETHER}",
         "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
     }
