@@ -35,7 +35,7 @@ from selection import combinations, examples
 
 TENTH = Fraction(1, 10)
 SCALED = ["vector-radial", "vector-pareto"]
-ON_HEIGHTS = ["knorm-staircase"]
+ON_HEIGHTS = "knorm-staircase"
 every = pytest.mark.parametrize("name", VECTOR_MECHANISMS)
 every_scaled = pytest.mark.parametrize("name", SCALED)
 GRID = [
@@ -54,7 +54,7 @@ GRID = [
 
 
 def relation(name: str, alpha: Any) -> Neighbours:
-    return Weak(alpha, ["sex", "education"]) if name in ON_HEIGHTS else Strong(alpha)
+    return Weak(alpha, ["sex", "education"]) if name == ON_HEIGHTS else Strong(alpha)
 
 
 def vector(name: str, alpha: Any = "0.1", epsilon: Any = "2", cells: int = 3, **given: Any) -> Any:
@@ -107,7 +107,7 @@ def worst_of_neighbours(
     def log_chance(outputs: tuple[int, ...], counts: tuple[int, ...], largest: int) -> float:
         noise = tuple(o - c for o, c in zip(outputs, counts, strict=True))
         key: Any = (*sorted(map(abs, noise)), largest)
-        if chosen.name in ON_HEIGHTS:  # bent: by count, in any order
+        if chosen.name == ON_HEIGHTS:  # bent: by count, in any order
             key = tuple(sorted(zip(outputs, counts, strict=True)))
         if key not in logs:
             logs[key] = chosen.joint_log_pmf(outputs=outputs, counts=counts, largest=largest)
@@ -187,12 +187,9 @@ def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str)
     assert 0.8 * found < worst_of_neighbours(chosen, some, 2, 0) <= found + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("name", "alpha", "cells"),
-    combinations(ON_HEIGHTS, [("0.5", 2), ("0.29", 2), ("0.5", 3)], each=2),
-)
-def test_no_weak_neighbours_lose_more_than_was_found(name: str, alpha: str, cells: int) -> None:
-    chosen = vector(name, alpha, 2, cells)
+@pytest.mark.parametrize(("alpha", "cells"), [("0.5", 2), ("0.29", 2), ("0.5", 3)])
+def test_no_weak_neighbours_lose_more_than_was_found(alpha: str, cells: int) -> None:
+    chosen = vector(ON_HEIGHTS, alpha, 2, cells)
     found = chosen.certify().found_epsilon
     some = [(0, 0, 0), (2, 2, 2), (1, 4, 6), (8, 2, 0), (5, 5, 5)]
     worst = worst_of_neighbours(chosen, list(histograms(2, 8)) if cells == 2 else some, 4, 0)
@@ -201,15 +198,15 @@ def test_no_weak_neighbours_lose_more_than_was_found(name: str, alpha: str, cell
 
 def test_weak_neighbours_can_move_all_cells_at_once() -> None:
     """10 and 10 who become 11 and 11 are one weak step; it costs no more than one of them."""
-    chosen = vector("knorm-staircase", "0.1", 2, 2)
+    chosen = vector(ON_HEIGHTS, "0.1", 2, 2)
     assert chosen.guarantee.neighbours.allows((10, 10), (11, 11))
-    far, before = {"outputs": (400, 400)}, (10, 10)
-    both, one = (
-        chosen.joint_log_pmf(counts=after, **far) - chosen.joint_log_pmf(counts=before, **far)
-        for after in ((11, 11), (11, 10))
+    one, both = (
+        chosen.joint_log_pmf(outputs=far, counts=after)
+        - chosen.joint_log_pmf(outputs=far, counts=(10, 10))
+        for after, far in (((11, 10), (400, 10)), ((11, 11), (400, 400)))
     )
-    assert one > 0
-    assert both == pytest.approx(2, rel=1e-9)  # as one cell alone can cost
+    assert one == pytest.approx(2, rel=1e-9)
+    assert both == pytest.approx(one, rel=1e-9)
 
 
 def scaled_to(histogram: tuple[int, ...], total: int) -> list[int]:
@@ -559,8 +556,7 @@ def test_where_sums_grow_long_integrals_take_their_place() -> None:
 def test_noise_whose_square_has_no_mean_says_so() -> None:
     assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(count=0, largest=0)[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).mean_error(count=0, largest=0)[1] == math.inf
-    for name in ON_HEIGHTS:
-        assert vector(name, "0.1", "0.15", 2).mean_error(count=3, largest=0)[1] == math.inf
+    assert vector(ON_HEIGHTS, "0.1", "0.15", 2).mean_error(count=3, largest=0)[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).real_error()[1] == math.inf
 
 
@@ -735,9 +731,8 @@ def test_vector_mechanisms_are_for_their_own_neighbours() -> None:
         for other in (EDGE, NODE):
             with pytest.raises(Refusal, match=f"{name} (needs strong or weak|is for weak)"):
                 kind.calibrate(Guarantee(other, 2), cells=2)
-    for name in ON_HEIGHTS:
-        with pytest.raises(Refusal, match=f"{name} is for weak neighbours: under strong ones"):
-            VECTOR_MECHANISMS[name].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
+    with pytest.raises(Refusal, match=f"{ON_HEIGHTS} is for weak neighbours: under strong ones"):
+        VECTOR_MECHANISMS[ON_HEIGHTS].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
     for name in ("vector-radial", "vector-pareto", "two-stage-clip"):
         weak = VECTOR_MECHANISMS[name].calibrate(Guarantee(Weak("0.1", ["sex"]), 2), cells=2)
         assert replace(weak, guarantee=Guarantee(Strong("0.1"), 2)) == vector(name, cells=2)
@@ -750,8 +745,6 @@ def test_workplaces_are_scaled_to_one_worker_at_least() -> None:
 
 
 def test_errors_too_large_for_doubles_are_infinite() -> None:
-    weak = Guarantee(Weak("0.001", ["type"]), "0.015")
-    chosen = VECTOR_MECHANISMS["knorm-staircase"].calibrate(weak, cells=1_000)
-    mean, square = chosen.mean_error(count=10, largest=10)
-    assert mean > 1e30
-    assert square == math.inf
+    weak = Guarantee(Weak("0.1", ["type"]), "0.11")
+    chosen = VECTOR_MECHANISMS[ON_HEIGHTS].calibrate(weak, cells=1_000)
+    assert chosen.mean_error(count=10, largest=10) == (math.inf, math.inf)
