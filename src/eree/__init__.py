@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from eree.legacy.ramp import RAMP, WIDE, Ramp
     from eree.mechanisms.certificate import Certificate
     from eree.mechanisms.grid import certify_grid
-    from eree.mechanisms.margin import Margin
-    from eree.mechanisms.margins_radial import MarginsRadial, margins_mechanism
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
     from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
     from eree.mechanisms.vectors import VECTOR_MECHANISMS
@@ -84,8 +82,6 @@ _HOMES = {
     "eree.legacy.key": ("new_key", "read_key"),
     "eree.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
     "eree.mechanisms.certificate": ("Certificate",),
-    "eree.mechanisms.margin": ("Margin",),
-    "eree.mechanisms.margins_radial": ("MarginsRadial", "margins_mechanism"),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
     "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
@@ -170,9 +166,7 @@ __all__ = [
     "Ledger",
     "Listing",
     "LodesTable",
-    "Margin",
     "Marginal",
-    "MarginsRadial",
     "Mechanism",
     "NoisyTotal",
     "Plan",
@@ -219,7 +213,6 @@ __all__ = [
     "infuse",
     "load",
     "lodes",
-    "margins_mechanism",
     "mechanism",
     "memo",
     "new_csv",

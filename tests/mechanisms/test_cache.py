@@ -22,7 +22,7 @@ from eree.mechanisms.cache import arrays_of, certificate_of, computed_again
 from eree.mechanisms.certificate import Certificate
 from offices import settings
 
-KINDS: dict[str, Callable[[], eree.Mechanism | eree.Margin]] = {
+KINDS: dict[str, Callable[[], eree.Mechanism]] = {
     name: lambda name=name: eree.mechanism(
         name,
         alpha="0.1",
@@ -31,12 +31,6 @@ KINDS: dict[str, Callable[[], eree.Mechanism | eree.Margin]] = {
         **({"theta": 50} if name == "truncated-laplace" else {}),
     )
     for name in (*eree.MECHANISMS, *eree.VECTOR_MECHANISMS)
-}
-KINDS |= {
-    f"margins-radial-{which}": lambda halves=halves: eree.Margin(
-        eree.margins_mechanism(alpha="0.1", epsilon="2", values=4), halves=halves
-    )
-    for which, halves in (("values", False), ("halves", True))
 }
 
 

@@ -34,7 +34,7 @@ def sites(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree
             },
             "table": [
                 {"name": "sites", "by": SITES, "epsilon": "1"},
-                {"name": "groups", "by": PEOPLE, "epsilon": "1", "mechanism": "knorm-linlog"},
+                {"name": "groups", "by": PEOPLE, "epsilon": "1", "mechanism": "knorm-staircase"},
             ],
         }
     )

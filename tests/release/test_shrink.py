@@ -142,9 +142,9 @@ def test_noise_without_a_variance_is_measured_by_its_mean() -> None:
 
 def test_noise_that_looks_at_the_counts_is_not_shrunk() -> None:
     weak = eree.Guarantee(eree.Weak("0.1", ["sex"]), 1)
-    made = calibrate("knorm-linlog", weak, {"cells": 2})
+    made = calibrate("knorm-staircase", weak, {"cells": 2})
     counts = np.ones((40, 2), dtype=np.int64)
-    with pytest.raises(eree.Refusal, match="knorm-linlog cannot be shrunk"):
+    with pytest.raises(eree.Refusal, match="knorm-staircase cannot be shrunk"):
         classes_for(made, counts, counts[:, 0])
 
 

@@ -28,7 +28,6 @@ from eree.policy.neighbours import Weak
 from eree.study import run
 from eree.study.compare import Row, seeded
 from eree.study.contenders import Shrunk, Single, Together, contenders
-from eree.study.margins import by_margins
 from eree.study.reported import (
     draw_report_gamma,
     draw_report_laplace,
@@ -116,7 +115,7 @@ def test_expected_errors_are_those_of_draws(people: Counted) -> None:
 
 
 @pytest.mark.parametrize("alpha", ["0.01", "0.1"])
-@pytest.mark.parametrize("name", ["smooth-gamma", "smooth-pareto", "radial", "smooth-staircase"])
+@pytest.mark.parametrize("name", ["smooth-gamma", "smooth-pareto", "radial"])
 def test_errors_between_known_sizes_are_close(name: str, alpha: str) -> None:
     made = eree.mechanism(name, alpha=alpha, epsilon="4")
     sizes = np.array([0, 1, 7, 9, 13, 40, 77, 101, 118, 141, 333, 419, 1_234, 4_321, 50_000])
@@ -168,8 +167,8 @@ def test_who_takes_part_follows_from_the_guarantee() -> None:
     assert {"log-laplace", "smooth-laplace", "auto"} <= names("workload-1", 1)
     assert "log-laplace" in names("workload-2", 8)
     assert not names("workload-2-strong", 8) & {"log-laplace", "linlog", "log-laplace-tight"}
-    assert names("workload-3", 8) >= {"knorm-linlog", "knorm-staircase"}
-    assert not names("workload-3-strong", 8) & {"knorm-linlog", "knorm-staircase"}
+    assert "knorm-staircase" in names("workload-3", 8)
+    assert "knorm-staircase" not in names("workload-3-strong", 8)
     assert names("workload-3-strong", 8) >= {"vector-radial", "two-stage-clip", "auto"}
     assert names("report-6-true", 36) & {"vector-radial", "vector-pareto"} == set()
     assert names("workload-1", 1, None) >= {"truncated-laplace-2", "edge-geometric"}
@@ -216,7 +215,7 @@ def test_estimates_are_made_of_what_a_contender_draws(people: Counted, name: str
 
 def test_estimates_are_shrunk_where_the_goals_are() -> None:
     for workload, alpha, epsilon, there in (
-        ("workload-3-strong", TENTH, Fraction(1), {"auto-shrunk", "margins-shrunk"}),
+        ("workload-3-strong", TENTH, Fraction(1), {"auto-shrunk"}),
         ("workload-3", TENTH, Fraction(1), {"by-workplace-shrunk", "by-size-shrunk"}),
         ("report-4-true", TENTH, Fraction(4), {"auto-shrunk"}),
         ("report-6-true", TENTH, Fraction(4), set()),
@@ -227,7 +226,7 @@ def test_estimates_are_shrunk_where_the_goals_are() -> None:
         cells = {"report-4-true": 3, "report-6-true": 36}.get(workload, 8)
         names = {
             one.name
-            for those in (contenders, by_margins, by_workplace)
+            for those in (contenders, by_workplace)
             for one in those(WORKLOADS[workload], cells, alpha, epsilon)
         }
         assert {name for name in names if name.endswith("-shrunk")} == there
@@ -258,24 +257,6 @@ def test_estimates_by_workplace_are_whole_and_near_the_truth(people: Counted, na
     assert (estimates == np.rint(estimates)).all()
     noisy = plain.draw(people, seeded(1))
     assert np.abs(estimates - people.counts).mean() < np.abs(noisy - people.counts).mean()
-
-
-def test_estimates_from_margins_are_whole_and_beat_noisy_cells(people: Counted) -> None:
-    (one,) = by_margins(WORKLOADS["workload-3-strong"], 8, TENTH, Fraction(1))
-    assert one.expected(people) is None
-    (plain,) = (
-        o
-        for o in contenders(WORKLOADS["workload-3-strong"], 8, TENTH, Fraction(1))
-        if o.name == "auto"
-    )
-    estimates, noisy = (
-        np.array([taking_part.draw(people, seeded(t)) for t in range(20 if EVERYTHING else 2)])
-        for taking_part in (one, plain)
-    )
-    assert (estimates >= 0).all()
-    assert (estimates == np.rint(estimates)).all()
-    errors = [np.abs(np.maximum(drawn, 0) - people.counts).mean() for drawn in (estimates, noisy)]
-    assert errors[0] < 0.85 * errors[1], errors
 
 
 def test_every_workplace_is_in_one_class_and_noise_has_no_other_source(people: Counted) -> None:

@@ -16,8 +16,8 @@ from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import calibrate, mechanism
@@ -46,7 +46,6 @@ OURS = (
     "linlog",
     "smooth-pareto",
     "radial",
-    "smooth-staircase",
     LeaningStaircase.name,
     "auto",
 )
@@ -157,7 +156,7 @@ class Together(Contender):
         chosen = self.mechanism
         if isinstance(chosen, TwoStageClip):
             return None
-        if isinstance(chosen, BentVector):
+        if isinstance(chosen, KNormStaircase):
             return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
         return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
 

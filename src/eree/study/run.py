@@ -24,7 +24,6 @@ from eree.partial import is_partial, replacing_file, sweep
 from eree.study.compare import Comparison, Row, cells_file
 from eree.study.contenders import Contender, contenders
 from eree.study.limits import limits
-from eree.study.margins import by_margins
 from eree.study.tidy import Part
 from eree.study.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 from eree.study.workplaces import by_workplace
@@ -162,7 +161,7 @@ def work(study: Study, part: Part) -> None:
     known: dict[Contender, list[Row]] = {}
     taking_part = (
         one
-        for those in (contenders, by_margins, by_workplace, limits)
+        for those in (contenders, by_workplace, limits)
         for one in those(comparison.workload, workers, alpha, epsilon)
     )
     for one in taking_part:

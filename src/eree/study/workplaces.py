@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
-from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import automatic
 from eree.mechanisms.vector_radial import VectorRadial
@@ -41,7 +41,7 @@ LARGE_FROM = 4
 class ByWorkplace(Contender):
     """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
 
-    mechanism: BentVector
+    mechanism: KNormStaircase
     shape: tuple[int, ...]
     slow = True
 
@@ -66,7 +66,7 @@ class BySize(Contender):
     """
 
     sizes: Mechanism
-    alone: BentVector
+    alone: KNormStaircase
     together: VectorRadial
     large: int
     slow: ClassVar[bool] = True
@@ -137,7 +137,7 @@ class _Small:
     workplaces: Whole
 
 
-def _alone(noisy: Whole, kinds: Whole, mechanism: BentVector, shape: tuple[int, ...]) -> Array:
+def _alone(noisy: Whole, kinds: Whole, mechanism: KNormStaircase, shape: tuple[int, ...]) -> Array:
     """Estimates of single workplaces."""
     if not len(noisy):
         return noisy.astype(np.float64)
@@ -171,8 +171,8 @@ def by_workplace(
         automatic_vector(guarantee, cells, alone=True)[0]
         for guarantee in (Guarantee(relation, epsilon), rest)
     )
-    assert isinstance(whole, BentVector)
-    assert isinstance(alone, BentVector)
+    assert isinstance(whole, KNormStaircase)
+    assert isinstance(alone, KNormStaircase)
     yield ByWorkplace("by-workplace-shrunk", 0.0, whole, shape)
     sizes = automatic(Guarantee(relation, SIZES_EPSILON), alone=True)
     together = VectorRadial.calibrate(rest, cells=cells)
