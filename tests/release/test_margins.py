@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 import eree
+import eree_study
 from cases import FALSE_ALARM
 from eree.estimate.margins import learn_from_margins
 from eree.mechanisms.margins_radial import MarginsRadial
@@ -107,7 +108,7 @@ def test_what_has_no_margins_is_refused(
 
 
 def test_an_attribute_and_a_group_of_it_have_no_margins(tmp_path: Path) -> None:
-    data = eree.synthesize(tmp_path / "data", jobs=1_000)
+    data = eree_study.synthesize(tmp_path / "data", jobs=1_000)
     group = '\n[group.sexes]\nof = "sex"\nmembers = { a = ["F"], b = ["M"] }\n'
     with (data / "schema.toml").open("a", encoding="utf-8") as file:
         file.write(group)
@@ -121,7 +122,7 @@ def test_an_attribute_and_a_group_of_it_have_no_margins(tmp_path: Path) -> None:
 
 
 def test_an_attribute_whose_name_is_no_files_is_told(tmp_path: Path) -> None:
-    data = eree.synthesize(tmp_path / "data", jobs=1_000)
+    data = eree_study.synthesize(tmp_path / "data", jobs=1_000)
     known = eree.load(data).schema.attributes["education"].values or ()
     group = f"""
 [group."any/how"]
@@ -200,7 +201,7 @@ def test_both_margins_are_made_of_one_draw(
 
 def test_two_attributes_of_two_values_are_halved_by_the_first_of_them(tmp_path: Path) -> None:
     """Which of both is the half follows from names, the same in both tables."""
-    data = eree.synthesize(tmp_path / "data", jobs=3_000)
+    data = eree_study.synthesize(tmp_path / "data", jobs=3_000)
     text = (data / "schema.toml").read_text(encoding="utf-8")
     group = '\n[group.schooling]\nof = "education"\nlabels = { low = "Low", high = "High" }\n'
     known = eree.load(data).schema.attributes["education"].values or ()

@@ -1,0 +1,1 @@
+"""The door to plotting for the study: figures of plain arrays, as PNG or SVG by their name."""
