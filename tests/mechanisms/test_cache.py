@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 import pages
 from disks import disk, full
 from eree.mechanisms import cache
@@ -435,7 +436,7 @@ def test_a_killed_process_leaves_no_partial_entry_that_is_believed(folder: Path)
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release that was paid for."""
     home = tmp_path_factory.mktemp("kept")
-    tables = eree.load(eree.synthesize(home / "data", jobs=1_000))
+    tables = eree.load(eree_study.synthesize(home / "data", jobs=1_000))
     wanted = settings(tables.folder)
     for table in wanted["table"]:
         table["mechanism"] = "radial"  # its certificate is quick to compute

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import eree
+import eree_study
 from eree.errors import Refusal
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
@@ -20,7 +21,7 @@ from offices import privacy, settings, table, text
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("plan") / "data", jobs=3_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("plan") / "data", jobs=3_000)
 
 
 def plan(data: Path, **changes: Any) -> eree.Plan:

@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 from eree.data import tabulate as counting
 from eree.release import publish as publishing
 from eree.release.hiding import regrouped
@@ -25,7 +26,7 @@ from offices import TOTAL, privacy, settings, table
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("publish") / "data", jobs=3_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("publish") / "data", jobs=3_000)
 
 
 @pytest.fixture(scope="module")

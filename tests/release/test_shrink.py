@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 from eree.estimate.noise import classes_for, variance_by_size
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector_pareto import VectorPareto
@@ -31,7 +32,9 @@ TABLES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("shrink") / "data", jobs=100_000))
+    return eree.load(
+        eree_study.synthesize(tmp_path_factory.mktemp("shrink") / "data", jobs=100_000)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -18,26 +18,27 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.data.workplaces import WorkplaceCounts
+import eree_study
 from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.registry import automatic, calibrate
 from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vector_radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.study import run
-from eree.study.compare import Row, seeded
-from eree.study.contenders import Shrunk, Single, Together, contenders
-from eree.study.reported import (
+from eree_study.papers import run
+from eree_study.papers.compare import Row, seeded
+from eree_study.papers.contenders import Shrunk, Single, Together, contenders
+from eree_study.papers.reported import (
     draw_report_gamma,
     draw_report_laplace,
     mean_report_errors,
     true_delta,
 )
-from eree.study.run import Study, work
-from eree.study.tidy import Figures, Part
-from eree.study.workloads import STRATA, WORKLOADS, Counted, counted_for
-from eree.study.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
+from eree_study.papers.run import Study, work
+from eree_study.papers.tidy import Figures, Part
+from eree_study.papers.workloads import STRATA, WORKLOADS, Counted, counted_for
+from eree_study.papers.workplace_counts import WorkplaceCounts
+from eree_study.papers.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
 from selection import EVERYTHING
 from uses import eree_command
@@ -325,7 +326,7 @@ PARTS = (1 + len(GRID["ALPHAS"])) * len(GRID["EPSILONS"])  # of each workload
 #: The command over the same grid.
 COMMAND = f"""
 from eree.cli import main
-from eree.study import run
+from eree_study.papers import run
 vars(run).update({GRID})
 main()
 """
@@ -345,7 +346,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for name, values in GRID.items():
             patch.setattr(run, name, values)
-        return eree.run_study(out, **GIVEN).folder
+        return eree_study.run_study(out, **GIVEN).folder
 
 
 def errors_of(study: Path, home: Path) -> bytes:
@@ -362,12 +363,12 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: N
     for path in gone:
         path.unlink()
     kept = {path: path.stat().st_mtime_ns for path in parts if path not in gone}
-    eree.run_study(one, **GIVEN)
+    eree_study.run_study(one, **GIVEN)
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
     for path in parts:
         assert path.read_bytes() == (undisturbed / "parts" / path.name).read_bytes()
     assert len(parts) == 2 * PARTS
-    made = eree.study_report(one)
+    made = eree_study.study_report(one)
     assert all(path.exists() for path in made.files)
     assert (one / "errors.csv").read_bytes() == errors_of(undisturbed, tmp_path / "again")
     table = arrow_csv.read_csv(one / "errors.csv")
@@ -406,7 +407,7 @@ LEFT = "partial-0123456789abcdef"
 #: A study that is killed, with all its workers, when three of its parts are done.
 KILLED = f"""
 import os, signal, sys
-from eree.study import run
+from eree_study.papers import run
 vars(run).update({GRID})
 on_every_core = run.on_every_core
 def killed(*given):
@@ -453,7 +454,7 @@ def test_a_part_can_be_done_alone(
 ) -> None:
     """One alpha; that all parts can be done is seen in the campaigns of `make torture`."""
     monkeypatch.setattr(run, "ALPHAS", ("0.1",))
-    study = eree.run_study(
+    study = eree_study.run_study(
         tmp_path / "s", jobs=5_000, trials=1, only=["report-4-true"], processes=1
     )
     part = Part("report-4-true", "0.1", "4")
@@ -503,7 +504,7 @@ def test_what_is_no_study_is_refused(
 def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text(json.dumps({"jobs": 1, "trials": 1, "seed": 1}))
     with pytest.raises(eree.Refusal, match="holds a study of another version of eree; run a new"):
-        eree.study_report(tmp_path)
+        eree_study.study_report(tmp_path)
 
 
 ROW = Row("paper", "workload-1", "auto", "0.1", "1", 0.0, "all", "l1_ratio", 1.5, 0.1, 1).as_json()
@@ -527,7 +528,7 @@ def test_a_damaged_part_is_named(tmp_path: Path, part: str) -> None:
     )
     (tmp_path / "parts" / "a.json").write_text(part)
     with pytest.raises(eree.Refusal, match=r"a\.json was damaged; remove it and run the study"):
-        eree.study_report(tmp_path)
+        eree_study.study_report(tmp_path)
 
 
 def test_the_reports_algorithms_have_the_delta_that_they_really_have() -> None:

@@ -13,8 +13,8 @@ from eree.noise.thousandths import JOB
 from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.soc import TITLES, group_of
-from eree.survey.synthetic import synthesize_survey
 from eree.survey.tables import Query, Tabulator
+from eree_study.synth.survey import synthesize_survey
 
 
 @pytest.fixture(scope="module")
