@@ -17,7 +17,7 @@ from scipy import stats
 
 import eree
 from cubes import indicators
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.measures import cramers_v, hellinger, interval_overlap, normal_factor
 from eree.survey.assess.published import Published

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cubes import controlled, shaped
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.calibrate.calibrated import Calibrated, calibrate
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.margins import Margin

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.soc import TITLES, group_of
 from eree.survey.tables import Query, Tabulator
+from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
 

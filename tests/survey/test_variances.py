@@ -13,7 +13,7 @@ from scipy import stats
 
 import eree
 from eree.errors import Refusal
-from eree.noise.coins import Coins, SeededCoins
+from eree.random.source import Coins, SeededCoins
 from eree.survey.calibrate.noise import Method
 from eree.survey.estimates import Estimates
 from eree.survey.laplace import ShiftNoise

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
-from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
+from eree.random.exact import Whole
+from eree.random.source import Coins
 from eree.survey.bounds import Bounds, By
 from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import (
     ESTABLISHMENT,
     RECORD,
@@ -24,6 +23,7 @@ from eree.policy.neighbours import (
     exact,
     plain,
 )
+from eree.workload import JOB
 
 Unit = Literal["record", "establishment"]
 #: Which squares are added up for the model of sampling variances.

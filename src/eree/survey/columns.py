@@ -19,10 +19,10 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from eree.errors import Unreadable
-from eree.noise.exact import Whole
-from eree.noise.thousandths import JOB
+from eree.random.exact import Whole
 from eree.survey.noisy import Variances
 from eree.survey.shape import Variable
+from eree.workload import JOB
 
 NOISY, VARIANCE = "noisy", "noise_variance"
 JOBS = pa.decimal128(18, 3)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.partial import new_path
 from eree.policy.neighbours import exact, plain
 from eree.policy.protected import Protected, read_protected
@@ -25,6 +24,7 @@ from eree.survey.declaration import read_declaration
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.records import MOST_WEIGHT
 from eree.survey.shape import Shape
+from eree.workload import JOB
 
 Whole = NDArray[np.int64]
 Progress = Callable[[str, float], None]

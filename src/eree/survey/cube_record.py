@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.exact import Whole
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_as_json
+from eree.random.exact import Whole
 from eree.survey.as_published import AsPublished
 from eree.survey.bounds import By
 from eree.survey.columns import Mask, rows_of
@@ -21,6 +20,7 @@ from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import NoisyTotal
 from eree.survey.shape import Shape
 from eree.survey.variances import SamplingModel
+from eree.workload import JOB
 
 KIND = "cube"
 CELLS = "cells"

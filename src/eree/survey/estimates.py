@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
-from eree.noise.thousandths import JOB
+from eree.random.exact import Whole
 from eree.release.listing import checked_level
 from eree.survey.columns import decimals
 from eree.survey.tables import Axis, Query
+from eree.workload import JOB
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -10,11 +10,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
+from eree.random.source import Coins
 from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
 from eree.survey.calibrate.controls import Control
 from eree.survey.laplace import ShiftNoise
@@ -26,6 +25,7 @@ from eree.survey.noisy import (
     with_noise,
 )
 from eree.survey.tables import Query, Tabulator
+from eree.workload import JOB
 
 #: A scale of noise beyond this, in thousandths of a job, is a mistake.
 _MOST_SCALE = 10**10

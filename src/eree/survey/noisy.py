@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.exact import Whole
 from eree.policy.protected import Protected
+from eree.random.exact import Whole
 from eree.survey.bounds import By
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.rounding import LIMIT

@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.survey.as_published import AsPublished
@@ -31,6 +30,7 @@ from eree.survey.laplace import ShiftNoise
 from eree.survey.noisy import check_controls
 from eree.survey.shape import Shape
 from eree.survey.tables import Query, Tabulator
+from eree.workload import JOB
 
 Mode = Guaranteed | AsPublished
 MODES: Mapping[str, type[Mode]] = {kind.name: kind for kind in (Guaranteed, AsPublished)}

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.exact import Whole
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
+from eree.random.exact import Whole
 from eree.release.release import Release
 from eree.survey.calibrate.calibrated import Calibrated, Sums
 from eree.survey.calibrate.controls import Control
@@ -25,6 +24,7 @@ from eree.survey.noisy import NoisyTotal, Variances, check_controls, possible_of
 from eree.survey.shape import Shape
 from eree.survey.tables import Query
 from eree.survey.variances import SamplingModel
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

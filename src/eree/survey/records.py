@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from eree.data.sources import DAMAGED, UNREADABLE, Source
 from eree.errors import Fault
-from eree.noise.thousandths import JOB
 from eree.survey.shape import Variable
+from eree.workload import JOB
 
 TABLE = "records"
 #: The largest weight of a record, and of all records together, in jobs: sums stay exact.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
+from eree.workload import JOB
 
 Array = NDArray[np.float64]
 

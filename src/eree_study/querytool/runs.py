@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
-from eree.noise.thousandths import JOB
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.margins import Margin
 from eree.survey.calibrate.noise import NoiseModel
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.shape import Shape, Variable
+from eree.workload import JOB
 from eree_study.querytool.readings import READINGS, Tables
 
 Array = NDArray[np.float64]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eree.noise.thousandths import JOB
 from eree.survey.assess.items import MARK, Collected, Item
 from eree.survey.assess.measures import (
     Array,
@@ -41,6 +40,7 @@ from eree.survey.estimates import deviations
 from eree.survey.noisy import SurveyCube
 from eree.survey.tables import Query, Tabulator
 from eree.survey.variances import querytool_standard_errors
+from eree.workload import JOB
 
 #: Quantiles of differences, and the words for them.
 _QUANTILES = {"median": 0.5, "90%": 0.9, "99%": 0.99, "largest": 1.0}

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
-from eree.noise.thousandths import JOB
+from eree.random.source import SeededCoins
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.comparison import Originals
 from eree.survey.assess.items import Collected, Item
@@ -30,6 +29,7 @@ from eree.survey.noisy import NoisyCube, SurveyCube
 from eree.survey.plan import Mode, mode_of
 from eree.survey.protected import ProtectedCube
 from eree.survey.tables import Query, Tabulator
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from eree.noise.thousandths import JOB
 from eree.survey.assess.choice import Choice
 from eree.survey.assess.items import Collected, Item
 from eree.survey.assess.measures import Array, cramers_v, mean, quantiles, root_mean_square
 from eree.survey.assess.published import Published
 from eree.survey.assess.rules import Thresholds, near_zero
+from eree.workload import JOB
 
 LOOKED_AT = "tables looked at"
 NEAR_ZERO = "near zero"

@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-from eree.noise.thousandths import JOB
 from eree.survey.assess.measures import Array, Mask
 from eree.survey.bounds import By
 from eree.survey.calibrate.noise import RAKED
 from eree.survey.estimates import Estimates
 from eree.survey.protected import ProtectedCube
 from eree.survey.tables import Query, Tabulator
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

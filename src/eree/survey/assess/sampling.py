@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.survey.assess.measures import Array
 from eree.survey.bounds import By
 from eree.survey.cube import build_cube, first_records
@@ -19,6 +18,7 @@ from eree.survey.microdata import Survey
 from eree.survey.noisy import SurveyCube
 from eree.survey.replicates import REPLICATES, Replicates
 from eree.survey.shape import Shape
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

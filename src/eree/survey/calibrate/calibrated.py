@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from eree.survey.calibrate.controls import Control
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.margins import Array, Whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from eree.survey.calibrate.margins import Array, Whole
 
 #: The most that rounding adds to the variance of one cell, in thousandths squared.
