@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Unreadable
 from eree.partial import appearing_file, new_path
+from eree.policy.plain_data import parsed
 
 FIRST_LINE = b"eree cube 1: CONFIDENTIAL\n"
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -100,7 +101,7 @@ def _opened(file: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def _body(header: bytes, file: str | os.PathLike[str]) -> Mapping[str, Any]:
     try:
-        body = json.loads(header)
+        body = parsed(header)
     except (ValueError, RecursionError):
         raise CubeFile.damaged(file) from None
     if not isinstance(body, dict):
