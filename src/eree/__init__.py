@@ -59,13 +59,14 @@ if TYPE_CHECKING:
     from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
     from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
-    from eree.survey.noisy import NoisyTotal
+    from eree.survey.modes import NoisyTotal
     from eree.survey.plan import CubePlan, plan_cube
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
+    from eree.survey.query import Query
     from eree.survey.shape import Impossible, Shape, Variable
     from eree.survey.synthetic import synthesize_survey
-    from eree.survey.tables import Query, Tabulator
+    from eree.survey.tables import Tabulator
     from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
@@ -118,7 +119,7 @@ _HOMES = {
     "eree.survey.bounds": ("Shares",),
     "eree.survey.calibrate.controls": ("Control",),
     "eree.survey.estimates": ("Estimates",),
-    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.modes": ("NoisyTotal",),
     "eree.survey.plan": ("CubePlan", "plan_cube"),
     "eree.survey.protect": ("protect_cube",),
     "eree.survey.protected": ("ProtectedCube",),
@@ -131,7 +132,8 @@ _HOMES = {
     "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
     "eree.survey.synthetic": ("synthesize_survey",),
-    "eree.survey.tables": ("Query", "Tabulator"),
+    "eree.survey.query": ("Query",),
+    "eree.survey.tables": ("Tabulator",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 

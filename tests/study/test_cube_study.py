@@ -21,7 +21,7 @@ from eree.study.querytool.guaranteed import (
     full_shape,
 )
 from eree.study.querytool.runs import ARMS
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 
 FILES = [
     "querytool.md",

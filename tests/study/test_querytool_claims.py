@@ -16,7 +16,7 @@ from eree.study.querytool.page import Study, page
 from eree.study.querytool.readings import READINGS
 from eree.study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
 from eree.study.querytool.runs import ARMS, LEVELS, RAKED, Runs, Settings, expected
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 
 RUNS = 1_000
 #: What is left in the runs that converge, as Table 4 has it, and in the others.

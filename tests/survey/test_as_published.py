@@ -13,8 +13,8 @@ from eree.mechanisms.mechanism import exactly
 from eree.noise.coins import Coins, SeededCoins
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
-from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds
+from eree.survey.modes import AsPublished
 from small_cubes import Record, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)

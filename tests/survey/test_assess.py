@@ -18,9 +18,9 @@ from scipy import stats
 import eree
 from cubes import indicators
 from eree.noise.coins import SeededCoins
-from eree.survey.assess.choice import Choice
-from eree.survey.assess.measures import cramers_v, hellinger, interval_overlap, normal_factor
-from eree.survey.assess.published import Published
+from eree.survey.assess.findings import cramers_v, hellinger, interval_overlap, normal_factor
+from eree.survey.assess.public import Published
+from eree.survey.assess.rules import Choice
 from eree.survey.shape import Impossible, Shape
 from selection import examples
 from small_cubes import Cube, count, shape, survey

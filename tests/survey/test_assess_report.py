@@ -21,11 +21,10 @@ from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
 from eree.noise.coins import SeededCoins
 from eree.survey.assess import report
-from eree.survey.assess.sampling import Sampling
-from eree.survey.assess.words import confidential_page, public_page
+from eree.survey.assess.page import confidential_page, public_page
 from eree.survey.cube import Cube
-from eree.survey.replicates import Replicates, hadamard, row_pairs
-from eree.survey.variances import querytool_standard_errors
+from eree.survey.estimates import querytool_standard_errors
+from eree.survey.replicates import Replicates, Sampling, hadamard, row_pairs
 
 
 def with_cells(made: eree.ProtectedCube, cells: NDArray[np.int64]) -> eree.ProtectedCube:

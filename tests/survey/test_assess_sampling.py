@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import eree
-from eree.survey.assess.sampling import Sampling
-from eree.survey.replicates import Replicates
+from eree.survey.replicates import Replicates, Sampling
 
 VARIABLES = ("education", "strength", "telework")
 BOUNDS = {"most_weight": 2_000, "most_records": 3}

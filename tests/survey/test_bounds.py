@@ -19,11 +19,11 @@ from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
 from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.cube import Cube
 from eree.survey.declaration import Declaration
-from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
 from eree.survey.microdata import Survey
-from eree.survey.noisy import SurveyCube
+from eree.survey.modes import Guaranteed
 from selection import examples
 from small_cubes import Record, count, shape, table_of
 
@@ -74,7 +74,7 @@ def built(side: list[Named], most: int | None) -> eree.Cube:
     return cube
 
 
-def moved(before: SurveyCube, after: SurveyCube) -> tuple[int, dict[tuple[str, ...], int]]:
+def moved(before: Cube, after: Cube) -> tuple[int, dict[tuple[str, ...], int]]:
     """By how much all cells move together, in the cube and in every control table."""
 
     def distance(one: np.ndarray, other: np.ndarray) -> int:
@@ -247,9 +247,7 @@ def delta_of(parts: list[tuple[Losses, list[int]]], epsilon: float) -> float:
     return 1 - float(chances.sum()) + float(chances @ surplus)
 
 
-def moves_of(
-    mode: Guaranteed, before: SurveyCube, after: SurveyCube
-) -> list[tuple[ShiftNoise, list[int]]]:
+def moves_of(mode: Guaranteed, before: Cube, after: Cube) -> list[tuple[ShiftNoise, list[int]]]:
     """Every noise of a release with the moves of the numbers that it hides; controls together."""
     apart = after.weighted - before.weighted
     (noise,) = set(mode.tables.values())  # each has the same share of the price

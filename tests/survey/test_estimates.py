@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import eree
 from eree.noise.coins import SeededCoins
-from eree.survey.calibrate.noise import METHODS
 from eree.survey.estimates import Estimates, deviations
+from eree.survey.query import Query
+from eree.survey.settings import METHODS
 from eree.survey.soc import group_of
-from eree.survey.tables import Query
 from selection import examples
 from small_cubes import Cube, Record, count, shape, survey
 from small_survey import Sampled, kept, queries, samples

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from cubes import brute_force, controlled, indicators, shaped
 from eree.errors import Refusal
 from eree.noise.coins import SeededCoins
-from eree.survey.calibrate.calibrated import calibrate
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import NoiseModel
-from eree.survey.calibrate.zeros import ControlSystem
+from eree.survey.calibrate.calibration import NoiseModel, calibrate
+from eree.survey.calibrate.controls import Control, Margin
+from eree.survey.calibrate.least_squares import ControlSystem, correction
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
-from eree.survey.tables import Query, table
+from eree.survey.tables import table
 from selection import examples
 
 CELL = 40_000.0  # thousandths squared

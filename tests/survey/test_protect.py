@@ -17,13 +17,13 @@ from scipy import stats
 import eree
 from eree.noise.coins import SeededCoins
 from eree.survey import columns, protect
+from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.noise import NoiseModel
-from eree.survey.choices import MODE_NAMES
-from eree.survey.noisy import with_noise
-from eree.survey.plan import MODES, usual_controls
+from eree.survey.estimates import SamplingModel
+from eree.survey.modes import MODES, with_noise
+from eree.survey.plan import usual_controls
+from eree.survey.settings import MODE_NAMES
 from eree.survey.shape import Impossible
-from eree.survey.variances import SamplingModel
 from small_cubes import Cube, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from cubes import controlled, shaped
 from eree.errors import Refusal
 from eree.noise.coins import SeededCoins
-from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import Method, NoiseModel
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate, rounded
+from eree.survey.calibrate.controls import Control, Margin
 from eree.survey.calibrate.rake import rake, rake_nonnegative
-from eree.survey.calibrate.rounding import rounded
+from eree.survey.query import Query
+from eree.survey.settings import Method
 from eree.survey.shape import Impossible, Shape
-from eree.survey.tables import Query, table
+from eree.survey.tables import table
 from selection import examples
 
 

@@ -12,9 +12,10 @@ from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
+from eree.survey.query import Query
 from eree.survey.soc import TITLES, group_of
 from eree.survey.synthetic import synthesize_survey
-from eree.survey.tables import Query, Tabulator
+from eree.survey.tables import Tabulator
 
 
 @pytest.fixture(scope="module")

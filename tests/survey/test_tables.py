@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from eree.errors import Refusal
 from eree.survey import tables
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
 from eree.survey.soc import LEVELS, Level, group_of
-from eree.survey.tables import Query, Table, Tabulator, table
+from eree.survey.tables import Table, Tabulator, table
 from small_survey import Sampled, kept, queries, samples, shapes
 
 

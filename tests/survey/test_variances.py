@@ -14,11 +14,10 @@ from scipy import stats
 import eree
 from eree.errors import Refusal
 from eree.noise.coins import Coins, SeededCoins
-from eree.survey.calibrate.noise import Method
-from eree.survey.estimates import Estimates
+from eree.survey.estimates import Estimates, SamplingModel, SquareSum, querytool_standard_errors
 from eree.survey.laplace import ShiftNoise
-from eree.survey.tables import Query
-from eree.survey.variances import SamplingModel, SquareSum, querytool_standard_errors
+from eree.survey.query import Query
+from eree.survey.settings import Method
 from small_cubes import Cube, count, shape, survey, table_of
 
 # -------------------------------------------------------------------------------- the attack

@@ -17,7 +17,7 @@ import pytest
 import eree
 from eree.noise.coins import SeededCoins
 from eree.release.record import digest_of, file_digest, record_text
-from eree.survey.columns import as_text
+from eree.survey.files import as_text
 from eree.survey.shape import Impossible
 from small_cubes import count, shape, survey
 

@@ -17,7 +17,7 @@ from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
-from eree.survey.choices import METHODS, MODE_NAMES
+from eree.survey.settings import METHODS, MODE_NAMES
 
 #: As many rows as a terminal shows at once.
 SHOWN = 40

@@ -21,8 +21,9 @@ from eree.survey.cube import Cube, build_cube
 from eree.survey.microdata import read_survey
 from eree.survey.protect import protect_cube
 from eree.survey.protected import ProtectedCube
+from eree.survey.query import Query
 from eree.survey.synthetic import synthesize_survey
-from eree.survey.tables import Query, Tabulator
+from eree.survey.tables import Tabulator
 from eree.survey.verify import verify
 
 Progress = Callable[[str, float], None]

@@ -24,11 +24,11 @@ from eree.policy.neighbours import (
     exact,
     plain,
 )
+from eree.survey.shape import By
 
 Unit = Literal["record", "establishment"]
 #: Which squares are added up for the model of sampling variances.
 Squares = Literal["establishments", "records"]
-By = tuple[str, ...]
 
 #: Weights, in thousandths of a job, and numbers of records beyond these are a mistake.
 _MOST_WEIGHT, _MOST_RECORDS = 10**10, 10**6

@@ -13,10 +13,11 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import upper
 from eree.mechanisms.mechanism import check_range, exactly
 from eree.noise.coins import Coins
-from eree.noise.exact import Whole, draw, exact_ball, settle
+from eree.noise.exact import draw, exact_ball, settle
 from eree.noise.geometric import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact
+from eree.survey.shape import Integers
 
 #: The largest cap of a law that is drawn cell by cell.
 _MOST_CAP = 1_000_000
@@ -95,7 +96,7 @@ class ShiftNoise:
             raise Refusal("with this cap delta is below 1e-300; a lower cap is as good")
         return cls(Guarantee(RECORD, free.epsilon, rounded_up(found)), 1, cap)
 
-    def draw(self, numbers: int, coins: Coins) -> Whole:
+    def draw(self, numbers: int, coins: Coins) -> Integers:
         """Noise for so many numbers."""
         return draw(self.law, numbers, coins)
 

@@ -6,12 +6,12 @@ its public bounds and the price.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod, sqrt
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -19,39 +19,20 @@ from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
-from eree.survey.as_published import AsPublished
-from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
-from eree.survey.calibrate.controls import ControlNoise
-from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
-from eree.survey.choices import ModeName
-from eree.survey.columns import NOISY, VARIANCE
-from eree.survey.cube_record import REFERENCE, levels_of
-from eree.survey.guaranteed import Guaranteed
+from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.calibrate.calibration import NoiseModel
+from eree.survey.calibrate.controls import ControlNoise, check_controls
+from eree.survey.cube import Cube, CubeOutline
+from eree.survey.files import NOISY, REFERENCE, VARIANCE, levels_of
 from eree.survey.laplace import ShiftNoise
-from eree.survey.noisy import check_controls
-from eree.survey.shape import Shape
-from eree.survey.tables import Query, Tabulator
+from eree.survey.modes import MODES, AsPublished, Guaranteed, Mode
+from eree.survey.query import Query
+from eree.survey.settings import METHODS, RAKED, Method, ModeName
+from eree.survey.shape import By, Shape
+from eree.survey.tables import Tabulator
 
-Mode = Guaranteed | AsPublished
-MODES: Mapping[str, type[Mode]] = {kind.name: kind for kind in (Guaranteed, AsPublished)}
 #: More cycles of raking than this are a mistake.
 _MOST_CYCLES = 1_000
-
-
-class PublicCube(Protocol):
-    """What is public about a cube: its shape and its bounds."""
-
-    @property
-    def shape(self) -> Shape:
-        """The public shape."""
-
-    @property
-    def most_weight(self) -> int | None:
-        """The public bound of weights, in thousandths of a job."""
-
-    @property
-    def most_records(self) -> int | None:
-        """The public bound of the records of an establishment."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +154,7 @@ class CubePlan:
 
 
 def plan_cube(
-    cube: PublicCube,
+    cube: CubeOutline | Cube,
     *,
     epsilon: Exact,
     delta: Exact = 0,
@@ -292,11 +273,3 @@ def _method(calibration: Method | None, mode: Mode, cycles: int | None) -> Metho
     ):
         raise Refusal(f"cycles are for raking, from 1 to {_MOST_CYCLES:,}")
     return method
-
-
-def mode_of(record: Mapping[str, Any]) -> Mode:
-    """The mode that a record speaks of, made anew from its settings."""
-    kind = MODES.get(record["mode"])
-    if kind is None:
-        raise Refusal(f"the release was made in a mode that is none of {', '.join(MODES)}")
-    return kind.of(record)

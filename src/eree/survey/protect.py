@@ -24,28 +24,27 @@ from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
 from eree.survey.bounds import Shares, Squares, Unit
-from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.noise import Method, NoiseModel
-from eree.survey.choices import ModeName
-from eree.survey.columns import write_table
-from eree.survey.cube_record import (
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate
+from eree.survey.cube import Cube
+from eree.survey.files import (
     CELLS,
     KIND,
     REFERENCE,
     control_name,
     levels_of,
-    sampling_of,
     table_entry,
     total_entry,
+    write_table,
 )
-from eree.survey.noisy import NoisyCube, SurveyCube, possible_of
-from eree.survey.plan import CubePlan, Mode, plan_cube
+from eree.survey.modes import Mode, NoisyCube
+from eree.survey.plan import CubePlan, plan_cube
 from eree.survey.protected import ProtectedCube
-from eree.survey.tables import Query
+from eree.survey.query import Query
+from eree.survey.settings import Method, ModeName
 
 
 def protect_cube(
-    cube: SurveyCube,
+    cube: Cube,
     *,
     epsilon: Exact,
     delta: Exact = 0,
@@ -112,7 +111,7 @@ def protect_cube(
         final = _calibrated(plan, noisy, chance)
         tell("writing the cube", 0.7)
         written = _write(folder, chosen, noisy, final)
-        sampling = sampling_of(chosen, final.cells, noisy.totals)
+        sampling = chosen.sampling(final.cells, noisy.totals)
         told = {
             "calibration": {"method": final.method, **final.report},
             "sampling": None if sampling is None else sampling.as_json(),
@@ -134,7 +133,7 @@ def _what(plan: CubePlan, names: str) -> dict[str, str]:
     return told
 
 
-def _check_arrays(cube: SurveyCube) -> None:
+def _check_arrays(cube: Cube) -> None:
     """Refuse arrays of another shape or kind than the cube's, without quoting one."""
     for array in (cube.weighted, cube.unweighted):
         if array.dtype != np.int64 or array.shape != cube.shape.levels:
@@ -177,7 +176,7 @@ def _write(folder: Path, mode: Mode, noisy: NoisyCube, final: Calibrated) -> dic
     entries = [entry | _digests(files)]
     for number, table in enumerate(noisy.controls, start=1):
         name, by = control_name(number), table.variables
-        possible, noise = possible_of(shape, by), mode.tables.get(by)
+        possible, noise = shape.possible_in(by), mode.tables.get(by)
         variables = [shape.variable(variable) for variable in by]
         files = write_table(home, name, variables, table.values, table.variance, possible)
         entry = table_entry(name, by, levels_of(shape, by), possible, noise, table.variance)

@@ -37,7 +37,7 @@ from eree.study.querytool.runs import (
     capped_law,
     capped_variance,
 )
-from eree.survey.calibrate.noise import RAKED, Method
+from eree.survey.settings import RAKED, Method
 
 #: Figures that differ by less than this part of the printed one agree.
 TENTH = 0.1

@@ -24,16 +24,16 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.study.querytool.runs import Array, Progress, Settings
 from eree.survey.bounds import Bounds, Shares
-from eree.survey.calibrate.calibrated import calibrate
-from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
+from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.cube import Cube, build_cube
-from eree.survey.guaranteed import Guaranteed
 from eree.survey.microdata import read_survey
-from eree.survey.noisy import NoisyCube
+from eree.survey.modes import Guaranteed, NoisyCube
+from eree.survey.query import Query
 from eree.survey.requirements import IMPOSSIBLE, OCCUPATIONS, REQUIREMENTS, shape_of
+from eree.survey.settings import METHODS, RAKED, Method
 from eree.survey.shape import Shape
 from eree.survey.synthetic import synthesize_survey
-from eree.survey.tables import Query, Tabulator
+from eree.survey.tables import Tabulator
 
 ESTABLISHMENTS, MOST_WEIGHT = 10_000, 2_500
 EPSILONS = ("1", "4")

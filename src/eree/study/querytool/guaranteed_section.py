@@ -15,7 +15,7 @@ from eree.study.querytool.guaranteed import (
     WORDS,
     Calibrations,
 )
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 
 
 def calibrations_section(found: Sequence[Calibrations], picture: str) -> Iterator[str]:

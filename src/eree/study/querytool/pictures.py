@@ -17,7 +17,7 @@ from eree.figures.querytool import (
 from eree.study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree.study.querytool.guaranteed import MEASURES, WORDS, Calibrations
 from eree.study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
-from eree.survey.calibrate.noise import METHODS, Method
+from eree.survey.settings import METHODS, Method
 
 _LOOKS: dict[Method, Look] = {
     "none": "plain",

@@ -19,10 +19,9 @@ from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
 from eree.noise.thousandths import JOB
 from eree.study.querytool.readings import READINGS, Tables
-from eree.survey.calibrate.controls import Control
+from eree.survey.calibrate.calibration import NoiseModel
+from eree.survey.calibrate.controls import Control, Margin
 from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import NoiseModel
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.shape import Shape, Variable
 

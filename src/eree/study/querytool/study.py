@@ -23,7 +23,7 @@ from eree.study.querytool.pictures import (
 )
 from eree.study.querytool.results import Results, Row
 from eree.study.querytool.runs import RUNS, Progress, Settings, simulate
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 
 PICTURES = ("noise.png", "convergence.png", "calibrations.png")
 

@@ -12,27 +12,24 @@ from typing import Any
 from eree.errors import Refusal
 from eree.figures.assess import Line, Look, Pairs, Panel, assessment_figure
 from eree.partial import appearing_folder
-from eree.survey.assess.assessment import Assessment, Progress, assess_cube, check_pair
-from eree.survey.assess.choice import Choice
-from eree.survey.assess.items import MARK
-from eree.survey.assess.methods import check_what_if
-from eree.survey.assess.predicted import (
+from eree.survey.assess.assessment import Assessment, assess_cube, check_pair, check_what_if
+from eree.survey.assess.findings import (
     DISTRIBUTIONS,
     ERRORS,
     ESTIMATES,
     INTERVALS,
     LOOKED_AT,
-    METHODS,
+    MARK,
     NEAR_ZERO,
     PUBLISHABLE,
-    RULES,
+    SIDE_BY_SIDE,
 )
-from eree.survey.assess.rules import Thresholds
-from eree.survey.assess.words import confidential_page, dimension_names, public_page
-from eree.survey.calibrate.noise import METHODS as ALL
+from eree.survey.assess.page import confidential_page, dimension_names, public_page
+from eree.survey.assess.rules import RULES, Choice, Thresholds
 from eree.survey.cube import Cube
-from eree.survey.microdata import read_survey
+from eree.survey.microdata import Progress, read_survey
 from eree.survey.protected import ProtectedCube
+from eree.survey.settings import METHODS
 
 PAGE, PUBLIC_PAGE = "assessment.md", "public.md"
 #: Nobody but the owner reads a file, or looks into the folder.
@@ -267,17 +264,20 @@ def _overlap(lines: _Lines) -> list[Panel | Pairs]:
 
 def _methods(lines: _Lines) -> list[Panel | Pairs]:
     looks: tuple[Look, ...] = ("before", "loss", "expected", "after")
-    found = list(zip(ALL, looks, strict=True))
+    found = list(zip(METHODS, looks, strict=True))
     return [
         Panel(
             "Differences of estimates",
             "root mean square, jobs",
-            [lines.line(m, METHODS, f"{m}: root mean square", look) for m, look in found],
+            [lines.line(m, SIDE_BY_SIDE, f"{m}: root mean square", look) for m, look in found],
         ),
         Panel(
             "Hellinger distance of tables",
             "mean distance",
-            [lines.line(m, METHODS, f"{m}: mean Hellinger distance", look) for m, look in found],
+            [
+                lines.line(m, SIDE_BY_SIDE, f"{m}: mean Hellinger distance", look)
+                for m, look in found
+            ],
             scale="distance",
         ),
     ]

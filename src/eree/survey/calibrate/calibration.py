@@ -1,26 +1,121 @@
-"""Calibrate a noisy cube by any method: whole cells, a report, and the noise that is left."""
+"""Calibrate a noisy cube by any method: integer cells, a report, and the noise that is left.
+
+What is known of the noise follows from public facts alone.  All variances are in thousandths of a
+job squared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.noise.coins import Coins
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.margins import Array, Whole
-from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
+from eree.survey.calibrate.controls import Control, ControlNoise
+from eree.survey.calibrate.least_squares import ControlSystem, Gain, correction, gains, variances
 from eree.survey.calibrate.rake import TOLERANCE, rake, rake_nonnegative
-from eree.survey.calibrate.rounding import LIMIT, rounded
-from eree.survey.calibrate.zeros import ControlSystem
-from eree.survey.tables import Axis, Query, Table, Tabulator
+from eree.survey.query import Axis, Query
+from eree.survey.settings import METHODS, Method
+from eree.survey.shape import Integers, Mask, Reals, Shape
+from eree.survey.tables import Table, Tabulator, table
 
-Mask = NDArray[np.bool_]
+#: The most that rounding adds to the variance of one cell, in thousandths squared.
+ROUNDING = 0.25
+#: Cells beyond this many thousandths of a job are set to it.
+LIMIT = 10**15
+#: Whole numbers beyond this have no room in sums of int64.
+LARGEST = 2.0**53
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """The noise of a cube: that of its cells, that of its controls, and how they were joined.
+
+    Cells have independent noise of mean 0 and variance `cell`, and so have the cells of each
+    control table with a variance of its own.  `variances` is that of least squares, or of cells as
+    they are where there are no controls.  For raked cubes it is that of the least squares cube
+    from the same cells and controls, from which `bound` goes on.  In a cube with structural zeros
+    it is an upper bound, as zeros that are known can only help.
+    """
+
+    shape: Shape
+    method: Method
+    cell: float
+    controls: tuple[ControlNoise, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.cell) and self.cell > 0):
+            raise Refusal("the noise variance of a cell must be a number above 0")
+        if self.method not in METHODS:
+            raise Refusal(f"the method must be one of {', '.join(METHODS)}")
+        if (self.method == "none") != (not self.controls):
+            raise Refusal("a cube is calibrated to one control table or more, or by no method")
+        for control in self.controls:
+            self.shape.axes(control.variables)
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """What least squares makes of every effect that the controls know of."""
+        tables = [(c.margin(self.shape).kept, c.variance) for c in self.controls]
+        return gains(self.shape.levels, self.cell, tables)
+
+    @property
+    def rounding(self) -> float:
+        """The most that rounding to whole thousandths adds to a cell."""
+        return 0.0 if self.method == "none" else ROUNDING
+
+    def variances(self, query: Query, counts: Integers | None = None) -> Reals:
+        """The noise variance of every cell of a table; see the class for raked cubes.
+
+        `counts` says how many cells with noise each of them adds up, where that is not all that
+        the query names: by default those that can be.
+        """
+        shape, sides = self.shape, query.sides(self.shape)
+        if counts is None and shape.possible is not None:
+            counts = table(shape, shape.possible.astype(np.int64), query).values
+        axes, sizes = shape.axes(query.by), [side.sizes for side in sides]
+        rounding = self.rounding if counts is None else 0.0
+        found = variances(shape.levels, self.cell, self.gains, sizes, rounding)
+        kept = sorted(axes)
+        found = found.reshape([found.shape[axis] for axis in kept])
+        found = found.transpose([kept.index(axis) for axis in axes])
+        if counts is None:
+            return np.broadcast_to(found, [sides[axis].length for axis in axes])
+        return np.asarray(np.minimum(found, self.cell * counts) + self.rounding * counts)
+
+    def bound(self, variances: Reals, raked: Integers, reference: Integers) -> Reals:
+        """A bound on the mean squared error of cells of a raked table.
+
+        `variances` are those of the same cells, `raked` their values and `reference` those of the
+        least squares cube.  As the truth x is not negative, |max(r, 0) - x| <= |r - x|, so
+
+            (raked - x)² <= 2 (r - x)² + 2 (raked - max(r, 0))²,
+
+        and the mean of what is returned is no less than the mean squared error, whatever the
+        cube, whether raking converged or not.
+        """
+        apart = np.asarray(raked, dtype=np.float64) - np.maximum(reference, 0)
+        return np.asarray(2 * variances + 2 * apart * apart)
+
+
+def rounded(cells: Reals, coins: Coins) -> Integers:
+    """Each cell rounded up with the chance of its fraction, else down, apart from all others.
+
+    So the error of a cell has mean 0 and variance f (1 - f) <= 1/4, errors are independent, and a
+    table of k cells gains a variance of at most k / 4 square thousandths.  Rounding to the nearest
+    would move all cells of a table alike where a correction is the same in all of them: k / 2
+    thousandths.  Whole numbers, zeros among them, stay as they are.
+    """
+    if not (np.abs(cells) < LARGEST).all():
+        raise Refusal("the cells are too large to be held in whole thousandths of a job")
+    down = np.floor(cells)
+    words = coins.words(cells.size).reshape(cells.shape)
+    chance = (words >> np.uint64(11)) * 2.0**-53
+    return np.asarray(down, dtype=np.int64) + (chance < cells - down)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,9 +126,9 @@ class Sums:
     """
 
     axes: tuple[Axis, ...]
-    values: Whole
-    counts: Whole | None
-    reference: Whole | None
+    values: Integers
+    counts: Integers | None
+    reference: Integers | None
 
     def by(self, names: Sequence[str]) -> Sums:
         """Their sums by some of the variables, in the order in which they are named."""
@@ -43,7 +138,7 @@ class Sums:
         rest = sorted(places)
         order = [rest.index(place) for place in places]
 
-        def summed(numbers: Whole | None) -> Whole | None:
+        def summed(numbers: Integers | None) -> Integers | None:
             if numbers is None:
                 return None
             return np.asarray(np.add.reduce(numbers, axis=away)).transpose(order)
@@ -63,10 +158,10 @@ class Calibrated:
     all have; the others are 0.  All of it is made of protected values only.
     """
 
-    cells: Whole = field(repr=False)
+    cells: Integers = field(repr=False)
     noise: NoiseModel
     report: Mapping[str, object]
-    reference: Whole | None = field(default=None, repr=False)
+    reference: Integers | None = field(default=None, repr=False)
     present: Mask | None = field(default=None, repr=False)
 
     @property
@@ -84,7 +179,7 @@ class Calibrated:
         reference = None if self._references is None else self._references.table(query).values
         return Sums(found.axes, found.values, self.counts(query), reference)
 
-    def variances(self, query: Query, sums: Sums | None = None) -> Array:
+    def variances(self, query: Query, sums: Sums | None = None) -> Reals:
         """The noise variance of every cell of a table; its bound for a raked cube.
 
         `sums` are those that the query asks for, if they are at hand.
@@ -96,11 +191,11 @@ class Calibrated:
         bound = self.noise.bound(known, found.values, found.reference)
         return bound if found.counts is None else np.where(found.counts > 0, bound, 0.0)
 
-    def counts(self, query: Query) -> Whole | None:
+    def counts(self, query: Query) -> Integers | None:
         """How many cells with noise each cell of a table adds up; None where all have it."""
         return None if self._counts is None else self._counts.table(query).values
 
-    def exact_variances(self, query: Query) -> Array:
+    def exact_variances(self, query: Query) -> Reals:
         """The same for least squares with structural zeros, solved for in every cell.
 
         It is never above `variances`, and slow: for a few cells at a time.
@@ -146,7 +241,7 @@ class Calibrated:
 
 def calibrate(
     noise: NoiseModel,
-    cells: Whole,
+    cells: Integers,
     controls: Sequence[Control],
     *,
     coins: Coins,
@@ -198,7 +293,7 @@ def calibrate(
 
 def _check(
     noise: NoiseModel,
-    cells: Whole,
+    cells: Integers,
     controls: Sequence[Control],
     possible: Mask | None,
 ) -> None:
@@ -210,6 +305,3 @@ def _check(
         raise Refusal("the cells that are kept must be told for every cell of the cube")
     if possible is not None and cells[~possible].any():
         raise Refusal("cells that cannot be must be 0: structural zeros get no noise")
-
-
-__all__ = ["METHODS", "RAKED", "Calibrated", "Sums", "calibrate"]

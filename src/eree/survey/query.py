@@ -10,13 +10,10 @@ from types import MappingProxyType
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.survey.shape import Shape, Variable
+from eree.survey.shape import Integers, Shape, Variable
 from eree.survey.soc import LEVELS, Level, title_of
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -125,9 +122,9 @@ class Side:
     shown: Axis | None
     whole: bool  # the table is not about it
     length: int
-    sizes: int | Whole
-    picks: Whole
-    starts: Whole
+    sizes: int | Integers
+    picks: Integers
+    starts: Integers
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[int]], shown: Axis | None, codes: int) -> Side:
