@@ -159,7 +159,7 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
     values = np.array([-5_000, 0, 1_000, 100_000, 0])
     noise = np.array([9e6, 9e6, 9e4, 1e6, 0.0])
     absent = np.array([False] * 4 + [True])
-    axes = (eree.survey.tables.Axis("a", "A", tuple("vwxyz"), tuple("VWXYZ")),)
+    axes = (eree.survey.query.Axis("a", "A", tuple("vwxyz"), tuple("VWXYZ")),)
     made = Estimates(Query("a"), axes, values, noise, None, absent=absent)
     assert made.variation.tolist() == [np.inf, np.inf, 0.3, 0.01, np.inf]
     assert made.negative.tolist() == [True, False, False, False, False]

@@ -16,7 +16,7 @@ from scipy import stats
 
 import eree
 from eree.noise.coins import SeededCoins
-from eree.survey import columns, protect
+from eree.survey import files, protect
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.estimates import SamplingModel
@@ -473,8 +473,8 @@ def test_as_published_is_released_with_its_losses(tmp_path: Path) -> None:
 def test_large_cubes_have_no_csv_twin_and_are_read_in_parts(
     cube: Cube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MOST_CSV_ROWS", 10)
-    monkeypatch.setattr(columns, "_AT_ONCE", 7)
+    monkeypatch.setattr(files, "MOST_CSV_ROWS", 10)
+    monkeypatch.setattr(files, "_AT_ONCE", 7)
     made = seeded(cube, tmp_path / "out", controls=[("a",)])
     names = sorted(path.name for path in (tmp_path / "out" / "tables").iterdir())
     assert names == ["cells.parquet", "control-1.csv", "control-1.parquet"]
