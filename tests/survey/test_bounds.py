@@ -18,12 +18,13 @@ from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
-from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.bounds import Bounds, Shares
 from eree.survey.cube import Cube
 from eree.survey.declaration import Declaration
 from eree.survey.laplace import ShiftNoise
 from eree.survey.microdata import Survey
 from eree.survey.modes import Guaranteed
+from eree.survey.settings import Squares, Unit
 from selection import examples
 from small_cubes import Record, count, shape, table_of
 

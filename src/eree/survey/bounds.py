@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
@@ -24,11 +24,8 @@ from eree.policy.neighbours import (
     exact,
     plain,
 )
+from eree.survey.settings import SQUARES, UNITS, Squares, Unit
 from eree.survey.shape import By
-
-Unit = Literal["record", "establishment"]
-#: Which squares are added up for the model of sampling variances.
-Squares = Literal["establishments", "records"]
 
 #: Weights, in thousandths of a job, and numbers of records beyond these are a mistake.
 _MOST_WEIGHT, _MOST_RECORDS = 10**10, 10**6
@@ -57,7 +54,7 @@ class Bounds:
 
     def relation(self, unit: Unit) -> Record | Establishment:
         """The neighbours of a unit of protection; refused where the bounds give no guarantee."""
-        if unit not in get_args(Unit):
+        if unit not in UNITS:
             raise Refusal("the unit of protection is 'record' or 'establishment'")
         if self.weight is None:
             raise Refusal(
@@ -94,7 +91,7 @@ class Bounds:
         """
         self.relation(unit)
         weight, records = self.weight or 0, self.records
-        if squares not in get_args(Squares):
+        if squares not in SQUARES:
             raise Refusal("squares are added up over 'establishments' or 'records'")
         if squares == "records":
             return weight**2 * (1 if unit == "record" else records or 0)

@@ -28,13 +28,14 @@ from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.policy.plain_data import guarantee_of
-from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import LIMIT
 from eree.survey.calibrate.controls import Control
 from eree.survey.cube import Cube
 from eree.survey.estimates import SamplingModel
 from eree.survey.laplace import ShiftNoise
 from eree.survey.query import Query
+from eree.survey.settings import Squares, Unit
 from eree.survey.shape import By, Integers, Mask, Shape
 from eree.survey.tables import Tabulator
 

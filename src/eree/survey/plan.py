@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod, sqrt
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from eree.errors import Refusal
 from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, exact, plain
-from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.policy.neighbours import plain
+from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.controls import ControlNoise, check_controls
 from eree.survey.cube import Cube, CubeOutline
 from eree.survey.files import NOISY, REFERENCE, VARIANCE, levels_of
 from eree.survey.laplace import ShiftNoise
-from eree.survey.modes import MODES, AsPublished, Guaranteed, Mode
+from eree.survey.modes import AsPublished, Guaranteed, Mode
 from eree.survey.query import Query
-from eree.survey.settings import METHODS, RAKED, Method, ModeName
+from eree.survey.settings import RAKED, SQUARES, CubeSettings, Method, Squares
 from eree.survey.shape import By, Shape
 from eree.survey.tables import Tabulator
 
@@ -153,69 +153,48 @@ class CubePlan:
         return sqrt(noise.variance) / (JOB**2 if part.startswith("sum of squares") else JOB)
 
 
-def plan_cube(
-    cube: CubeOutline | Cube,
-    *,
-    epsilon: Exact,
-    delta: Exact = 0,
-    mode: ModeName = "guaranteed",
-    unit: Unit = "record",
-    controls: Sequence[Sequence[str]] | None = None,
-    calibration: Method | None = None,
-    cycles: int | None = None,
-    shares: Shares | None = None,
-    squares: Squares | Literal["none"] | None = None,
-    cap: int | None = None,
-    exact_controls: bool | None = None,
-    keep_empty: Exact | None = None,
-) -> CubePlan:
-    """How `protect_cube` would protect a cube with these settings; nothing is paid.
+def plan_cube(cube: CubeOutline | Cube, **settings: Any) -> CubePlan:
+    """How `protect_cube` would protect a cube with some `CubeSettings`; nothing is paid.
 
-    Only what is public about the cube is looked at.  See `protect_cube` for the settings.
+    Only what is public about the cube is looked at.
     """
-    shape = cube.shape.checked()
+    chosen, shape = CubeSettings(**settings), cube.shape.checked()
     if taken := {v.name for v in shape.variables} & {NOISY, VARIANCE, REFERENCE}:
         raise Refusal(
             f"a protected cube has a column {min(taken)!r} of its own; rename the variable"
         )
     bounds = Bounds(cube.most_weight, cube.most_records)
-    if calibration is not None and calibration not in METHODS:
-        raise Refusal(f"there is no calibration {calibration!r}; there are {', '.join(METHODS)}")
-    chosen: Mode
-    if mode == "as-published":
-        given = shares is not None or squares not in (None, "none") or exact(delta, "delta")
-        if unit != "record" or given:
-            raise Refusal(
-                "as published, records are protected at the delta that the cap gives; leave out"
-                " unit, delta, shares and squares"
-            )
-        if cap is None:
-            raise Refusal("as published, noise has a cap; give one, such as 7")
-        if controls is None:
-            controls = () if calibration == "none" else _one_way(shape)
-        tables = _checked(shape, controls)
-        whole = 1 if keep_empty is None else keep_empty
-        exactly = exact_controls is not False
-        chosen = AsPublished(bounds, epsilon, cap, tables, exact_controls=exactly, keep_empty=whole)
-    elif mode == "guaranteed":
-        if cap is not None or exact_controls is not None or keep_empty is not None:
-            raise Refusal(
-                "cap, exact_controls and keep_empty are for cubes as published; a guaranteed cube"
-                " takes its cap from delta, has noise in all tables and keeps every empty cell"
-            )
-        neighbours = bounds.relation(unit)
-        if controls is None:
-            controls = tuple(shares.controls) if shares else usual_controls(shape, calibration)
-        tables = _checked(shape, controls)
-        wanted = _squares(squares, shares, bounds)
-        divided = shares or Shares.usual(tables, variance=wanted is not None)
-        if set(divided.controls) != set(tables):
-            raise Refusal("shares must be given for the control tables, and for no others")
-        total = Guarantee(neighbours, epsilon, delta)
-        chosen = Guaranteed(bounds, unit, total, divided, wanted)
-    else:
-        raise Refusal(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
-    return CubePlan(shape, chosen, _method(calibration, chosen, cycles), cycles)
+    made = _as_published if chosen.mode == "as-published" else _guaranteed
+    mode = made(chosen, shape, bounds)
+    return CubePlan(shape, mode, _method(chosen, mode), chosen.cycles)
+
+
+def _as_published(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
+    controls = chosen.controls
+    if controls is None:
+        controls = () if chosen.calibration == "none" else _one_way(shape)
+    assert chosen.cap is not None
+    return AsPublished(
+        bounds,
+        chosen.epsilon,
+        chosen.cap,
+        _checked(shape, controls),
+        exact_controls=chosen.exact_controls is not False,
+        keep_empty=1 if chosen.keep_empty is None else chosen.keep_empty,
+    )
+
+
+def _guaranteed(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
+    neighbours, shares, controls = bounds.relation(chosen.unit), chosen.shares, chosen.controls
+    if controls is None:
+        controls = tuple(shares.controls) if shares else usual_controls(shape, chosen.calibration)
+    tables = _checked(shape, controls)
+    squares = _squares(chosen, bounds)
+    divided = shares or Shares.usual(tables, variance=squares is not None)
+    if set(divided.controls) != set(tables):
+        raise Refusal("shares must be given for the control tables, and for no others")
+    price = Guarantee(neighbours, chosen.epsilon, chosen.delta)
+    return Guaranteed(bounds, chosen.unit, price, divided, squares)
 
 
 def usual_controls(shape: Shape, calibration: Method | None = None) -> tuple[By, ...]:
@@ -249,25 +228,25 @@ def _checked(shape: Shape, controls: Sequence[Sequence[str]]) -> tuple[By, ...]:
     return tables
 
 
-def _squares(
-    squares: Squares | Literal["none"] | None, shares: Shares | None, bounds: Bounds
-) -> Squares | None:
+def _squares(chosen: CubeSettings, bounds: Bounds) -> Squares | None:
     """Which squares are paid for: usually those of establishments, if their records are bounded."""
+    squares, shares = chosen.squares, chosen.shares
     if squares == "none" or (squares is None and shares is not None and not shares.variance):
         return None
     if squares is None:
         return "records" if bounds.records is None else "establishments"
-    if squares not in get_args(Squares):
+    if squares not in SQUARES:
         raise Refusal("squares are added up over 'establishments' or 'records', or 'none'")
     return squares
 
 
-def _method(calibration: Method | None, mode: Mode, cycles: int | None) -> Method:
+def _method(chosen: CubeSettings, mode: Mode) -> Method:
     """How the cube is calibrated: by least squares, or raked as published, if it has controls."""
     usual: Method = "least-squares" if isinstance(mode, Guaranteed) else "rake"
-    method = calibration or (usual if mode.controls else "none")
+    method = chosen.calibration or (usual if mode.controls else "none")
     if method != "none" and not mode.controls:
         raise Refusal("a cube is calibrated to control tables; name one or more")
+    cycles = chosen.cycles
     if cycles is not None and (
         method not in RAKED or type(cycles) is not int or not 1 <= cycles <= _MOST_CYCLES
     ):

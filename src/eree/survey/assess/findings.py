@@ -25,7 +25,7 @@ ASSOCIATION = "Cramér's V of two-way tables"
 BOUNDS = "bounds of the cube"
 SIDE_BY_SIDE = "methods side by side"
 
-Unit = Literal["tables", "cells", "jobs", "share", "ratio", "distance"]
+FigureUnit = Literal["tables", "cells", "jobs", "share", "ratio", "distance"]
 #: Why a finding may be published, or may not.
 MAY = "yes: made of the protected cube and public settings alone"
 MAY_NOT = "no: computed from the confidential cube, and not paid for"
@@ -44,7 +44,7 @@ class Item:
     statistic: str
     dimension: int
     value: float | None
-    unit: Unit
+    unit: FigureUnit
     public: bool
 
     @property
@@ -79,7 +79,7 @@ class Item:
         return f"<Item {self.measure}, {self.statistic}, dimension {self.dimension}: {self.mark}>"
 
 
-def shown(value: float | None, unit: Unit) -> str:
+def shown(value: float | None, unit: FigureUnit) -> str:
     """A figure for people to read."""
     if value is None:
         return "–"
@@ -100,7 +100,7 @@ class Collected:
     dimension: int
     public: bool
 
-    def add(self, measure: str, statistic: str, value: float | None, unit: Unit) -> None:
+    def add(self, measure: str, statistic: str, value: float | None, unit: FigureUnit) -> None:
         """Keep a finding."""
         kept = None if value is None else float(value)
         self.items.append(Item(measure, statistic, self.dimension, kept, unit, self.public))
