@@ -176,7 +176,7 @@ def test_an_exact_control_is_the_one_that_was_raked_to(copied: Callable[[str], P
     folder = copied("published")
     alter(folder, "control-1", "noisy", lambda rows: [Decimal("7.000")] * len(rows))
     assert "control-1: is further from the cells than noise can be" in faults(folder)
-    wrong = "calibration: tells another difference to the controls than the cells have"
+    wrong = "calibration: reports another difference to the controls than the cells have"
     assert wrong in faults(folder)
 
 

@@ -120,7 +120,7 @@ def plan(file: Path, as_json: bool, **given: Any) -> None:
     tables.add_column("table")
     for name in ("cells", "as drawn", "calibrated"):
         tables.add_column(name, justify="right", no_wrap=True)
-    for row in _tables(planned.outlook()):
+    for row in _tables(planned.predicted_noise()):
         tables.add_row(*row)
     console.print(tables)
     price = planned.price

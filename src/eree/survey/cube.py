@@ -115,7 +115,7 @@ class Cube:
     def __post_init__(self) -> None:
         for array in (self.unweighted, self.weighted):
             if array.shape != self.shape.levels or array.dtype != np.int64:
-                raise Refusal("the cells of a cube are whole numbers, one for each of its shape")
+                raise Refusal("the cells of a cube are integers, one for each of its shape")
             array.flags.writeable = False
 
     def save(self, out: str | os.PathLike[str]) -> Path:
@@ -230,7 +230,7 @@ def _checked_bounds(
     if most_records is not None and (
         isinstance(most_records, bool) or not isinstance(most_records, int) or most_records < 1
     ):
-        raise Refusal("the most records of an establishment must be a whole number, 1 or more")
+        raise Refusal("the most records of an establishment must be an integer, 1 or more")
     if most_weight is None:
         return None
     thousandths = exact(most_weight, "the most weight") * JOB

@@ -114,7 +114,7 @@ class SamplingModel:
         whole and at most `most`, so with their sum N the sum of their squares is from N to
         `most` N.  A noisy one below is set to N before two standard deviations are added, and what
         is above in the end is set to `most` N: noise never makes standard errors too small by
-        chance alone, and never larger than the public bounds allow.
+        itself, and never larger than the public bounds allow.
         """
         whole = max(total, 1)
         least = SquareSum((), max(squares, whole), noise)
@@ -158,16 +158,16 @@ class SamplingModel:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> SamplingModel:
-        """The model that a description tells of."""
+    def from_json(cls, body: Mapping[str, Any]) -> SamplingModel:
+        """The model that `as_json` made plain."""
         try:
             squares = [
                 SquareSum(
                     q["variables"], _number(q["value"]) * JOB**2, _number(q["variance"]) * JOB**4
                 )
-                for q in told["squares"]
+                for q in body["squares"]
             ]
-            return cls(_number(told["total"]) * JOB, squares, told["establishments"])
+            return cls(_number(body["total"]) * JOB, squares, body["establishments"])
         except (KeyError, TypeError, ValueError):
             raise Refusal(
                 "the sampling model needs a total, squares with variables, value and variance, "
@@ -234,7 +234,7 @@ class Estimates:
     def margin(self, level: float | str | Fraction = "0.9") -> Reals:
         """The margin of error at a level, in thousandths of a job.
 
-        As many standard errors as a normal error needs, or as many as one of the law of the noise
+        As many standard errors as a normal error needs, or as many as one distributed as the noise
         does, whichever is more: between these two lies the error of every table.
         """
         return deviations(checked_level(level)) * self.standard_error
@@ -306,11 +306,11 @@ class Estimates:
 
 @lru_cache(maxsize=64)  # the same few levels are asked for again and again
 def deviations(level: float) -> float:
-    """How many standard deviations hold so much of a normal and of a Laplace law, both."""
+    """How many standard deviations hold so much of a normal and of a Laplace distribution, both."""
     return max(NormalDist().inv_cdf((1 + level) / 2), -log(1 - level) / sqrt(2))
 
 
 def decimals(thousandths: Integers) -> pa.Array[Any]:
-    """Whole thousandths as decimals of three digits: 128 bits each, the lower ones first."""
+    """Thousandths as decimals of three digits: 128 bits each, the lower ones first."""
     wide = np.stack([thousandths, thousandths >> 63], axis=1)
     return pa.Array.from_buffers(JOBS, len(thousandths), [None, pa.py_buffer(wide.tobytes())])

@@ -168,7 +168,7 @@ def _batches(
 
 
 def _thousandths(column: pa.ChunkedArray[Any]) -> Integers:
-    """Decimals of three digits as whole thousandths."""
+    """Decimals of three digits as thousandths."""
     parts = []
     for chunk in column.chunks:
         bits: Any = chunk.buffers()[1]
@@ -230,7 +230,7 @@ def table_entry(
         "by": list(by),
         "rows": rows_of(levels, present),
         "columns": list(others),
-        **_law(noise),
+        **_mechanism(noise),
         "noise_variance": variance / JOB**2,
     }
 
@@ -240,7 +240,7 @@ def total_entry(total: NoisyTotal, noise: ShiftNoise) -> dict[str, Any]:
     return {
         "name": total.name,
         "noisy": plain(Fraction(total.noisy, JOB**2)),
-        **_law(noise),
+        **_mechanism(noise),
         "noise_variance": total.noise_variance / JOB**4,
     }
 
@@ -258,7 +258,7 @@ def levels_of(shape: Shape, by: By) -> tuple[int, ...]:
     return tuple(np.take(shape.levels, shape.axes(by)).tolist()) if by else ()
 
 
-def _law(noise: ShiftNoise | None) -> dict[str, Any]:
+def _mechanism(noise: ShiftNoise | None) -> dict[str, Any]:
     """The price and the mechanism of a part; without noise there is none."""
     if noise is None:
         return {"price": None, "mechanism": "none", "parameters": {}}

@@ -175,7 +175,7 @@ class Guaranteed:
         return SamplingModel.of_whole(total, float(squares.noisy), squares.noise_variance, most)
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as plain data, from which `of` makes them anew."""
+        """The settings as plain data, from which `of` makes them again."""
         return {
             "mode": self.name,
             "unit": self.unit,
@@ -201,7 +201,7 @@ class Guaranteed:
         weight = plain(Fraction(self.bounds.weight or 0, JOB))
         found = [
             "The weight of a record is an attribute of that record: if it were not in the survey,"
-            " all other weights would be the same. Changes of other weights are not hidden.",
+            " all other weights would be the same. Changes of other weights are not protected.",
             f"Weights above {weight} jobs count as {weight}. The bound was set without looking at"
             " the data, and so were the variables, their codes and the structural zeros.",
             "That the records are a sample is not counted in favour of the guarantee: it holds for"
@@ -221,8 +221,8 @@ class Guaranteed:
             )
         if self.unit == "record":
             found.append(
-                "What is hidden is one record. What several records of one establishment have in"
-                " common is hidden at the price of all of them together."
+                "What is protected is one record. What several records of one establishment have"
+                " in common is protected at the price of all of them together."
             )
         return found
 
@@ -327,7 +327,7 @@ class AsPublished:
         return kept if cube.shape.possible is None else kept & cube.shape.possible
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as plain data, from which `of` makes them anew."""
+        """The settings as plain data, from which `of` makes them again."""
         return {
             "mode": self.name,
             "unit": "record",

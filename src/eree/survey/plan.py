@@ -36,7 +36,7 @@ _MOST_CYCLES = 1_000
 
 
 @dataclass(frozen=True)
-class TableOutlook:
+class TableNoise:
     """How much noise the cells of a table will have: standard deviations of a typical cell.
 
     `drawn` is that of the sum of its cells before calibration, `left` after it.
@@ -76,7 +76,7 @@ class CubePlan:
         used = tuple(controls) if self.method != "none" else ()
         return NoiseModel(self.shape, self.method, self.mode.cells.variance * one, used)
 
-    def outlook(self) -> list[TableOutlook]:
+    def predicted_noise(self) -> list[TableNoise]:
         """The noise of the total, of every one-way table, of the pairs and of the cells.
 
         For a raked cube what is left is that of least squares from the same cells and controls;
@@ -95,20 +95,20 @@ class CubePlan:
                 for left in (model.variances(Query(by), counts) for model in (drawn, self.noise))
             ]
             size = prod(levels_of(shape, by)) if counts is None else int((counts > 0).sum())
-            found.append(TableOutlook(by, size, *(sqrt(v) / JOB for v in typical)))
+            found.append(TableNoise(by, size, *(sqrt(v) / JOB for v in typical)))
         if len(names) > 1:  # one cell, which is like all others
             one, alone = Query((), {v.name: v.codes[:1] for v in shape.variables}), np.array(1)
             each = (float(model.variances(one, alone)) for model in (drawn, self.noise))
             rows = shape.size if possible is None else int(possible.sum())
-            found.append(TableOutlook(names, rows, *(sqrt(v) / JOB for v in each)))
+            found.append(TableNoise(names, rows, *(sqrt(v) / JOB for v in each)))
         return found
 
     def parts(self) -> list[tuple[str, ShiftNoise | None]]:
-        """Everything that is drawn, in words, and its noise; None for what gets none."""
+        """Everything that is drawn, by its name, and its noise; None for what gets none."""
         mode = self.mode
         found: list[tuple[str, ShiftNoise | None]] = [("every cell", mode.cells)]
         names = {by: " × ".join(by) or "total" for by in mode.controls}
-        found += [(f"control {words}", mode.tables.get(by)) for by, words in names.items()]
+        found += [(f"control {name}", mode.tables.get(by)) for by, name in names.items()]
         if isinstance(mode, Guaranteed) and mode.squares is not None:
             found.append((f"sum of squares of {mode.squares}", mode.variance))
         return found
@@ -137,7 +137,7 @@ class CubePlan:
             ],
             "tables": [
                 {"by": list(o.by), "cells": o.cells, "drawn": o.drawn, "left": o.left}
-                for o in self.outlook()
+                for o in self.predicted_noise()
             ],
         }
 

@@ -1,4 +1,4 @@
-"""Protect a cube: where a confidential cube, secret chance and the ledger meet.
+"""Protect a cube: where a confidential cube, secret randomness and the ledger meet.
 
 The order is that of every release: what can be refused is refused first, by public facts alone;
 then the price is reserved; then noise is drawn, and what follows sees noisy values only; then the
@@ -74,32 +74,32 @@ def protect_cube(
         tell("writing the cube", 0.7)
         written = _write(folder, chosen, noisy, final)
         sampling = chosen.sampling(final.cells, noisy.totals)
-        told = {
+        reported = {
             "calibration": {"method": final.method, **final.report},
             "sampling": None if sampling is None else sampling.as_json(),
         }
-        return _record(plan, release, private=random.secret) | told | written
+        return _record(plan, release, private=random.secret) | reported | written
 
     names = " × ".join(variable.name for variable in plan.shape.variables)
     return ProtectedCube.of(Release.open(issue.issue(make, _what(plan, names), tell)))
 
 
 def _what(plan: CubePlan, names: str) -> dict[str, str]:
-    """What the ledger is told: names alone."""
+    """What the ledger keeps: names alone."""
     mode = plan.mode
-    told = {"cube": names, "mode": mode.name}
+    kept = {"cube": names, "mode": mode.name}
     if mode.controls:
-        told["controls"] = "; ".join(" × ".join(by) or "total" for by in mode.controls)
+        kept["controls"] = "; ".join(" × ".join(by) or "total" for by in mode.controls)
     if mode.losses:
-        told["losses"] = f"the price covers {mode.covers}"
-    return told
+        kept["losses"] = f"the price covers {mode.covers}"
+    return kept
 
 
 def _check_arrays(cube: Cube) -> None:
     """Refuse arrays of another shape or kind than the cube's, without quoting one."""
     for array in (cube.weighted, cube.unweighted):
         if array.dtype != np.int64 or array.shape != cube.shape.levels:
-            raise Refusal("the cells of a cube are whole numbers (int64) in the shape of the cube")
+            raise Refusal("the cells of a cube are integers (int64) in the shape of the cube")
 
 
 def _calibrated(plan: CubePlan, noisy: NoisyCube, coins: Coins) -> Calibrated:

@@ -52,7 +52,7 @@ class Query:
     def from_text(
         cls, by: Iterable[str] = (), where: Iterable[str] = (), levels: Iterable[str] = ()
     ) -> Query:
-        """A query in words: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
+        """A query from text: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
         shown = dict(_setting(text, "a=major") for text in levels)
         if wrong := [level for level in shown.values() if level not in LEVELS]:
             raise Refusal(f"there is no level {wrong[0]!r}; there are {', '.join(LEVELS)}")

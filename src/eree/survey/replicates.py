@@ -285,7 +285,7 @@ class Sampling:
 def _same(survey: Survey, cube: Cube) -> tuple[Integers, NDArray[np.intp]]:
     """The weights of the records that the cube holds, and which they are; refused if not its own.
 
-    No value is compared in words: whether they are the same is all that is told.
+    Whether they are the same is all that is reported; no value is.
     """
     other = Refusal(
         "the survey is not the one that the cube was built from; name that one, or build its cube"

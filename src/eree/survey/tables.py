@@ -56,7 +56,7 @@ class Tabulator:
 
     def __init__(self, shape: Shape, cells: Integers) -> None:
         if cells.shape != shape.levels or cells.dtype != np.int64:
-            raise Refusal("tables are made of whole numbers, one for each cell of the shape")
+            raise Refusal("tables are made of integers, one for each cell of the shape")
         if _absolute_sum(cells) >= 1 << 63:
             raise Refusal("the cells are too large for their sums to be exact in 64 bits")
         self.shape = shape
@@ -221,7 +221,7 @@ def _sum_runs(cells: Integers, runs: Sequence[slice]) -> Integers:
 def _sum_run(cells: Integers) -> Integers:
     """The sum over the middle axis, in new memory.
 
-    All ways give the same whole numbers.  Measured at millions of cells: a reduction is fastest
+    All ways give the same integers.  Measured at millions of cells: a reduction is fastest
     where the last axis is long, and up to ten times slower than einsum where it is short; a few
     cells one after the other are best added up one by one.
     """

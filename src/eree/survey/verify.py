@@ -25,7 +25,7 @@ from eree.release import verify as tables
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
 from eree.survey.calibrate.calibration import LIMIT, Calibrated
-from eree.survey.calibrate.controls import Control, Margin
+from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.rake import RakeReport
 from eree.survey.files import (
     CELLS,
@@ -52,7 +52,7 @@ from eree.survey.shape import By, Integers, Mask, Reals
 #: r, capped or not, E e^(tK) <= 1 / (1 - t² / r²).  With b_j = 1 / r_j, s² the sum of 2 a_j² b_j²
 #: and t = 1 / s that gives E e^(t sum) <= 2, so P(|sum| > k s) <= 4 e^-k.  Noise as published is
 #: rounded after it was multiplied, to at most 3/2 of it: 60 are no fewer than 40, and for a billion
-#: control cells the chance of a false alarm is below 2e-8.
+#: control cells the probability of a false alarm is below 2e-8.
 MOST_DEVIATIONS = 60
 #: Controls without noise count as if they had this share of the variance of their cells.
 _SURE = 1e-9
@@ -80,7 +80,7 @@ def verify(
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
     is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made anew from them.
+    workplaces were made of; the classes are made again from them.
     """
     sizes = tuple(sizes)
     if release.record.get("kind") != KIND:
@@ -116,29 +116,31 @@ class _Verifying(Recheck):
 
     def _settings(self, mode: Mode, cube: ProtectedCube) -> None:
         """What the mode says must be what the record says, and the other way round."""
-        told = mode.as_json() | cube.shape.as_json()
-        told |= {"covers": mode.covers, "assumptions": mode.assumptions, "losses": mode.losses}
-        words = [] if mode.losses else [s.words for s in mode.price.statements()]
-        for name, value in (told | {"statements": words}).items():
+        expected = mode.as_json() | cube.shape.as_json()
+        expected |= {"covers": mode.covers, "assumptions": mode.assumptions, "losses": mode.losses}
+        statements = [] if mode.losses else [s.words for s in mode.price.statements()]
+        for name, value in (expected | {"statements": statements}).items():
             if self.record[name] != value:
                 self.fault(name, "is not what the settings of the cube give")
         if mode.losses:
             self.checks.append("the cube is as published: its price covers " + mode.covers)
 
     def _parts(self, mode: Mode, cube: ProtectedCube) -> None:
-        """Every price, mechanism and variance made anew, and every mechanism certified."""
+        """Every price, mechanism and variance made again, and every mechanism certified."""
         self.tell("certifying the noise", 0.5)
         shape, said = cube.shape, self.record["tables"]
         names = tuple(variable.name for variable in shape.variables)
-        anew: dict[str, tuple[By, tuple[int, ...], Mask | None, ShiftNoise | None]]
-        anew = {CELLS: (names, shape.levels, cube.present, mode.cells)}
+        wanted_tables: dict[str, tuple[By, tuple[int, ...], Mask | None, ShiftNoise | None]]
+        wanted_tables = {CELLS: (names, shape.levels, cube.present, mode.cells)}
         for number, by in enumerate(mode.controls, start=1):
             levels, possible = levels_of(shape, by), shape.possible_in(by)
-            anew[control_name(number)] = (by, levels, possible, mode.tables.get(by))
-        if [table["name"] for table in said] != list(anew):
+            wanted_tables[control_name(number)] = (by, levels, possible, mode.tables.get(by))
+        if [table["name"] for table in said] != list(wanted_tables):
             self.fault("tables", "are not the cells and the control tables of the settings")
             return
-        for table, (name, (by, levels, present, noise)) in zip(said, anew.items(), strict=True):
+        for table, (name, (by, levels, present, noise)) in zip(
+            said, wanted_tables.items(), strict=True
+        ):
             variance = 0.0 if noise is None else noise.variance
             others = [REFERENCE] if name == CELLS and cube.calibrated.method in RAKED else []
             entry = table_entry(name, by, levels, present, noise, variance, others)
@@ -240,17 +242,17 @@ def calibration_faults(mode: Mode, cube: ProtectedCube) -> Found:
     if not cube.controls:
         return
     best = final.cells if final.reference is None else final.reference
-    # how much wider the tails of a law are than its variance says, by a cap or in small noise
-    laws = (mode.cells, *mode.tables.values())
-    wide = max(2 / float(law.law.rate) ** 2 / law.variance for law in laws)
+    # how much wider the tails of noise are than its variance says, by a cap or in small noise
+    drawn = (mode.cells, *mode.tables.values())
+    wide = max(2 / float(noise.distribution.rate) ** 2 / noise.variance for noise in drawn)
     for number, control in enumerate(cube.controls, start=1):
-        margin, wanted = control.noise.margin(cube.shape), control.in_order(cube.shape)
-        cells = _cells_of(margin, final)
+        marginal, wanted = control.noise.marginal(cube.shape), control.in_order(cube.shape)
+        cells = _cells_of(marginal, final)
         variance = np.maximum(control.variance, _SURE * final.noise.cell * cells)
         if final.method == "none":  # given up: cells and controls are as they were drawn
             variance = control.variance + final.noise.cell * cells
-        apart = np.abs(_floats(margin.sums(best)) - _floats(wanted))
-        limit = MOST_DEVIATIONS * np.sqrt(wide * variance) + _slack(margin, best, final)
+        apart = np.abs(_floats(marginal.sums(best)) - _floats(wanted))
+        limit = MOST_DEVIATIONS * np.sqrt(wide * variance) + _slack(marginal, best, final)
         if (apart > limit + _NUMERIC * np.abs(_floats(wanted))).any():
             yield f"control-{number}", "is further from the cells than noise can be"
     if final.method in RAKED:
@@ -288,28 +290,28 @@ def _well_said(cube: ProtectedCube) -> bool:
 
 
 def _raked(final: Calibrated, controls: tuple[Control, ...], report: Mapping[str, object]) -> Found:
-    """What raking says of itself, made anew from the cells and what they were raked to."""
+    """What raking says of itself, made again from the cells and what they were raked to."""
     reference, clipped = final.reference, final.method == "rake-nonnegative"
     assert reference is not None
     lows, highs, below, sure = [0.0], [0.0], 0, 0
     for control in controls:
-        margin = control.noise.margin(final.noise.shape)
-        whole = margin.sums(reference) if report["reconciled"] else _in_order(control, final)
-        target = _floats(whole) * (_cells_of(margin, final) > 0)
+        marginal = control.noise.marginal(final.noise.shape)
+        whole = marginal.sums(reference) if report["reconciled"] else _in_order(control, final)
+        target = _floats(whole) * (_cells_of(marginal, final) > 0)
         below += int((target < 0).sum())
         target = np.maximum(target, 0) if clipped else target
         sure += int((target != 0).sum())
         size = np.abs(target)
         size = np.where(size > 0, size, float(size.mean()) or 1.0)
-        apart = np.abs(_floats(margin.sums(final.cells)) - target)
-        slack = _slack(margin, final.cells, final)  # each cell was rounded after the report
+        apart = np.abs(_floats(marginal.sums(final.cells)) - target)
+        slack = _slack(marginal, final.cells, final)  # each cell was rounded after the report
         lows.append(float(((apart - slack) / size).max()))
         highs.append(float(((apart + slack) / size).max()))
     most = min(LIMIT, (1 << 62) // final.cells.size)
     ran_away = int(np.abs(final.cells).max(initial=0)) >= most  # and was cut
     said = float(str(report["difference"]))
     if not ran_away and not max(lows) <= said * (1 + _NUMERIC) <= max(highs) * (1 + 2 * _NUMERIC):
-        yield "calibration", "tells another difference to the controls than the cells have"
+        yield "calibration", "reports another difference to the controls than the cells have"
     counts = {name: int(str(report[name])) for name in ("stuck", "clipped", "clipped_controls")}
     if counts["stuck"] > sure or counts["clipped_controls"] != (below if clipped else 0):
         yield "calibration", "counts other controls than there are"
@@ -334,13 +336,13 @@ def _negative(final: Calibrated, controls: tuple[Control, ...]) -> tuple[int, in
     size = float(np.abs(drawn).sum())
     near = np.ones(drawn.shape)
     for control in controls:
-        margin = control.noise.margin(final.noise.shape)
+        marginal = control.noise.marginal(final.noise.shape)
         wanted = _floats(_in_order(control, final))
         share = final.noise.cell / control.variance
-        apart = wanted - _floats(margin.sums(reference))
-        drawn -= _spread(margin, share * apart)
-        loose = _cells_of(margin, final) + _NUMERIC * (size + float(np.abs(wanted).sum()))
-        near += _spread(margin, share * loose)
+        apart = wanted - _floats(marginal.sums(reference))
+        drawn -= _spread(marginal, share * apart)
+        loose = _cells_of(marginal, final) + _NUMERIC * (size + float(np.abs(wanted).sum()))
+        near += _spread(marginal, share * loose)
     there = np.ones(drawn.shape, np.bool_) if present is None else present
     surely, perhaps = there & (drawn < -near), there & (drawn < near)
     if (surely & ~zeros).any():
@@ -348,22 +350,22 @@ def _negative(final: Calibrated, controls: tuple[Control, ...]) -> tuple[int, in
     return int(surely.sum()), int((perhaps & zeros).sum())
 
 
-def _spread(margin: Margin, values: Reals) -> Reals:
-    """Values of a margin in every cell of the cube."""
-    thin = [n if axis in margin.kept else 1 for axis, n in enumerate(margin.levels)]
-    return np.broadcast_to(values.reshape(thin), margin.levels)
+def _spread(marginal: CubeMarginal, values: Reals) -> Reals:
+    """Values of a marginal in every cell of the cube."""
+    thin = [n if axis in marginal.kept else 1 for axis, n in enumerate(marginal.levels)]
+    return np.broadcast_to(values.reshape(thin), marginal.levels)
 
 
-def _slack(margin: Margin, cells: Integers, final: Calibrated) -> Reals:
+def _slack(marginal: CubeMarginal, cells: Integers, final: Calibrated) -> Reals:
     """What rounding each cell by less than a thousandth, and arithmetic, may do to sums."""
-    return _cells_of(margin, final) + _NUMERIC * margin.sums(np.abs(_floats(cells)))
+    return _cells_of(marginal, final) + _NUMERIC * marginal.sums(np.abs(_floats(cells)))
 
 
-def _cells_of(margin: Margin, final: Calibrated) -> Reals:
-    """How many cells with noise each sum of a margin has."""
+def _cells_of(marginal: CubeMarginal, final: Calibrated) -> Reals:
+    """How many cells with noise each sum of a marginal has."""
     shape = final.noise.shape.levels
     there = np.ones(shape) if final.present is None else _floats(final.present)
-    return np.asarray(margin.sums(there), dtype=np.float64)
+    return np.asarray(marginal.sums(there), dtype=np.float64)
 
 
 def _in_order(control: Control, final: Calibrated) -> Integers:

@@ -20,7 +20,7 @@ from eree.mechanisms.grid import on_every_core
 from eree.noise.thousandths import JOB
 from eree.study.querytool.readings import READINGS, Tables
 from eree.survey.calibrate.calibration import NoiseModel
-from eree.survey.calibrate.controls import Control, Margin
+from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.shape import Shape, Variable
@@ -179,7 +179,7 @@ class Evaluation:
     def __init__(self, cube: Whole, unit: int, settings: Settings) -> None:
         self._cube, self._unit, self._settings = cube, unit, settings
         self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
-        self.margins = [Margin(cube.shape, (axis,)) for axis in range(cube.ndim)]
+        self.margins = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
         self.sums = [margin.sums(cube) for margin in self.margins]
         self._law = capped_law(settings.epsilon, settings.cap)
         self._control_law = capped_law(settings.control_epsilon, settings.control_cap)

@@ -57,7 +57,7 @@ def check_what_if(cube: Cube, protected: ProtectedCube) -> Mode:
     if mode.bounds != Bounds(cube.most_weight, cube.most_records):
         raise Refusal(
             "the cube has other bounds than the one that was protected; build it with the bounds"
-            " that the release tells"
+            " that the release states"
         )
     return mode
 

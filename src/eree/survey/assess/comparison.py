@@ -38,7 +38,7 @@ from eree.survey.replicates import Sampling
 from eree.survey.shape import By, Mask, Reals
 from eree.survey.tables import Tabulator
 
-#: Quantiles of differences, and the words for them.
+#: Quantiles of differences, and their labels.
 _QUANTILES = {"median": 0.5, "90%": 0.9, "99%": 0.99, "largest": 1.0}
 _RANGE = {"10%": 0.1, "median": 0.5, "90%": 0.9}
 
@@ -222,7 +222,7 @@ def _publishable(
     add: Callable[..., None], tables: Sequence[Compared], average: float, thresholds: Thresholds
 ) -> None:
     judged = [verdicts(table, average, thresholds) for table in tables]
-    for rule, words in RULES.items():
+    for rule, label in RULES.items():
         public = rule in ("weighted", "variation")  # after, they need the release alone
         pairs = [one[rule] for one in judged]
         befores = [before for before, _ in pairs if before is not None]
@@ -242,14 +242,14 @@ def _publishable(
             ),
         ):
             if not public:
-                add(measure, f"{words}: after", now.sum(), unit)
+                add(measure, f"{label}: after", now.sum(), unit)
             if was is None:
                 continue
-            add(measure, f"{words}: before", was.sum(), unit)
-            add(measure, f"{words}: become publishable", (~was & now).sum(), unit)
-            add(measure, f"{words}: cease to be", (was & ~now).sum(), unit)
+            add(measure, f"{label}: before", was.sum(), unit)
+            add(measure, f"{label}: become publishable", (~was & now).sum(), unit)
+            add(measure, f"{label}: cease to be", (was & ~now).sum(), unit)
             if unit == "cells":
-                add(measure, f"{words}: share that changes", (was != now).mean(), "share")
+                add(measure, f"{label}: share that changes", (was != now).mean(), "share")
 
 
 def _differences(
@@ -298,5 +298,5 @@ def _errors(add: Callable[..., None], sampling: Reals, published: Reals, theirs:
 
 def _overlap(add: Callable[..., None], name: str, common: Reals) -> None:
     add(INTERVALS, f"overlap, {name}: mean", mean(common), "share")
-    for words, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
-        add(INTERVALS, f"overlap, {name}: {words}", value, "share")
+    for label, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
+        add(INTERVALS, f"overlap, {name}: {label}", value, "share")

@@ -187,8 +187,10 @@ def _sections(
 def _reports(reports: Mapping[Method, Mapping[str, object]]) -> list[str]:
     lines = [f"What each method says of itself ({MARK}):", ""]
     for method, report in reports.items():
-        told = ", ".join(f"{name} {value}" for name, value in report.items() if name != "method")
-        lines.append(f"- {method}: {told or 'nothing done'}")
+        reported = ", ".join(
+            f"{name} {value}" for name, value in report.items() if name != "method"
+        )
+        lines.append(f"- {method}: {reported or 'nothing done'}")
     return lines
 
 

@@ -203,14 +203,14 @@ def _estimates(lines: _Lines) -> list[Panel | Pairs]:
 
 
 def _publishable(lines: _Lines, rule: str) -> list[Panel | Pairs]:
-    words = next(words for name, words in RULES.items() if name == rule)
+    label = next(label for name, label in RULES.items() if name == rule)
     passing: dict[str, Look] = {
         "before": "before",
         "after": "after",
         "become publishable": "gain",
         "cease to be": "loss",
     }
-    bars = [lines.share(k, PUBLISHABLE, f"{words}: {k}", look) for k, look in passing.items()]
+    bars = [lines.share(k, PUBLISHABLE, f"{label}: {k}", look) for k, look in passing.items()]
     close: dict[str, Look] = {
         "near zero before": "before",
         "near zero after": "after",
@@ -219,7 +219,7 @@ def _publishable(lines: _Lines, rule: str) -> list[Panel | Pairs]:
     }
     near = [lines.share(k, NEAR_ZERO, k, look) for k, look in close.items()]
     return [
-        Panel(f"Publishable by {words}", "share of cells", bars, "bars", "shares"),
+        Panel(f"Publishable by {label}", "share of cells", bars, "bars", "shares"),
         Panel("Near zero", "share of cells", near, "bars", "shares"),
     ]
 

@@ -16,7 +16,7 @@ from eree.release.listing import checked_level
 from eree.survey.shape import By, Mask, Reals, Shape
 
 Rule = Literal["weighted", "unweighted", "variation", "all"]
-#: The names of the rules, in words.
+#: The labels of the rules.
 RULES: dict[Rule, str] = {
     "weighted": "employment",
     "unweighted": "records",
@@ -89,7 +89,7 @@ class Choice:
         for value, least in ((self.most_dimensions, 1), (self.most_tables, 1), (self.seed, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise Refusal(
-                    "dimensions and tables are whole numbers from 1 on, and a seed is one from 0 on"
+                    "dimensions and tables are integers from 1 on, and a seed is one from 0 on"
                 )
 
     def tables(self, shape: Shape) -> dict[int, tuple[By, ...]]:

@@ -27,7 +27,7 @@ from eree.survey.tables import Table, Tabulator, table
 ROUNDING = 0.25
 #: Cells beyond this many thousandths of a job are set to it.
 LIMIT = 10**15
-#: Whole numbers beyond this have no room in sums of int64.
+#: Integers beyond this are not exact in floating-point numbers.
 LARGEST = 2.0**53
 
 
@@ -60,12 +60,12 @@ class NoiseModel:
     @cached_property
     def gains(self) -> list[Gain]:
         """What least squares makes of every effect that the controls know of."""
-        tables = [(c.margin(self.shape).kept, c.variance) for c in self.controls]
+        tables = [(c.marginal(self.shape).kept, c.variance) for c in self.controls]
         return gains(self.shape.levels, self.cell, tables)
 
     @property
     def rounding(self) -> float:
-        """The most that rounding to whole thousandths adds to a cell."""
+        """The most that rounding to thousandths adds to a cell."""
         return 0.0 if self.method == "none" else ROUNDING
 
     def variances(self, query: Query, counts: Integers | None = None) -> Reals:
@@ -103,19 +103,19 @@ class NoiseModel:
 
 
 def rounded(cells: Reals, coins: Coins) -> Integers:
-    """Each cell rounded up with the chance of its fraction, else down, apart from all others.
+    """Each cell rounded up with the probability of its fraction, else down, apart from all others.
 
     So the error of a cell has mean 0 and variance f (1 - f) <= 1/4, errors are independent, and a
     table of k cells gains a variance of at most k / 4 square thousandths.  Rounding to the nearest
     would move all cells of a table alike where a correction is the same in all of them: k / 2
-    thousandths.  Whole numbers, zeros among them, stay as they are.
+    thousandths.  Integers, zeros among them, stay as they are.
     """
     if not (np.abs(cells) < LARGEST).all():
-        raise Refusal("the cells are too large to be held in whole thousandths of a job")
+        raise Refusal("the cells are too large to be held in integer thousandths of a job")
     down = np.floor(cells)
     words = coins.words(cells.size).reshape(cells.shape)
-    chance = (words >> np.uint64(11)) * 2.0**-53
-    return np.asarray(down, dtype=np.int64) + (chance < cells - down)
+    uniform = (words >> np.uint64(11)) * 2.0**-53
+    return np.asarray(down, dtype=np.int64) + (uniform < cells - down)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +151,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """A calibrated cube in whole thousandths of a job: every table is a sum of its cells.
+    """A calibrated cube in integer thousandths of a job: every table is a sum of its cells.
 
     `reference` is the least squares cube from the same cells and controls, which the bound for a
     raked cube needs; None for other methods.  `present` are the cells that have noise, where not
@@ -203,9 +203,9 @@ class Calibrated:
         shape = self.noise.shape
         if self.method != "least-squares" or self.present is None:
             return self.variances(query)
-        margins = [control.margin(shape) for control in self.noise.controls]
+        marginals = [control.marginal(shape) for control in self.noise.controls]
         noises = [control.variance for control in self.noise.controls]
-        system = ControlSystem(self.present, margins, self.noise.cell, noises)
+        system = ControlSystem(self.present, marginals, self.noise.cell, noises)
         table = self.table(query)
         found = np.empty(table.values.shape)
         for place in np.ndindex(found.shape):
@@ -252,7 +252,7 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate noisy cells to control tables by the method of the noise model.
 
-    Cells are whole thousandths of a job, 0 where they cannot be.  `coins` round the result.
+    Cells are integer thousandths of a job, 0 where they cannot be.  `coins` round the result.
     `cycles` are at most 10 for raking as published and 50 for non-negative
     cells.  Noisy controls contradict each other in their common sums, and raking cannot converge
     to all of them; with `reconcile` it goes to the sums of the least squares cube instead, which
@@ -268,27 +268,27 @@ def calibrate(
     reference = np.clip(cells + rounded(added, coins), -LIMIT, LIMIT)
     if noise.method == "least-squares":
         return Calibrated(reference, noise, solved, None, possible)
-    margins = [control.noise.margin(shape) for control in controls]
+    marginals = [control.noise.marginal(shape) for control in controls]
     del added
     targets = [
-        margin.sums(reference) if reconcile else control.in_order(shape)
-        for margin, control in zip(margins, controls, strict=True)
+        marginal.sums(reference) if reconcile else control.in_order(shape)
+        for marginal, control in zip(marginals, controls, strict=True)
     ]
     if possible is not None:  # a control of impossible cells is 0, whatever noise says
         can_be = possible.astype(np.int64)
-        targets = [t * (m.sums(can_be) > 0) for m, t in zip(margins, targets, strict=True)]
+        targets = [t * (m.sums(can_be) > 0) for m, t in zip(marginals, targets, strict=True)]
     wanted = [target.astype(np.float64) for target in targets]
     start = cells.astype(np.float64)
     if noise.method == "rake":
-        raked, report = rake(start, margins, wanted, cycles=cycles or 10, tolerance=tolerance)
+        raked, report = rake(start, marginals, wanted, cycles=cycles or 10, tolerance=tolerance)
     else:
         raked, report = rake_nonnegative(
-            start, margins, wanted, cycles=cycles or 50, tolerance=tolerance
+            start, marginals, wanted, cycles=cycles or 50, tolerance=tolerance
         )
-    told = {"reconciled": reconcile, **report.as_json()}
+    reported = {"reconciled": reconcile, **report.as_json()}
     most = min(LIMIT, (1 << 62) // cells.size)  # sums stay exact however far raking runs away
     made = rounded(np.clip(raked, -most, most), coins)
-    return Calibrated(made, noise, told, reference, possible)
+    return Calibrated(made, noise, reported, reference, possible)
 
 
 def _check(
@@ -298,10 +298,10 @@ def _check(
     possible: Mask | None,
 ) -> None:
     if cells.dtype != np.int64 or cells.shape != noise.shape.levels:
-        raise Refusal("the cells must be whole thousandths of a job (int64) in the cube's shape")
+        raise Refusal("the cells must be integer thousandths of a job (int64) in the cube's shape")
     if tuple(control.noise for control in controls) != noise.controls:
         raise Refusal("the control tables must be those that the noise model lists, in its order")
     if possible is not None and possible.shape != noise.shape.levels:
-        raise Refusal("the cells that are kept must be told for every cell of the cube")
+        raise Refusal("the cells that are kept must be given for every cell of the cube")
     if possible is not None and cells[~possible].any():
         raise Refusal("cells that cannot be must be 0: structural zeros get no noise")

@@ -26,7 +26,7 @@ _REMEMBERED = 1 << 20
 
 
 @dataclass(frozen=True)
-class Margin:
+class CubeMarginal:
     """The sums of a cube of some levels over all axes but `kept`, which are in rising order."""
 
     levels: tuple[int, ...]
@@ -54,14 +54,14 @@ class Margin:
         return now.reshape(self.shape)
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of the margin as an array that multiplies or adds to `wide` of a cube."""
+        """Values of the marginal as an array that multiplies or adds to `wide` of a cube."""
         if self._places is not None:
             return np.asarray(values).take(self._places)
         return self._filled(np.asarray(values))
 
     @cached_property
     def _places(self) -> NDArray[np.intp] | None:
-        """For every cell that `spread` fills its place in the margin, unless they are too many."""
+        """For every cell that `spread` fills its place in the table, unless they are too many."""
         places = np.arange(prod(self.shape))
         block = self.levels[self._leading :]
         return self._filled(places) if places.size * prod(block) <= _REMEMBERED else None
@@ -84,16 +84,16 @@ class Margin:
         return cells.reshape(*self.levels[:leading], prod(self.levels[leading:]))
 
     def scale(self, cells: NDArray[Any], factor: NDArray[Any]) -> None:
-        """Multiply all cells by the factor that the margin has for them."""
+        """Multiply all cells by the factor that the marginal has for them."""
         view = self.wide(cells)
         view *= self.spread(factor)
 
-    def at(self, places: NDArray[np.intp]) -> FewMargin:
-        """The margin of some cells, named by their places in the flat cube; all others are 0."""
+    def at(self, places: NDArray[np.intp]) -> SparseMarginal:
+        """The marginal of some cells, named by their places in the flat cube; all others are 0."""
         codes = np.unravel_index(places, self.levels)
         kept = tuple(codes[axis] for axis in self.kept)
         home = np.ravel_multi_index(kept, self.shape) if kept else np.zeros_like(places)
-        return FewMargin(np.asarray(home), self.shape)
+        return SparseMarginal(np.asarray(home), self.shape)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -121,8 +121,8 @@ def _steps(
 
 
 @dataclass(frozen=True, eq=False)
-class FewMargin:
-    """A margin of a cube of which only a few cells, in a flat array, are not 0."""
+class SparseMarginal:
+    """A marginal of a cube of which only a few cells, in a flat array, are not 0."""
 
     places: NDArray[np.intp]
     shape: tuple[int, ...]
@@ -133,7 +133,7 @@ class FewMargin:
         return found.reshape(self.shape)
 
     def scale(self, cells: NDArray[Any], factor: NDArray[Any]) -> None:
-        """Multiply all cells by the factor that the margin has for them."""
+        """Multiply all cells by the factor that the marginal has for them."""
         cells *= factor.take(self.places)
 
 
@@ -154,9 +154,9 @@ class ControlNoise:
         if len(set(self.variables)) < len(self.variables):
             raise Refusal("a control table names each of its variables once")
 
-    def margin(self, shape: Shape) -> Margin:
-        """The margin of a cube that the table controls."""
-        return Margin(shape.levels, tuple(sorted(shape.axes(self.variables))))
+    def marginal(self, shape: Shape) -> CubeMarginal:
+        """The marginal of a cube that the table controls."""
+        return CubeMarginal(shape.levels, tuple(sorted(shape.axes(self.variables))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +177,7 @@ class Control:
         object.__setattr__(self, "values", np.asarray(values))
         object.__setattr__(self, "variance", float(variance))
         if self.values.dtype != np.int64:
-            raise Refusal("control totals are whole thousandths of a job, as int64")
+            raise Refusal("control totals are integer thousandths of a job, as int64")
         _ = self.noise
 
     @property

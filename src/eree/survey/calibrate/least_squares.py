@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.survey.calibrate.controls import Control, Margin
+from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.shape import Integers, Mask, Reals, Shape
 
 if TYPE_CHECKING:
@@ -155,17 +155,17 @@ class ControlSystem:
     def __init__(
         self,
         possible: Mask,
-        margins: Sequence[Margin],
+        marginals: Sequence[CubeMarginal],
         variance: float,
         noises: Sequence[float],
     ) -> None:
         from scipy.sparse import coo_array, csr_array
         from scipy.sparse.linalg import LinearOperator
 
-        self._possible, self._margins, self._variance = possible, tuple(margins), variance
-        sizes = [prod(margin.shape) for margin in margins]
+        self._possible, self._marginals, self._variance = possible, tuple(marginals), variance
+        sizes = [prod(marginal.shape) for marginal in marginals]
         self._starts = np.cumsum([0, *sizes])
-        shared = _shared(possible, self._margins, self._starts)
+        shared = _shared(possible, self._marginals, self._starts)
         counts = shared.diagonal()
         self._empty = counts == 0  # a control of impossible cells says nothing
         noise = np.repeat(np.array(noises, dtype=np.float64), sizes)
@@ -179,10 +179,10 @@ class ControlSystem:
         """What is added to every cell, from the differences of controls to the noisy sums."""
         found, rounds = self._solve(np.concatenate([part.ravel() for part in apart]))
         added = np.zeros(self._possible.shape)
-        for k, margin in enumerate(self._margins):
-            part = found[self._starts[k] : self._starts[k + 1]].reshape(margin.shape)
-            view = margin.wide(added)
-            view += margin.spread(self._variance * part)
+        for k, marginal in enumerate(self._marginals):
+            part = found[self._starts[k] : self._starts[k + 1]].reshape(marginal.shape)
+            view = marginal.wide(added)
+            view += marginal.spread(self._variance * part)
         added *= self._possible
         return added, {"solver": "conjugate gradients", "rounds": rounds}
 
@@ -192,7 +192,7 @@ class ControlSystem:
         With u the possible cells of the sum, it is s² u'u - s⁴ (A u)' (s² A A' + T)^-1 (A u).
         """
         chosen = (cells & self._possible).astype(np.float64)
-        sums = np.concatenate([margin.sums(chosen).ravel() for margin in self._margins])
+        sums = np.concatenate([marginal.sums(chosen).ravel() for marginal in self._marginals])
         gained = sums @ self._solve(sums)[0]
         return max(float(self._variance * (chosen.sum() - self._variance * gained)), 0.0)
 
@@ -225,21 +225,23 @@ def _up(values: Reals) -> NDArray[np.intp]:
     return np.arange(len(values))
 
 
-def _shared(possible: Mask, margins: Sequence[Margin], starts: NDArray[np.int_]) -> csr_array:
+def _shared(
+    possible: Mask, marginals: Sequence[CubeMarginal], starts: NDArray[np.int_]
+) -> csr_array:
     """How many possible cells each two control cells have in common."""
     from scipy.sparse import coo_array, csr_array
 
     whole = possible.astype(np.int64)
     rows, columns, values = [], [], []
-    for a, b in combinations_with_replacement(range(len(margins)), 2):
-        union = tuple(sorted({*margins[a].kept, *margins[b].kept}))
-        counts = Margin(possible.shape, union).sums(whole)
+    for a, b in combinations_with_replacement(range(len(marginals)), 2):
+        union = tuple(sorted({*marginals[a].kept, *marginals[b].kept}))
+        counts = CubeMarginal(possible.shape, union).sums(whole)
         filled = np.flatnonzero(counts)
         places = np.unravel_index(filled, counts.shape) if union else ()
         ends = []
         for k in (a, b):
-            mine = tuple(places[union.index(axis)] for axis in margins[k].kept)
-            at = np.ravel_multi_index(mine, margins[k].shape) if mine else 0 * filled
+            mine = tuple(places[union.index(axis)] for axis in marginals[k].kept)
+            at = np.ravel_multi_index(mine, marginals[k].shape) if mine else 0 * filled
             ends.append(starts[k] + at)
         rows.append(ends[0])
         columns.append(ends[1])
@@ -265,45 +267,50 @@ def correction(
     `possible` are the cells that have noise, the shape's own by default; all others stay 0.
     """
     possible = shape.possible if possible is None else possible
-    margins = [control.noise.margin(shape) for control in controls]
+    marginals = [control.noise.marginal(shape) for control in controls]
     apart = [
-        np.asarray(control.in_order(shape) - margin.sums(cells), dtype=np.float64)
-        for control, margin in zip(controls, margins, strict=True)
+        np.asarray(control.in_order(shape) - marginal.sums(cells), dtype=np.float64)
+        for control, marginal in zip(controls, marginals, strict=True)
     ]
     if possible is not None:
-        system = ControlSystem(possible, margins, variance, [c.variance for c in controls])
+        system = ControlSystem(possible, marginals, variance, [c.variance for c in controls])
         return system.correction(apart)
-    tables = [(m.kept, c.variance) for m, c in zip(margins, controls, strict=True)]
+    tables = [(m.kept, c.variance) for m, c in zip(marginals, controls, strict=True)]
     gained = gains(shape.levels, variance, tables)
     added = np.zeros(shape.levels)
-    for margin, moved in zip(margins, _moves(margins, apart, gained), strict=True):
+    for marginal, moved in zip(marginals, _moves(marginals, apart, gained), strict=True):
         if moved is not None:
-            view = margin.wide(added)
-            view += margin.spread(moved)
+            view = marginal.wide(added)
+            view += marginal.spread(moved)
     return added, {"solver": "closed form", "effects": len(gained)}
 
 
 def _moves(
-    margins: Sequence[Margin], apart: Sequence[Reals], gained: Sequence[Gain]
+    marginals: Sequence[CubeMarginal], apart: Sequence[Reals], gained: Sequence[Gain]
 ) -> list[Reals | None]:
     """The correction as a table over the variables of each control, or None for no part of it.
 
     Each effect is put into the first control that holds it, so that the cube is passed over once
     for a table and not once for an effect.
     """
-    found: list[Reals | None] = [None] * len(margins)
+    found: list[Reals | None] = [None] * len(marginals)
     for gain in gained:
         moved: Reals | None = None
-        for margin, difference, weight in zip(margins, apart, gain.weights, strict=True):
+        for marginal, difference, weight in zip(marginals, apart, gain.weights, strict=True):
             if weight:
-                part = weight * effect(difference, margin.kept, gain.axes)
+                part = weight * effect(difference, marginal.kept, gain.axes)
                 moved = part if moved is None else moved + part
-        home = next(k for k, margin in enumerate(margins) if set(gain.axes) <= set(margin.kept))
+        home = next(
+            k for k, marginal in enumerate(marginals) if set(gain.axes) <= set(marginal.kept)
+        )
         if moved is None:
             continue
         thin = moved.reshape(
-            [margins[home].levels[axis] if axis in gain.axes else 1 for axis in margins[home].kept]
+            [
+                marginals[home].levels[axis] if axis in gain.axes else 1
+                for axis in marginals[home].kept
+            ]
         )
         before = found[home]
-        found[home] = (np.zeros(margins[home].shape) if before is None else before) + thin
+        found[home] = (np.zeros(marginals[home].shape) if before is None else before) + thin
     return found

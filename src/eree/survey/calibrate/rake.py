@@ -1,6 +1,6 @@
 """Raking: cells are multiplied, control table after control table, until their sums agree.
 
-As published, the cells have signs.  Then a margin may come close to zero or change its sign, and
+As published, the cells have signs.  Then a marginal may come close to zero or change its sign, and
 the factors need not settle; what happened is in the report.  Cells without signs are the ordinary
 case of iterative proportional fitting.
 """
@@ -8,17 +8,17 @@ case of iterative proportional fitting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from eree.errors import Refusal
-from eree.survey.calibrate.controls import FewMargin, Margin
+from eree.survey.calibrate.controls import CubeMarginal, SparseMarginal
 from eree.survey.shape import Reals
 
 #: The largest relative difference to a control that counts as converged, where nobody says.
 TOLERANCE = 1e-6
-#: A margin below this share of the sum of its cells' sizes counts as zero: nothing to divide by.
+#: A marginal below this share of the sum of its cells' sizes counts as zero: nothing to divide by.
 _NEAR_ZERO = 1e-9
 #: Cells that grow beyond this many times the largest control are given up on.
 _RUNAWAY = 1e4
@@ -52,7 +52,7 @@ class RakeReport:
 
 def rake(
     cells: Reals,
-    margins: Sequence[Margin],
+    marginals: Sequence[CubeMarginal],
     controls: Sequence[Reals],
     *,
     cycles: int = 10,
@@ -68,8 +68,8 @@ def rake(
     now = np.array(cells, dtype=np.float64)
     filled = np.flatnonzero(now)
     if filled.size > _FEW * now.size:
-        return _rake(now, margins, controls, cycles, tolerance)
-    few = [margin.at(filled) for margin in margins]  # zeros stay zeros
+        return _rake(now, marginals, controls, cycles, tolerance)
+    few = [marginal.at(filled) for marginal in marginals]  # zeros stay zeros
     found, report = _rake(now.reshape(-1)[filled], few, controls, cycles, tolerance)
     now.reshape(-1)[filled] = found
     return now, report
@@ -77,7 +77,7 @@ def rake(
 
 def _rake(
     now: Reals,
-    margins: Sequence[Margin | FewMargin],
+    marginals: Sequence[CubeMarginal | SparseMarginal],
     controls: Sequence[Reals],
     cycles: int,
     tolerance: float,
@@ -87,18 +87,18 @@ def _rake(
     difference, stuck, done = np.inf, 0, 0
     while done < cycles:
         before, stuck = now.copy(), 0
-        for margin, control in zip(margins, controls, strict=True):
-            sums = margin.sums(now)
-            size = margin.sums(np.abs(now)) if (sums <= 0).any() else sums
+        for marginal, control in zip(marginals, controls, strict=True):
+            sums = marginal.sums(now)
+            size = marginal.sums(np.abs(now)) if (sums <= 0).any() else sums
             divisible = np.abs(sums) > _NEAR_ZERO * size
             stuck += int(((control != 0) & ~divisible).sum())
             factor = np.divide(control, sums, out=np.ones(sums.shape), where=divisible)
-            margin.scale(now, factor)
+            marginal.scale(now, factor)
         if not np.abs(now).max(initial=0) <= _RUNAWAY * largest:
-            apart = _difference(before, margins, controls, sizes)
+            apart = _difference(before, marginals, controls, sizes)
             return before, RakeReport(done, False, apart, stuck, True)
         done += 1
-        difference = _difference(now, margins, controls, sizes)
+        difference = _difference(now, marginals, controls, sizes)
         if difference <= tolerance:
             break
     return now, RakeReport(done, difference <= tolerance, difference, stuck)
@@ -106,7 +106,7 @@ def _rake(
 
 def rake_nonnegative(
     cells: Reals,
-    margins: Sequence[Margin],
+    marginals: Sequence[CubeMarginal],
     controls: Sequence[Reals],
     *,
     cycles: int = 50,
@@ -114,12 +114,10 @@ def rake_nonnegative(
 ) -> tuple[Reals, RakeReport]:
     """Set negative cells and controls to zero, then rake; zeros stay zeros."""
     cut = [np.maximum(control, 0) for control in controls]
-    found, report = rake(np.maximum(cells, 0), margins, cut, cycles=cycles, tolerance=tolerance)
-    told = asdict(report) | {
-        "clipped": int((cells < 0).sum()),
-        "clipped_controls": sum(int((control < 0).sum()) for control in controls),
-    }
-    return found, RakeReport(**told)
+    found, report = rake(np.maximum(cells, 0), marginals, cut, cycles=cycles, tolerance=tolerance)
+    clipped_controls = sum(int((control < 0).sum()) for control in controls)
+    clipped = int((cells < 0).sum())
+    return found, replace(report, clipped=clipped, clipped_controls=clipped_controls)
 
 
 def _size(control: Reals) -> Reals:
@@ -130,15 +128,15 @@ def _size(control: Reals) -> Reals:
 
 def _difference(
     cells: Reals,
-    margins: Sequence[Margin | FewMargin],
+    marginals: Sequence[CubeMarginal | SparseMarginal],
     controls: Sequence[Reals],
     sizes: Sequence[Reals],
 ) -> float:
     """The largest relative difference of sums to controls."""
     return max(
         (
-            float((np.abs(margin.sums(cells) - control) / size).max())
-            for margin, control, size in zip(margins, controls, sizes, strict=True)
+            float((np.abs(marginal.sums(cells) - control) / size).max())
+            for marginal, control, size in zip(marginals, controls, sizes, strict=True)
         ),
         default=0.0,
     )
