@@ -81,7 +81,7 @@ wrk:
 	@echo 'Installing eree and what it needs into .venv'
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --upgrade pip setuptools hatchling editables
-	@$(PIP) --no-build-isolation --editable .
+	@$(PIP) --no-build-isolation --editable '.[serve,plot]'
 	@touch $@
 
 .venv/.developer: .venv/.user

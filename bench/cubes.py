@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import eree
+import eree_study
 from bench.contest import Result, take_turns
 from bench.cube_contestants import CONTESTANTS, QUERIES, TIMES
 
@@ -18,7 +18,7 @@ def run(home: Path, rounds: int, tell: Callable[[str], None]) -> list[Result]:
     """Let the contestants take turns; ratios are to the first of each contest."""
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
-    eree.synthesize_survey(home, shape="querytool")
+    eree_study.synthesize_survey(home, shape="querytool")
     names = list(CONTESTANTS)
     contests = {
         f"{SMALL}: records read, built, protected, calibrated, written": names[:3],

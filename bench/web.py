@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import eree
+import eree_study
 from bench.cube_contestants import large_cube, small_cube
 from bench.web_pages import Loaded, Weight, loaded, weight
 from bench.web_questions import addresses
@@ -84,13 +85,13 @@ def run(home: Path, rounds: int, tell: Callable[[str], None]) -> Measured:
 
 def releases(home: Path) -> dict[str, Path]:
     """Two protected cubes and a release of tables, as an agency makes them."""
-    eree.synthesize_survey(home / "survey", shape="querytool")
+    eree_study.synthesize_survey(home / "survey", shape="querytool")
     for name, cube in (("small", small_cube(home / "survey")), ("large", large_cube())):
         total = eree.Guarantee(eree.ESTABLISHMENT, 20, "1e-6")
         ledger = eree.Ledger.create(home / f"{name}.db", total, data_set="data")
         given: Any = {"epsilon": 20, "delta": "1e-6", "unit": "establishment"}
         eree.protect_cube(cube, ledger=ledger, out=home / name, **given)
-    tables = eree.load(eree.synthesize(home / "data", jobs=JOBS))
+    tables = eree.load(eree_study.synthesize(home / "data", jobs=JOBS))
     wanted = [
         {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "2"},
         {"name": "people", "by": ["place", "sex", "education"], "epsilon": "4"},

@@ -1,8 +1,9 @@
 """In how many cells of place × sector does one workplace hold half of the jobs or more?"""
 
 import eree
+import eree_study
 
-eree.synthesize("example-data", jobs=20_000, seed=3)
+eree_study.synthesize("example-data", jobs=20_000, seed=3)
 tables = eree.load("example-data")
 cells = eree.tabulate(tables, by=["place", "sector"]).confidential
 

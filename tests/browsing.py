@@ -17,6 +17,7 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import eree
+import eree_study
 from eree.web.server import QueryTool
 from processes import PATIENCE
 from served import TABLES
@@ -48,7 +49,7 @@ def tool(
 
 def country(home: Path, cube: Path) -> tuple[list[Path], list[str]]:
     """A release of a country with many places, and its maps."""
-    tables = eree.load(eree.synthesize(home / "data", jobs=400_000, areas=True))
+    tables = eree.load(eree_study.synthesize(home / "data", jobs=400_000, areas=True))
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": TABLES})
     total = eree.Guarantee(eree.Strong("0.1"), 100)

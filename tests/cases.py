@@ -22,7 +22,6 @@ SCALED = [
     "smooth-laplace",
     "smooth-laplace-exact",
     "radial",
-    "smooth-staircase",
 ]
 #: Those of one weight for all sizes, which `scaled_loss` bounds, and those with a law for each.
 ONE_WEIGHT = [name for name in SCALED if "laplace" not in name and "leaning" not in name]

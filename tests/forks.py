@@ -144,10 +144,12 @@ def serve(address: str) -> str | None:
     import selectors
 
     import eree
+    import eree_study
 
-    for module in pkgutil.walk_packages(eree.__path__, "eree."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    for package in (eree, eree_study):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     for name in _IMPORTS:
         importlib.import_module(name)
     gc.collect()

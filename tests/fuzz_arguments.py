@@ -111,22 +111,32 @@ NUMBERS = (
 )
 
 
-def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def commands(*path: str) -> Iterator[tuple[str, ...]]:
     """All commands that are no groups, by their names."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name)
+    found, context = command(path)
+    if isinstance(found, click.Group):
+        for name in found.list_commands(context):
+            yield from commands(*path, name)
+    else:
+        yield path
+
+
+def command(path: tuple[str, ...]) -> tuple[click.Command, click.Context]:
+    """A command or group, with its context."""
+    found: click.Command | None = cli
+    context = click.Context(cli)
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.get_command(context, name)
+        assert found is not None
+        context = click.Context(found, parent=context)
+    assert found is not None
+    return found, context
 
 
 def options(path: tuple[str, ...]) -> list[click.Option]:
     """The options of a command."""
-    found: click.Command = cli
-    for name in path:
-        assert isinstance(found, click.Group)
-        found = found.commands[name]
-    known = [one for one in found.params if isinstance(one, click.Option)]
+    known = [one for one in command(path)[0].params if isinstance(one, click.Option)]
     return [one for one in known if one.opts[0] not in LEFT_OUT]
 
 

@@ -20,7 +20,7 @@ from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.mechanisms.vector import VectorMechanism
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.noise.coins import SeededCoins
-from eree.study.tidy import Figures
+from eree_study.papers.tidy import Figures
 
 FILE = Path(__file__).with_suffix(".json")
 NAMES = (*MECHANISMS, *VECTOR_MECHANISMS)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import eree
+import eree_study
 from eree.budget.account import Account
 from eree.budget.entries import Reserved
 from eree.budget.ledger import Ledger
@@ -353,7 +354,7 @@ def campaign(
     """Kill some releases or cubes in a process of their own; every figure that it counted."""
     data, out = folder / "data", folder / "out"
     if what == "release":
-        eree.synthesize(data, jobs=1_000)
+        eree_study.synthesize(data, jobs=1_000)
         # quick to prepare, and one table is enough where only its appearance matters
         tables = [
             table(name="sectors", by=["place", "sector"], epsilon="2", mechanism="smooth-pareto"),
@@ -406,7 +407,7 @@ def assert_harmless(found: Figures) -> None:
 
 def signed_release(folder: Path) -> Path:
     """A small release with a signature, paid from a ledger beside it."""
-    data = eree.synthesize(folder / "data", jobs=1_000)
+    data = eree_study.synthesize(folder / "data", jobs=1_000)
     ledger = Ledger.create(folder / "ledger.db", TOTAL, data_set="data")
     signer = Signer(Ed25519PrivateKey.generate())
     plan, tables = eree.Plan.of(settings(data)), eree.load(data)

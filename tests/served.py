@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import eree
+import eree_study
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
@@ -37,14 +38,14 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def release(home: Path) -> None:
     """Release the tables and the cube; what a query tool reads of the cache is there then."""
-    tables = eree.load(eree.synthesize(home / "data", jobs=20_000, areas=True))
+    tables = eree.load(eree_study.synthesize(home / "data", jobs=20_000, areas=True))
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "100"}
     settings = {"data": str(tables.folder), "privacy": privacy, "table": TABLES}
     plan = eree.Plan.of(settings)
     total = eree.Guarantee(eree.Strong("0.1"), 100)
     ledger = eree.Ledger.create(home / "tables.db", total, data_set="data")
     eree.publish(plan, tables, ledger=ledger, out=home / "tables")
-    survey = eree.read_survey(eree.synthesize_survey(home / "survey", shape="querytool"))
+    survey = eree.read_survey(eree_study.synthesize_survey(home / "survey", shape="querytool"))
     cube = eree.build_cube(survey, most_weight="2500", most_records=4)
     total = eree.Guarantee(eree.ESTABLISHMENT, 100, "0.01")
     ledger = eree.Ledger.create(home / "cube.db", total, data_set="data")

@@ -11,34 +11,46 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 
+#: What an office runs, and what shows that it works; the first knows nothing of the second.
+PACKAGES = ("eree", "eree_study")
 #: From the bottom; rooms of one layer do not know each other.
 LAYERS = (
-    ("errors",),
-    ("policy", "noise"),
-    ("workload", "cells", "figures", "partial"),
-    ("mechanisms", "data", "budget"),
-    ("estimate",),
-    ("release",),
-    ("legacy", "survey"),
-    ("study",),
-    ("demo", "web"),
-    ("cli",),
+    ("eree.errors",),
+    ("eree.policy", "eree.noise"),
+    ("eree.workload", "eree.cells", "eree.figures", "eree.partial"),
+    ("eree.mechanisms", "eree.data", "eree.budget"),
+    ("eree.estimate",),
+    ("eree.release",),
+    ("eree.survey",),
+    ("eree_study.synth", "eree_study.figures"),
+    ("eree_study.legacy",),
+    ("eree_study.papers",),
+    ("eree_study.querytool",),
+    ("eree_study.demo", "eree.web"),
+    ("eree.cli",),
+    ("eree_study.cli",),
 )
 #: The one pair of neighbours that may meet: cells belong to a marginal.
-MEETING = {("cells", "workload")}
+MEETING = {("eree.cells", "eree.workload")}
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
+#: Rooms that may look at the public faces, and that the faces know nothing of.
+LOWEST_SURFACE = HEIGHT["eree.web"]
 
 #: Outside things and the files, or folders, where each may enter.
 DOORS = {
-    ("duckdb", "_duckdb", "pyspark", "py4j"): ("data/engine.py",),
-    ("matplotlib", "mpl_toolkits"): ("figures/", "figures.py"),
-    ("click", "rich"): ("cli/", "cli.py"),
-    ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("noise/coins.py",),
-    ("cryptography",): ("noise/coins.py", "release/signature.py"),
-    ("random", "numpy.random"): ("data/synthetic/", "study/", "survey/synthetic.py"),
-    ("sqlite3", "sqlalchemy", "psycopg"): ("budget/stores.py",),
-    ("starlette", "fastapi", "uvicorn", "jinja2", "flask", "django", "http.server"): ("web/",),
-    ("socket", "urllib.request", "http.client", "requests", "httpx", "aiohttp"): ("web/",),
+    ("duckdb", "_duckdb", "pyspark", "py4j"): ("eree/data/engine.py",),
+    ("matplotlib", "mpl_toolkits"): ("eree/figures/", "eree_study/figures/"),
+    ("click", "rich"): ("eree/cli/", "eree_study/cli/"),
+    ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("eree/noise/coins.py",),
+    ("cryptography",): ("eree/noise/coins.py", "eree/release/signature.py"),
+    ("random", "numpy.random"): (
+        "eree_study/synth/",
+        "eree_study/papers/",
+        "eree_study/querytool/",
+    ),
+    ("sqlite3", "sqlalchemy", "psycopg"): ("eree/budget/stores.py",),
+    ("starlette", "fastapi", "uvicorn", "jinja2", "flask", "django", "http.server"): ("eree/web/",),
+    ("socket", "urllib.request", "http.client", "requests", "httpx", "aiohttp"): ("eree/web/",),
 }
 MOST_LINES = 400
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "manager", "managers"}
@@ -46,27 +58,27 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "manage
 
 @dataclass(frozen=True)
 class Module:
-    """One file of the package: its path inside `eree`, and its text."""
+    """One file of a package: its path under the sources, and its text."""
 
     path: str
     text: str
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The name of the module, without `eree`."""
+        """The name of the module."""
         names = self.path.removesuffix(".py").split("/")
         return tuple(names[:-1] if names[-1] == "__init__" else names)
 
     @property
     def room(self) -> str:
-        """The file or folder of the package that it belongs to; empty for the public face."""
-        return self.parts[0] if self.parts else ""
+        """The file or folder of its package that it belongs to; a package is its public face."""
+        return room_of(".".join(self.parts))
 
     def uses(self) -> Iterator[str]:
         """Everything it imports or reaches by a dotted name: inside functions and for types too."""
         known: dict[str, str] = {}
         tree = ast.parse(self.text)
-        folder = ("eree", *self.parts)
+        folder = self.parts
         if not self.path.endswith("__init__.py"):
             folder = folder[:-1]
         for node in ast.walk(tree):
@@ -96,12 +108,17 @@ class Module:
                     yield str(named[0])
 
 
+def room_of(name: str) -> str:
+    """The room of a dotted name, such as `eree.data` of `eree.data.tables`."""
+    return ".".join(name.split(".")[:2])
+
+
 def modules(source: Path) -> list[Module]:
-    """All files of the package under a source folder."""
-    package = source / "eree"
+    """All files of the packages under a source folder."""
     return [
-        Module(path.relative_to(package).as_posix(), path.read_text(encoding="utf-8"))
-        for path in sorted(package.rglob("*.py"))
+        Module(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((source / package).rglob("*.py"))
     ]
 
 
@@ -111,10 +128,11 @@ def within(name: str, things: tuple[str, ...]) -> bool:
 
 
 def complaints(source: Path) -> list[str]:
-    """Everything in the package that breaks the architecture."""
+    """Everything in the packages that breaks the architecture."""
     found = modules(source)
-    rooms = {module.room for module in found if module.room}
-    bad = [f"{room} has no layer" for room in sorted(rooms - {*HEIGHT, "__main__"})]
+    rooms = {module.room for module in found}
+    known = {*HEIGHT, *PACKAGES, "eree.__main__"}
+    bad = [f"{room} has no layer" for room in sorted(rooms - known)]
     for module in found:
         uses = sorted(set(module.uses()))
         bad += [
@@ -129,7 +147,7 @@ def complaints(source: Path) -> list[str]:
 
 def wrong(module: Module, name: str) -> str | None:
     """Why a module may not use a name, or None."""
-    if within(name, ("eree",)):
+    if within(name, PACKAGES):
         return wrong_layer(module.room, name)
     for things, doors in DOORS.items():
         inside = any(
@@ -142,16 +160,18 @@ def wrong(module: Module, name: str) -> str | None:
 
 
 def wrong_layer(room: str, name: str) -> str | None:
-    """Why a room may not use a name of the package, or None."""
-    used = name.split(".")[1] if "." in name else ""
-    if room == "__main__":
-        return None if used in ("cli", "") else "__main__ is the command line"
-    if room == "":
-        return "the public face knows no surface" if used in ("cli", "web") else None
-    if used not in HEIGHT:  # the public face itself, such as `import eree` or `eree.load`
-        surface = HEIGHT.get(room, -1) >= HEIGHT["demo"]
-        return None if surface else "only the surfaces look at the public face"
-    if used == room or (room, used) in MEETING or HEIGHT[used] < HEIGHT.get(room, -1):
+    """Why a room may not use a name of a package, or None."""
+    used, height = room_of(name), HEIGHT.get(room, -1)
+    if within(room, ("eree",)) and within(used, ("eree_study",)):
+        return "eree knows nothing of eree_study"
+    if room == "eree.__main__":
+        return None if used in ("eree.cli", "eree") else "__main__ is the command line"
+    if room in PACKAGES:
+        surface = HEIGHT.get(used, -1) >= LOWEST_SURFACE
+        return "the public face knows no surface" if surface else None
+    if used not in HEIGHT:  # a public face itself, such as `import eree` or `eree.load`
+        return None if height >= LOWEST_SURFACE else "only the surfaces look at the public face"
+    if used == room or (room, used) in MEETING or HEIGHT[used] < height:
         return None
     return "it lies across or above"
 
@@ -160,51 +180,91 @@ def test_the_house_is_in_order() -> None:
     assert complaints(SOURCE) == []
 
 
-def test_the_package_is_found() -> None:
+def test_the_packages_are_found() -> None:
     names = {module.path for module in modules(SOURCE)}
-    assert {"errors.py", "data/engine.py", "policy/schema.py"} <= names
+    assert {"eree/errors.py", "eree/data/engine.py", "eree_study/papers/run.py"} <= names
+    assert {path.name for path in SOURCE.iterdir() if path.is_dir()} == set(PACKAGES)
 
 
 @pytest.mark.parametrize(
     ("path", "text", "complaint"),
     [
-        ("errors.py", "from eree.cells import Cells", "errors.py uses eree.cells.Cells: it lies"),
-        ("policy/a.py", "import eree.data.tables", "policy/a.py uses eree.data.tables: it lies"),
-        ("policy/a.py", "from ..data import tables", "policy/a.py uses eree.data.tables: it lies"),
-        ("data/a.py", "from eree.budget import stores", "data/a.py uses eree.budget.stores: it"),
-        ("figures.py", "def f():\n    import eree.cells", "figures.py uses eree.cells: it lies"),
+        ("eree/errors.py", "from eree.cells import Cells", "uses eree.cells.Cells: it lies"),
+        ("eree/policy/a.py", "import eree.data.tables", "uses eree.data.tables: it lies"),
+        ("eree/policy/a.py", "from ..data import tables", "uses eree.data.tables: it lies"),
+        ("eree/data/a.py", "from eree.budget import stores", "uses eree.budget.stores: it"),
+        ("eree/figures/a.py", "def f():\n    import eree.cells", "uses eree.cells: it lies"),
         (
-            "data/a.py",
+            "eree/data/a.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from eree import cli",
-            "data/a.py uses eree.cli: it lies",
+            "uses eree.cli: it lies",
         ),
-        ("data/a.py", "import eree\neree.load", "data/a.py uses eree: only the surfaces"),
-        ("__init__.py", "from eree.cli import main", "__init__.py uses eree.cli.main: the public"),
-        ("data/tables.py", "import duckdb", "data/tables.py uses duckdb: the door is data/engine"),
+        ("eree/data/a.py", "import eree\neree.load", "uses eree: only the surfaces"),
+        ("eree/__init__.py", "from eree.cli import main", "uses eree.cli.main: the public"),
+        ("eree/data/tables.py", "import duckdb", "uses duckdb: the door is eree/data/engine"),
         (
-            "data/tables.py",
+            "eree/data/tables.py",
             "def f():\n    from pyspark.sql import SparkSession",
             "uses pyspark.sql",
         ),
-        ("data/a.py", "import importlib\nimportlib.import_module('duckdb')", "uses duckdb: the"),
-        ("demo.py", "import matplotlib.pyplot as plt", "demo.py uses matplotlib.pyplot: the door"),
-        ("demo.py", "from rich import print", "demo.py uses rich.print: the door is cli/"),
-        ("data/a.py", "import os\nos.urandom(8)", "data/a.py uses os.urandom: the door is noise"),
-        ("data/a.py", "from os import urandom as u", "data/a.py uses os.urandom: the door is"),
-        ("data/a.py", "import secrets", "data/a.py uses secrets: the door is noise/coins.py"),
-        ("data/a.py", "import numpy as np\nnp.random.default_rng()", "uses numpy.random.default"),
-        ("noise/laws.py", "import random", "noise/laws.py uses random: the door is data/synth"),
-        ("data/a.py", "import sqlite3", "data/a.py uses sqlite3: the door is budget/stores.py"),
-        ("release/a.py", "import starlette.app", "release/a.py uses starlette.app: the door is"),
-        ("data/a.py", "x = 1\n" * 401, "data/a.py has more than 400 lines"),
-        ("data/utils.py", "", "data/utils.py has a name that says nothing"),
-        ("kitchen.py", "", "kitchen has no layer"),
+        (
+            "eree/data/a.py",
+            "import importlib\nimportlib.import_module('duckdb')",
+            "uses duckdb: the",
+        ),
+        (
+            "eree_study/demo.py",
+            "import matplotlib.pyplot as plt",
+            "uses matplotlib.pyplot: the door",
+        ),
+        ("eree_study/demo.py", "from rich import print", "uses rich.print: the door is eree/cli/"),
+        ("eree/data/a.py", "import os\nos.urandom(8)", "uses os.urandom: the door is eree/noise"),
+        ("eree/data/a.py", "from os import urandom as u", "uses os.urandom: the door is"),
+        ("eree/data/a.py", "import secrets", "uses secrets: the door is eree/noise/coins.py"),
+        (
+            "eree/data/a.py",
+            "import numpy as np\nnp.random.default_rng()",
+            "uses numpy.random.default",
+        ),
+        ("eree/noise/laws.py", "import random", "uses random: the door is eree_study/synth/"),
+        ("eree/data/a.py", "import sqlite3", "uses sqlite3: the door is eree/budget/stores.py"),
+        ("eree/release/a.py", "import starlette.app", "uses starlette.app: the door is"),
+        ("eree/data/a.py", "x = 1\n" * 401, "has more than 400 lines"),
+        ("eree/data/utils.py", "", "has a name that says nothing"),
+        ("eree/kitchen.py", "", "eree.kitchen has no layer"),
+        ("eree_study/kitchen.py", "", "eree_study.kitchen has no layer"),
+        ("eree/survey/a.py", "import eree_study", "uses eree_study: eree knows nothing"),
+        (
+            "eree/cli/a.py",
+            "from eree_study import synth",
+            "uses eree_study.synth: eree knows nothing",
+        ),
+        ("eree/__init__.py", "from eree_study.synth import synthesize", "eree knows nothing of"),
+        ("eree/cli/a.py", "__import__('eree_study.cli.demo')", "eree knows nothing of eree_study"),
+        (
+            "eree_study/synth/a.py",
+            "from eree_study.legacy import key",
+            "uses eree_study.legacy.key: it",
+        ),
+        (
+            "eree_study/papers/a.py",
+            "from eree.cli import options",
+            "uses eree.cli.options: it lies",
+        ),
+        ("eree_study/demo/a.py", "import eree.web.server", "uses eree.web.server: it lies"),
+        ("eree_study/papers/a.py", "import eree", "uses eree: only the surfaces"),
+        (
+            "eree_study/__init__.py",
+            "from eree_study.demo import run_demo",
+            "the public face knows no",
+        ),
+        ("eree_study/demo/a.py", "import random", "uses random: the door is eree_study/synth/"),
     ],
 )
 def test_what_breaks_the_rules_is_caught(
     path: str, text: str, complaint: str, tmp_path: Path
 ) -> None:
-    planted = tmp_path / "eree" / path
+    planted = tmp_path / path
     planted.parent.mkdir(parents=True)
     planted.write_text(text, encoding="utf-8")
     found = complaints(tmp_path)
@@ -214,17 +274,20 @@ def test_what_breaks_the_rules_is_caught(
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("data/engine.py", "import duckdb"),
-        ("data/a.py", "from eree.policy.schema import Schema\nfrom . import tables"),
-        ("data/synthetic/a.py", "import numpy as np\nrng = np.random.default_rng(1)"),
-        ("noise/coins.py", "import os\nos.urandom(16)"),
-        ("cli/commands.py", "import click\nimport eree\neree.load"),
-        ("__main__.py", "from eree.cli import main"),
-        ("__init__.py", "from eree.data.tables import load"),
+        ("eree/data/engine.py", "import duckdb"),
+        ("eree/data/a.py", "from eree.policy.schema import Schema\nfrom . import tables"),
+        ("eree_study/synth/a.py", "import numpy as np\nrng = np.random.default_rng(1)"),
+        ("eree/noise/coins.py", "import os\nos.urandom(16)"),
+        ("eree/cli/commands.py", "import click\nimport eree\neree.load"),
+        ("eree_study/papers/a.py", "from eree.survey import cube\nimport eree_study.legacy.ramp"),
+        ("eree_study/figures/a.py", "import matplotlib\nfrom eree.figures import style"),
+        ("eree_study/cli/a.py", "import click\nimport eree_study\nimport eree.cli.options"),
+        ("eree/__main__.py", "from eree.cli import main"),
+        ("eree/__init__.py", "from eree.data.tables import load"),
     ],
 )
 def test_what_keeps_the_rules_is_left_alone(path: str, text: str, tmp_path: Path) -> None:
-    planted = tmp_path / "eree" / path
+    planted = tmp_path / path
     planted.parent.mkdir(parents=True)
     planted.write_text(text, encoding="utf-8")
     assert complaints(tmp_path) == []

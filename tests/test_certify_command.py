@@ -42,24 +42,6 @@ def test_every_vector_mechanism_can_be_certified_by_name(name: str) -> None:
     assert found["errors"]["1"]["mean_absolute"] > 0
 
 
-def test_margins_that_are_hidden_at_once_can_be_certified_by_name() -> None:
-    asked = ("certify", "margins-radial", "--alpha", "0.1", "--epsilon", "2")
-    done = run(*asked, "--set", "values=4", "--json")
-    assert done.status == 0, done.err
-    found = json.loads(done.out)
-    assert found["mechanism"] == "margins-radial"
-    assert found["parameters"]["values"] == "4"
-    assert found["found_epsilon"] <= found["claimed_epsilon"] == 2
-    assert found["errors"]["1"]["mean_absolute"] == pytest.approx(0.6, rel=0.05)
-    for given in ((), ("--set", "cells=8"), ("--set", "values=4", "--set", "cells=8")):
-        assert "takes one parameter, such as values=4" in run(*asked, *given).err
-    assert "one of 1 to 63" in run(*asked, "--set", "values=0").err
-    assert (
-        "needs an alpha"
-        in run("certify", "margins-radial", "--epsilon", "2", "--set", "values=4").err
-    )
-
-
 def test_a_delta_and_parameters_are_taken() -> None:
     done = run("certify", "smooth-laplace", "--alpha", "0.1", "--epsilon", "2", "--delta", "3e-5")
     assert "claimed delta   3e-05, found 7.956e-07" in done.out
@@ -126,7 +108,7 @@ def test_the_page_shows_the_grid_as_it_is() -> None:
         return row.split(" | ")[1 + EPSILONS.index(point.epsilon)].removesuffix(" |")
 
     names = [line.split("`")[1] for line in tables["0.1"] if line.startswith("| `")]
-    assert set(names) >= {"smooth-pareto", "log-laplace", "radial", "smooth-staircase"}
+    assert set(names) >= {"smooth-pareto", "log-laplace", "radial", "smooth-gamma"}
     for point in (
         *(grid_point(name, "0.1", "2") for name in names),
         *(grid_point("smooth-pareto", alpha, "0.5") for alpha in ("0.05", "0.2")),

@@ -20,6 +20,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 import pages
 from eree.cli import ending, terminal
 from eree.cli.interrupts import Interrupts
@@ -48,12 +49,12 @@ def cold(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("cli") / "data", jobs=3_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("cli") / "data", jobs=3_000)
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = eree.synthesize(tmp_path_factory.mktemp("cli") / "faulty", jobs=2_000)
+    folder = eree_study.synthesize(tmp_path_factory.mktemp("cli") / "faulty", jobs=2_000)
     jobs = parquet.read_table(folder / "job.parquet")
     parquet.write_table(jobs.slice(10), folder / "job.parquet")
     with (folder / "schema.toml").open("a", encoding="utf-8") as file:
@@ -484,7 +485,7 @@ def test_bash_completes_commands_and_options() -> None:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enough data that checking and counting take a while."""
-    return eree.synthesize(tmp_path_factory.mktemp("cli") / "large", jobs=3_000_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("cli") / "large", jobs=3_000_000)
 
 
 @pytest.fixture

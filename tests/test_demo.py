@@ -23,15 +23,15 @@ from matplotlib.text import Text
 import eree
 from eree.cli.ending import run
 from eree.cli.interrupts import Interrupts
-from eree.demo import STRATA, Findings, run_demo
-from eree.demo.findings import STUDY, TOP
-from eree.demo.run import BUDGET, OWN, SHOWN
-from eree.demo.survey import BUDGET as SURVEY_BUDGET
-from eree.demo.survey import EPSILON, MOST_RECORDS, MOST_WEIGHT, VARIABLES
 from eree.errors import Fault, Refusal
-from eree.figures import population as figures
 from eree.release.contents import MEASURES
 from eree.release.recheck import Verification
+from eree_study.demo import STRATA, Findings, run_demo
+from eree_study.demo.findings import STUDY, TOP
+from eree_study.demo.run import BUDGET, OWN, SHOWN
+from eree_study.demo.survey import BUDGET as SURVEY_BUDGET
+from eree_study.demo.survey import EPSILON, MOST_RECORDS, MOST_WEIGHT, VARIABLES
+from eree_study.figures import population as figures
 from selection import combinations as combinations_of
 from test_readme import PICTURE, pixels
 
@@ -290,7 +290,7 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
 def without_pictures(patch: pytest.MonkeyPatch) -> None:
     """Pictures are empty where nobody looks at them; they take half the time."""
     for figure in ("exposure_figure", "released_figure"):
-        patch.setattr(f"eree.demo.run.{figure}", lambda path, **_: path.touch())
+        patch.setattr(f"eree_study.demo.run.{figure}", lambda path, **_: path.touch())
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_a_demo_that_fails_leaves_nothing(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"eree.demo.{step}", stop)
+    monkeypatch.setattr(f"eree_study.demo.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
         run_demo(tmp_path / folder, jobs=3_000)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -420,7 +420,9 @@ def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
     half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fault = Fault("release", "release.json", "digest", "is not that of the record")
-    monkeypatch.setattr(f"eree.demo.{half}.verify", lambda *_, **__: Verification((), (fault,)))
+    monkeypatch.setattr(
+        f"eree_study.demo.{half}.verify", lambda *_, **__: Verification((), (fault,))
+    )
     made: list[Findings] = []
 
     def once(*given: Any, **named: Any) -> Findings:
@@ -428,7 +430,7 @@ def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
         made.extend([] if made else [run_demo(*given, **named)])
         return made[0]
 
-    monkeypatch.setattr("eree.demo.run_demo", once)
+    monkeypatch.setattr("eree_study.demo.run_demo", once)
     arguments = ["demo", "--jobs", "1000", "--out", str(tmp_path / "out"), "--serve", "--port", "0"]
     assert run(arguments, Interrupts()) == 1
     assert "NOT SOUND: release (release.json), digest: is not" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 import eree
+import eree_study
 import pages
 
 DOCS = pages.ROOT / "docs"
@@ -125,8 +126,9 @@ def test_the_site_can_be_searched_in_the_words_of_the_domain(site: Path) -> None
 @one_build
 def test_the_reference_has_every_public_name(site: Path) -> None:
     reference = (site / "reference.html").read_text(encoding="utf-8")
-    for name in eree.__all__:
-        assert f'id="eree.{name}"' in reference, name
+    for package in (eree, eree_study):
+        for name in package.__all__:
+            assert f'id="{package.__name__}.{name}"' in reference, name
 
 
 @one_build

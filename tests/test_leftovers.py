@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import eree
+import eree_study
 import pages
 from offices import TOTAL, settings, text
 from processes import LONGEST, running
@@ -83,7 +84,7 @@ def holds_something(path: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("leftovers") / "data", jobs=1_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("leftovers") / "data", jobs=1_000)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import eree
-from eree.study.run import parts_of, work
-from eree.study.workloads import WORKLOADS
+import eree_study
+from eree_study.papers.run import parts_of, work
+from eree_study.papers.workloads import WORKLOADS
 from golden import STUDY, kept, studied
 from torture.figures import Figures
 
@@ -18,7 +18,7 @@ from torture.figures import Figures
 def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(
     name: str, tmp_path: Path, figures: Figures
 ) -> None:
-    study = eree.run_study(tmp_path / "s", jobs=5_000, trials=1, only=[name], processes=1)
+    study = eree_study.run_study(tmp_path / "s", jobs=5_000, trials=1, only=[name], processes=1)
     parts = list(parts_of([WORKLOADS[name]]))
     figures["parts"] = len(parts)
     found = {part: part.file(study.folder).read_bytes() for part in parts}
@@ -32,6 +32,6 @@ def test_every_part_of_a_study_can_be_done_and_is_the_same_alone(
 
 
 def test_every_figure_is_what_it_was(tmp_path: Path, figures: Figures) -> None:
-    found = studied(eree.run_study(tmp_path / "study", **STUDY).folder)
+    found = studied(eree_study.run_study(tmp_path / "study", **STUDY).folder)
     figures["contenders"] = len(found)
     assert {name: kept("study")[name] for name in found} == found

@@ -9,19 +9,11 @@ TYPE_CHECKING = False  # typing's own costs an import, and Ctrl-C is not heard b
 if TYPE_CHECKING:
     from eree.budget.ledger import Ledger, Reservation
     from eree.cells import Cells
-    from eree.data.synthetic import synthesize
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
-    from eree.legacy.attacks import AttackFindings, run_attacks
-    from eree.legacy.games import success_bound
-    from eree.legacy.infusion import Infused, infuse, write_infused
-    from eree.legacy.key import new_key, read_key
-    from eree.legacy.ramp import RAMP, WIDE, Ramp
     from eree.mechanisms.certificate import Certificate
     from eree.mechanisms.grid import certify_grid
-    from eree.mechanisms.margin import Margin
-    from eree.mechanisms.margins_radial import MarginsRadial, margins_mechanism
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
     from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
     from eree.mechanisms.vectors import VECTOR_MECHANISMS
@@ -47,10 +39,6 @@ if TYPE_CHECKING:
     from eree.release.sizes import WorkerShares, WorkplaceSizes
     from eree.release.sums import AreaTotals, area_totals
     from eree.release.threshold import Decisions, threshold
-    from eree.study.querytool.study import CubeStudy, cube_study
-    from eree.study.report import StudyReport, study_report
-    from eree.study.requirements import requirements_table
-    from eree.study.run import Study, run_study
     from eree.survey.assess.assessment import Assessment, assess_cube
     from eree.survey.assess.report import assess_cube_file, write_assessment
     from eree.survey.assess.rules import Thresholds
@@ -65,7 +53,6 @@ if TYPE_CHECKING:
     from eree.survey.protected import ProtectedCube
     from eree.survey.query import Query
     from eree.survey.shape import Impossible, Shape, Variable
-    from eree.survey.synthetic import synthesize_survey
     from eree.survey.tables import Tabulator
     from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
@@ -75,18 +62,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "eree.budget.ledger": ("Ledger", "Reservation"),
     "eree.cells": ("Cells",),
-    "eree.data.synthetic": ("synthesize",),
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
-    "eree.legacy.attacks": ("AttackFindings", "run_attacks"),
-    "eree.legacy.games": ("success_bound",),
-    "eree.legacy.infusion": ("Infused", "infuse", "write_infused"),
-    "eree.legacy.key": ("new_key", "read_key"),
-    "eree.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
     "eree.mechanisms.certificate": ("Certificate",),
-    "eree.mechanisms.margin": ("Margin",),
-    "eree.mechanisms.margins_radial": ("MarginsRadial", "margins_mechanism"),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
     "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
@@ -125,13 +104,8 @@ _HOMES = {
     "eree.survey.protected": ("ProtectedCube",),
     "eree.survey.shape": ("Impossible", "Shape", "Variable"),
     "eree.survey.verify": ("verify",),
-    "eree.study.querytool.study": ("CubeStudy", "cube_study"),
-    "eree.study.report": ("StudyReport", "study_report"),
-    "eree.study.requirements": ("requirements_table",),
-    "eree.study.run": ("Study", "run_study"),
     "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
-    "eree.survey.synthetic": ("synthesize_survey",),
     "eree.survey.query": ("Query",),
     "eree.survey.tables": ("Tabulator",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
@@ -143,13 +117,10 @@ __all__ = [
     "LODES_COLUMNS",
     "MECHANISMS",
     "NODE",
-    "RAMP",
     "RECORD",
     "VECTOR_MECHANISMS",
-    "WIDE",
     "AreaTotals",
     "Assessment",
-    "AttackFindings",
     "Attribute",
     "Cells",
     "Certificate",
@@ -158,7 +129,6 @@ __all__ = [
     "Cube",
     "CubeOutline",
     "CubePlan",
-    "CubeStudy",
     "Decisions",
     "DropFrom",
     "EngineFailure",
@@ -168,13 +138,10 @@ __all__ = [
     "Faulty",
     "Guarantee",
     "Impossible",
-    "Infused",
     "Ledger",
     "Listing",
     "LodesTable",
-    "Margin",
     "Marginal",
-    "MarginsRadial",
     "Mechanism",
     "NoisyTotal",
     "Plan",
@@ -182,7 +149,6 @@ __all__ = [
     "Protected",
     "ProtectedCube",
     "Query",
-    "Ramp",
     "Ranking",
     "Refusal",
     "Release",
@@ -197,8 +163,6 @@ __all__ = [
     "Signer",
     "SizeClasses",
     "Strong",
-    "Study",
-    "StudyReport",
     "Survey",
     "Tables",
     "Tabulator",
@@ -217,16 +181,12 @@ __all__ = [
     "certify_grid",
     "check",
     "check_survey",
-    "cube_study",
-    "infuse",
     "load",
     "lodes",
-    "margins_mechanism",
     "mechanism",
     "memo",
     "new_csv",
     "new_file",
-    "new_key",
     "outlook",
     "parameters_from_text",
     "plan_cube",
@@ -234,25 +194,16 @@ __all__ = [
     "public_key_of",
     "publish",
     "rank",
-    "read_key",
     "read_schema",
     "read_survey",
-    "requirements_table",
-    "run_attacks",
-    "run_study",
     "shrink",
     "size_classes",
     "stream",
-    "study_report",
-    "success_bound",
-    "synthesize",
-    "synthesize_survey",
     "tabulate",
     "threshold",
     "verify",
     "write_assessment",
     "write_cells",
-    "write_infused",
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 
 @dataclass(frozen=True, order=True)
@@ -51,6 +52,14 @@ class EngineFailure(Refusal):
 
 class DamagedFile(EngineFailure):
     """The query engine could not read a table's file to its end."""
+
+
+def require(extra: str, *packages: str) -> None:
+    """Refuse where packages of an extra are not installed, and name the extra."""
+    for name in packages:
+        if find_spec(name) is None:
+            words = f"{name} is not installed; install it with: pip install 'eree[{extra}]'"
+            raise Refusal(words)
 
 
 class Cost(str):

@@ -58,6 +58,20 @@ def test_nothing_costs_nothing_and_relations_do_not_mix() -> None:
         together([Charge("t", Guarantee(EDGE, 1))], STRONG)
 
 
+def test_deltas_that_add_up_to_one_are_refused_and_not_clipped() -> None:
+    """A little below 1 is no sum of theirs, and a ledger would pay less than was asked for."""
+    half = Fraction(1, 2)
+    words = "the deltas add up to 1, and with 1 or more nothing is promised"
+    with pytest.raises(Refusal, match=words):
+        together([charge(1, half), charge(1, half)], STRONG)
+    with pytest.raises(Refusal, match=words):
+        Guarantee(STRONG, 1, half) + Guarantee(STRONG, 1, half)
+    below = together([charge(1, half), charge(1, half - Fraction(1, 10**30))], STRONG)
+    assert below.delta == 1 - Fraction(1, 10**30)
+    apart = [charge(1, half, state={"17"}), charge(1, half, state={"18"})]
+    assert together(apart, STRONG).delta == half
+
+
 def test_too_many_combinations_are_added_up() -> None:
     charges = [charge(1, **{f"c{i}": {str(i), str(i + 1)}, f"c{i + 1}": {"x"}}) for i in range(40)]
     assert 1 <= together(charges, STRONG).epsilon <= 40

@@ -231,6 +231,23 @@ def test_a_lost_place_is_replaced_by_one_that_knows_the_ledger(where: str, tmp_p
     assert ledger.verify() == ()
 
 
+def test_an_older_copy_of_both_is_found_by_the_place_that_it_leaves(
+    where: str, tmp_path: Path
+) -> None:
+    """A copy of the heads is as old as that of the ledger, and agrees with it."""
+    place, copy = tmp_path / "heads", tmp_path / "copy"
+    ledger = made(where, heads=place)
+    paid = spend(ledger, "1/10")
+    shutil.copy(place, copy)
+    release(tmp_path / "releases", "first", paid)
+    spend(ledger, "1")
+    roll_back(where, paid.number)
+    for other in (copy, tmp_path / "releases"):
+        with pytest.raises(Refusal, match="heads knows entry 4"):
+            ledger.keep_heads(other)
+    assert [row[1] for row in rows(where)] == ["create", "heads", "reserve"]
+
+
 def test_ledgers_may_share_a_file(place: Place, tmp_path: Path) -> None:
     shared = tmp_path / "heads"
     quiet, busy = made(place(), heads=shared), made(place(), "100", heads=shared)

@@ -143,7 +143,7 @@ def test_faults_are_listed_and_end_with_1(tmp_path: Path) -> None:
         2,
         "",
         "eree: l.db is faulty (entry 3 was altered: its hash is not that of its contents), so"
-        " nothing can be spent from it; 'eree ledger verify' lists every fault\n",
+        " nothing that it says is believed; 'eree ledger verify' lists every fault\n",
     )
 
 
@@ -299,6 +299,7 @@ def written(folder: Path, book: eree.Ledger, **other: Any) -> tuple[Path, int]:
         "private": True,
         "guarantee": guarantee_as_json(paid.price),
         "protects": protects.as_json(),
+        "period": "",
         "tables": [{"name": "t", "files": {"tables/t.csv": digest}}],
         "ledger": {"id": paid.ledger, "entry": paid.number, "hash": paid.hash},
     } | other
@@ -322,7 +323,7 @@ def test_a_release_that_was_never_settled_is_settled_late(tmp_path: Path) -> Non
 
 
 UNTOUCHED = "the release in out is not as it was written; 'eree verify' lists what changed\n"
-ANOTHER = "the release in out is not the one that entry 2 paid for; its name, its price or its"
+ANOTHER = "the release in out is not the one that entry 2 paid for; its name, its price, its"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,9 @@ ANOTHER = "the release in out is not the one that entry 2 paid for; its name, it
         ({"release": "cd" * 16}, ANOTHER),
         ({"guarantee": guarantee_as_json(price("1/3"))}, ANOTHER),
         ({"protects": {"data_set": "jobs", "worker": "name"}}, ANOTHER),
+        ({"period": "2026-Q1"}, ANOTHER),
         ({"private": False}, UNTOUCHED),
+        ({"mode": "as-published"}, UNTOUCHED),
         ({"tables": [{"name": "t", "files": {"tables/t.csv": DIGEST}}]}, UNTOUCHED),
         ({"tables": [{"name": "t", "files": {"../l.db": DIGEST}}]}, UNTOUCHED),
         ({"tables": {}}, UNTOUCHED),

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import eree
 import pages
-from eree.budget import stores
+from disks import may_mount
+from eree.budget import files, stores
 from eree.errors import Refusal, Unreadable
 from ledgers import DIGEST, campaign, grown, made, rows, spend
 from processes import PATIENCE, running
@@ -23,7 +28,8 @@ TWO_NAMES = r"has more than one name \(a hard link\), and who spends under the o
 MAKE_AND_STOP = """
 import sys, time, ledgers
 from eree import partial
-from eree.budget import stores
+from disks import may_mount
+from eree.budget import files, stores
 def stop(*_):
     print("there", flush=True)
     time.sleep(10**6)
@@ -85,6 +91,45 @@ def test_who_comes_by_another_name_overspends_nothing(tmp_path: Path) -> None:
         "faults": [],
         "failed": 0,
     }
+
+
+@contextmanager
+def mounted(path: Path, point: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A file mounted over another, as into a container, or a table of mounts that says so."""
+    point.touch()
+    if may_mount():
+        subprocess.run(["mount", "--bind", str(path), str(point)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", str(point)], check=True)
+        return
+    name = str(point).replace("\\", r"\134").replace(" ", r"\040")
+    table = point.with_name("mounts")
+    table.write_text(f"36 35 98:0 {path} {name} rw,noatime - ext4 /dev/sda rw\n")
+    point.unlink()
+    point.write_bytes(path.read_bytes())
+    monkeypatch.setattr(files, "_MOUNTS", table)
+    yield
+
+
+def test_nothing_is_written_to_a_file_that_is_mounted_without_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is at work at its first name keeps entries beside it, where the mount does not show."""
+    path, home = tmp_path / "ledger.db", tmp_path / "a container \\"
+    home.mkdir()
+    ledger = made(str(path), "1")
+    spend(ledger, "1/2")
+    with mounted(path, home / "ledger.db", monkeypatch):
+        inside = eree.Ledger.open(home / "ledger.db")
+        words = "is mounted without its folder, and who spends where it comes from would not be"
+        for use in (lambda: spend(inside, "1/2"), lambda: inside.close(2)):
+            with pytest.raises(Refusal, match=words):
+                use()
+        assert inside.left().epsilon == Fraction(1, 2)
+        spend(ledger, "1/2")
+    assert ledger.verify() == ()
 
 
 def test_entries_behind_another_name_are_not_forgotten(tmp_path: Path) -> None:

@@ -156,6 +156,17 @@ def test_nothing_is_spent_or_told_while_there_is_a_fault(where: str) -> None:
     assert len(rows(where)) == count
 
 
+def test_a_fault_between_the_ends_shows_to_those_who_read_every_entry(where: str) -> None:
+    ledger = grown(where)
+    spoil(where, f"UPDATE eree_ledger SET hash = '{DIGEST}' WHERE number = 2")
+    with pytest.raises(Refusal) as refused:
+        ledger.account()
+    assert "is faulty (entry 2 was altered" in str(refused.value)
+    assert "spent" not in str(refused.value)  # it can be: whoever spends reads the ends alone
+    spend(ledger, "1/2")
+    assert told(ledger) == [("entry 2", ALTERED), ("entry 3", BROKEN)]
+
+
 def test_lost_last_entries_show_only_against_what_was_kept_outside(where: str) -> None:
     """A chain cannot know how long it once was: a truncated ledger is a sound shorter one."""
     ledger = made(where)
@@ -167,7 +178,7 @@ def test_lost_last_entries_show_only_against_what_was_kept_outside(where: str) -
         (
             f"entry {number}",
             f"is not the one that release release {number - 2} was paid from: entries were lost,"
-            " or an older copy took the ledger's place",
+            " an older copy took the ledger's place, or another ledger paid",
         )
         for number in (4, 5)
     ]

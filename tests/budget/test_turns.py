@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
@@ -11,12 +14,14 @@ import pytest
 
 import eree
 from eree.budget import stores
-from eree.budget.entries import Event, Reserved, Row, Standing, seal
+from eree.budget.entries import Event, HeadsKept, Reserved, Row, Standing, read_entry, seal
 from eree.errors import Refusal
+from eree.policy.plain_data import canonical
 from ledgers import DIGEST, PROTECTS, PostgresServer, fill, grown, price, rows, spend
 
 IN_TURN = "entries of a ledger are only added at its end"
 SEALED = "entries of a ledger have the hash of their contents"
+CARRIED = "entries of a ledger carry on what the last one carries"
 NAMES = count(1)
 
 
@@ -36,12 +41,21 @@ def office(postgres: PostgresServer) -> Iterator[tuple[str, str]]:
 
 
 def following(where: str, *events: Event) -> list[Row]:
-    """Rows in turn behind the last one."""
+    """Rows in turn behind the last one, with the sums that follow from it."""
     last, chain = Row(*rows(where)[-1]), []
+    then = standing(last)
     for event in events:
-        last = Row.after(last, event, Standing())
+        then = event.then(then)
+        last = Row.after(last, event, then)
         chain.append(last)
     return chain
+
+
+def standing(row: Row) -> Standing:
+    """What a row carries."""
+    entry = read_entry(row)
+    assert entry is not None
+    return entry.then
 
 
 def sealed(row: Row, **changes: Any) -> Row:
@@ -53,8 +67,9 @@ def sealed(row: Row, **changes: Any) -> Row:
 def wrong(name: str, last: Row) -> list[Row]:
     """What a clerk may try, by name: rows that are not the next, or not sealed."""
     event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2026-07-14T12:00:00Z")
-    good = Row.after(last, event, Standing())
-    then = Row.after(good, event, Standing())
+    sums = event.then(standing(last))
+    good = Row.after(last, event, sums)
+    then = Row.after(good, event, event.then(sums))
     return {
         "far ahead": [sealed(good, number=500)],
         "before the first": [sealed(good, number=0)],
@@ -121,6 +136,81 @@ def test_no_row_out_of_turn_stops_the_office(office: tuple[str, str], name: str,
     assert eree.Ledger.open(owner).verify() == ()
 
 
+def forgetting(name: str, last: Row, at: str) -> list[Row]:
+    """Two rows in turn, sealed, that agree with each other and not with what stood before."""
+    then = standing(last)
+    free = Reserved("r", {}, price("0"), PROTECTS.digest, "", at)
+    body = json.loads(Row.after(last, free, then).body)
+    odd = {
+        "a negative price": ("-5", "0"),
+        "a price without a denominator": ("1/0", "0"),
+        "a price that is no number": ("NaN", "0"),
+        "a sum that is no number": ("0", "zero"),
+    }
+    if name in odd:
+        asked, spent = odd[name]
+        body["price"]["epsilon"] = asked
+        body["then"]["spent"]["epsilon"] = spent
+        first = sealed(Row.after(last, free, then), body=canonical(body))
+        return [first, Row.after(first, free, replace(then, epsilon=Fraction(0)))]
+    if name == "without a word of sums":
+        del body["then"]
+        first = sealed(Row.after(last, free, then), body=canonical(body))
+        return [first, Row.after(first, free, Standing(declaration=PROTECTS.digest))]
+    lost = {
+        "nothing was spent": replace(then, epsilon=Fraction(0)),
+        "a hair less was spent": replace(then, epsilon=then.epsilon - Fraction(1, 10**900)),
+        "more was spent": replace(then, epsilon=then.epsilon + 1),
+        "a delta was spent": replace(then, delta=Fraction(1, 10**9)),
+        "bound to nothing": replace(then, declaration=""),
+        "bound to something else": replace(then, declaration=DIGEST),
+        "heads elsewhere": replace(then, heads="/elsewhere"),
+        "paid under something else": then,
+        "heads where none were named": then,
+    }[name]
+    event: Event = free
+    if name in ("bound to something else", "paid under something else"):
+        event = replace(free, declaration=DIGEST)
+    if name == "heads where none were named":
+        event = HeadsKept("/elsewhere", at)
+    first = Row.after(last, event, lost)
+    return [first, Row.after(first, free, lost)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing was spent",
+        "a hair less was spent",
+        "more was spent",
+        "a delta was spent",
+        "bound to nothing",
+        "bound to something else",
+        "heads elsewhere",
+        "paid under something else",
+        "heads where none were named",
+        "a negative price",
+        "a price without a denominator",
+        "a price that is no number",
+        "a sum that is no number",
+        "without a word of sums",
+    ],
+)
+def test_no_two_rows_that_agree_forget_what_was_spent(office: tuple[str, str], name: str) -> None:
+    """Whoever spends reads the last two rows alone, and would believe them."""
+    owner, clerk = office
+    before = rows(owner)
+    last = Row(*before[-1])
+    ledger = eree.Ledger.open(owner)
+    spent = ledger.spent()
+    with pytest.raises(psycopg.Error, match=CARRIED):
+        fill(clerk, forgetting(name, last, ledger.entries()[-1].event.at))
+    assert rows(owner) == before
+    spend(eree.Ledger.open(clerk), "1/1000")
+    assert ledger.spent() == spent + price("1/1000")
+    assert ledger.verify() == ()
+
+
 def test_rows_in_turn_are_taken_one_by_one_or_many_at_once(office: tuple[str, str]) -> None:
     owner, clerk = office
     ledger = eree.Ledger.open(owner)
@@ -166,7 +256,8 @@ def test_a_clerk_with_a_pen_can_stop_the_office_and_its_owner_lets_it_go_on(
     """A row that is sealed and makes no sense; docs/ledger.md tells what the owner does then."""
     owner, clerk = office
     before = rows(owner)
-    event = Reserved("r", {}, price("1/10"), DIGEST, "", "2026-07-14T12:00:00Z")
+    under = price("1/10", neighbours=eree.EDGE)
+    event = Reserved("r", {}, under, PROTECTS.digest, "", "2026-07-14T12:00:00Z")
     fill(clerk, following(owner, event))
     ledger = eree.Ledger.open(owner)
     with pytest.raises(Refusal, match="is faulty"):

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from eree.data.synthetic import synthesize
 from eree.data.tables import check
 from eree.web.geojson import read_areas
+from eree_study.synth import synthesize
 
 LEVELS = ("county", "place", "tract")
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from eree.data.synthetic import synthesize
-from eree.data.synthetic.apportionment import apportion
-from eree.data.synthetic.sizes import draw_sizes
-from eree.data.synthetic.states import STATES, states_for
 from eree.errors import Refusal
+from eree_study.synth import synthesize
+from eree_study.synth.apportionment import apportion
+from eree_study.synth.sizes import draw_sizes
+from eree_study.synth.states import STATES, states_for
 
 JOBS = 400_000
 WORKPLACES = round(JOBS * 527_000 / 10_900_000)

@@ -18,6 +18,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, _SpillFolder, open_engine
 from eree.data.sources import Source, inspect_source
 from processes import ended, running, until
@@ -41,7 +42,7 @@ def spills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def many_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("many_jobs") / "data", jobs=1_500_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("many_jobs") / "data", jobs=1_500_000)
 
 
 def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
@@ -237,7 +238,7 @@ def test_spark_fails_without_quoting_a_row(
 
 
 def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
-    folder = eree.synthesize(tmp_path / "data", jobs=5_000)
+    folder = eree_study.synthesize(tmp_path / "data", jobs=5_000)
     by, where = ["state", "supersector", "sex"], {"education": ["college"]}
     on_spark = eree.load(folder, engine=spark)
     cells = eree.tabulate(on_spark, by, where).confidential

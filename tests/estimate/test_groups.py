@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from eree.estimate.grids import Classed, Grid, by_bounds, by_workplaces
-from eree.estimate.groups import ShrunkGroups, Sight, factors, shrunk_counts, usual_shares
+from eree.estimate.groups import ShrunkGroups, factors, shrunk_counts, usual_shares
 
 Array = NDArray[np.float64]
 SHARES = np.array([0.3, 0.1, 0.15, 0.45])
@@ -168,53 +168,3 @@ def test_a_bound_says_how_large_workplaces_and_noise_are() -> None:
         grid = classed.grids[c]
         assert grid.x.max() == pytest.approx(bound, rel=0.2)
         assert (grid.noise == grid.x.max()).all()
-
-
-def margins_of(true: Array, seed: int, scale: float, largest: Array) -> Array:
-    """Counts by the second attribute, and the difference of the two values of the first."""
-    rng = np.random.default_rng(seed)
-    sight = Sight.of_margins(3, 4.0)
-    width = np.maximum(scale * largest, 1)[:, None] * np.sqrt(np.diag(sight.noise))
-    return np.rint(true @ sight.matrix.T + rng.standard_normal((len(true), 4)) * width)
-
-
-def test_margins_are_sums_of_cells() -> None:
-    sight = Sight.of_margins(3, 2.5)
-    counts = np.arange(1.0, 7.0)
-    assert sight.matrix @ counts == pytest.approx([5, 7, 9, 1 + 2 + 3 - 4 - 5 - 6])
-    assert np.diag(sight.noise) == pytest.approx([1, 1, 1, 2.5])
-
-
-def test_shares_of_margins_are_those_of_independent_attributes() -> None:
-    true = 10_000 * np.stack([PRODUCT, np.outer([0.7, 0.3], [0.5, 0.25, 0.25]).ravel()])
-    sight = Sight.of_margins(3, 1.0)
-    found = sight.shares(true @ sight.matrix.T, np.array([0, 1]))
-    assert found == pytest.approx(true / 10_000, abs=2e-3)
-
-
-def test_estimates_from_margins_are_nearer_than_the_shares_of_the_kind() -> None:
-    """Attributes are independent within workplaces, so margins tell nearly all."""
-    true, noisy, kinds, workplaces = made_up(4_000, 5)
-    largest = np.maximum(true.sum(1) / np.sqrt(workplaces), 1)
-    seen = margins_of(true, 6, 0.1, largest)
-    classed = by_workplaces(seen[:, :3].astype(np.int64), workplaces, variance(0.1))
-    learnt = ShrunkGroups.learn(
-        seen.astype(np.int64), kinds, classed, (2, 3), Sight.of_margins(3, 4.0)
-    )
-    estimates = learnt.estimates()
-    assert estimates.shape == true.shape
-    usual = true.sum(1, keepdims=True) * Sight.of_cells(6).shares(true, kinds)[kinds]
-    errors = [np.abs(one - true).mean() for one in (estimates, usual, np.maximum(noisy, 0))]
-    assert errors[0] < 0.8 * errors[1]
-    assert errors[0] < errors[2]
-
-
-def test_a_sight_of_all_cells_is_none() -> None:
-    _true, noisy, kinds, workplaces = made_up(300, 9)
-    counts = noisy.astype(np.int64)
-    classed = by_workplaces(counts, workplaces, variance(0.1))
-    plain, same = (
-        ShrunkGroups.learn(counts, kinds, classed, (2, 3), sight).estimates()
-        for sight in (None, Sight.of_cells(6))
-    )
-    assert np.array_equal(plain, same)

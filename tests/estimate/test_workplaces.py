@@ -8,17 +8,15 @@ from numpy.typing import NDArray
 
 import eree
 from eree.estimate.workplaces import HeightNoise, ShrunkWorkplaces, _height_moments
-from eree.mechanisms.bent_vector import BentVector
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.knorm_staircase import KNormStaircase
 
 Whole = NDArray[np.int64]
 SHARES = np.array([[0.3, 0.5, 0.2], [0.2, 0.2, 0.6]])
 
 
-def knorm(epsilon: str, cells: int, kind: type[BentVector] = KNormLinLog) -> BentVector:
+def knorm(epsilon: str, cells: int) -> KNormStaircase:
     weak = eree.Guarantee(eree.Weak("0.1", ["type"]), epsilon)
-    return kind.calibrate(weak, cells=cells)
+    return KNormStaircase.calibrate(weak, cells=cells)
 
 
 def workplaces(number: int, habit: float, seed: int) -> tuple[Whole, Whole]:
@@ -30,16 +28,10 @@ def workplaces(number: int, habit: float, seed: int) -> tuple[Whole, Whole]:
     return rng.multinomial(sizes, shares), kinds
 
 
-both_kinds = pytest.mark.parametrize("kind", [KNormLinLog, KNormStaircase])
-
-
-@both_kinds
 @pytest.mark.parametrize("cells", [2, 5])
-def test_noise_of_heights_has_the_covariance_it_is_said_to_have(
-    cells: int, kind: type[BentVector]
-) -> None:
+def test_noise_of_heights_has_the_covariance_it_is_said_to_have(cells: int) -> None:
     """Each entry within 5 standard errors: a false alarm in less than one of 100,000 runs."""
-    made, number = knorm("2", cells, kind), 200_000
+    made, number = knorm("2", cells), 200_000
     noise = HeightNoise(made)
     deep = np.full((number, cells), 10**9, dtype=np.int64)  # so deep that rounding is nothing
     drawn = made.draw(deep, coins=eree.SeededCoins(3)).astype(np.float64)
@@ -71,14 +63,11 @@ def test_moments_of_heights_are_those_of_a_gamma_law_where_it_bends() -> None:
     assert np.allclose(width[0], lifted.std(0), rtol=0.04)
 
 
-@both_kinds
 @pytest.mark.parametrize("epsilon", ["1", "4"])
-def test_sums_of_estimates_are_nearer_to_the_truth_than_sums_of_noisy_counts(
-    epsilon: str, kind: type[BentVector]
-) -> None:
+def test_sums_of_estimates_are_nearer_to_the_truth_than_sums_of_noisy_counts(epsilon: str) -> None:
     thirds, kinds = workplaces(20_000, 0.1, 1)
     women = np.random.default_rng(4).binomial(thirds, 0.4)
-    counts, made = np.hstack([women, thirds - women]), knorm(epsilon, 6, kind)
+    counts, made = np.hstack([women, thirds - women]), knorm(epsilon, 6)
     noisy = made.draw(counts, coins=eree.SeededCoins(1))
     learnt = ShrunkWorkplaces.learn(noisy, kinds, made, (2, 3))
     estimates = learnt.estimates()
@@ -105,9 +94,8 @@ def test_habits_are_found() -> None:
     assert 0.12 < found[1] < 0.5
 
 
-@both_kinds
-def test_almost_no_noise_leaves_counts_as_they_are(kind: type[BentVector]) -> None:
+def test_almost_no_noise_leaves_counts_as_they_are() -> None:
     counts, kinds = workplaces(3_000, 0.1, 3)
-    made = knorm("200", 3, kind)
+    made = knorm("200", 3)
     learnt = ShrunkWorkplaces.learn(counts, kinds, made, (3,))
     assert (np.abs(learnt.estimates() - counts) <= 0.5 + 0.02 * counts).all()

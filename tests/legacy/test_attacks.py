@@ -18,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
-from eree.legacy.attack_files import write_attacks
-from eree.legacy.attacks import (
+import eree_study
+from eree.policy.neighbours import distance
+from eree_study.legacy.attack_files import write_attacks
+from eree_study.legacy.attacks import (
     INFUSED,
     OURS,
     UNROUNDED,
@@ -30,7 +32,7 @@ from eree.legacy.attacks import (
     noisy_scores,
     run_attacks,
 )
-from eree.legacy.games import (
+from eree_study.legacy.games import (
     ATTACKS,
     CELL,
     DEGREE,
@@ -45,8 +47,7 @@ from eree.legacy.games import (
     plant,
     workforce,
 )
-from eree.legacy.infusion import factors
-from eree.policy.neighbours import distance
+from eree_study.legacy.infusion import factors
 
 STRONG = eree.Strong("0.1")
 JOBS = 50_000
@@ -64,7 +65,7 @@ def test_the_bound_is_reached_by_the_best_answer_under_a_guarantee(
 ) -> None:
     """The truth e^E times as likely as each other answer: no guarantee allows more."""
     odds = exp(float(epsilon) * steps)
-    assert eree.success_bound(eree.Guarantee(STRONG, epsilon), k, steps) == pytest.approx(
+    assert eree_study.success_bound(eree.Guarantee(STRONG, epsilon), k, steps) == pytest.approx(
         odds / (odds + k - 1)
     )
 
@@ -81,16 +82,16 @@ def test_no_attacker_beats_the_bound_whatever_is_published(k: int, outputs: int,
     )
     best = chances.max(axis=0).sum() / k
     promise = eree.Guarantee(STRONG, str(epsilon + 1e-9), str(min(delta + 1e-9, 0.999)))
-    assert best <= eree.success_bound(promise, k, 1) + 1e-9
+    assert best <= eree_study.success_bound(promise, k, 1) + 1e-9
 
 
 def test_a_game_of_nothing_is_refused() -> None:
     with pytest.raises(eree.Refusal, match="one candidate or more"):
-        eree.success_bound(eree.Guarantee(STRONG, 1), 0, 1)
+        eree_study.success_bound(eree.Guarantee(STRONG, 1), 0, 1)
 
 
 def test_a_bound_without_a_limit_is_certainty() -> None:
-    assert eree.success_bound(eree.Guarantee(STRONG, 1000), 10, 3) == 1
+    assert eree_study.success_bound(eree.Guarantee(STRONG, 1000), 10, 3) == 1
 
 
 # ------------------------------------------------------------------------------------ the games
@@ -98,7 +99,7 @@ def test_a_bound_without_a_limit_is_certainty() -> None:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("made") / "data", jobs=JOBS))
+    return eree.load(eree_study.synthesize(tmp_path_factory.mktemp("made") / "data", jobs=JOBS))
 
 
 @pytest.fixture(scope="module")

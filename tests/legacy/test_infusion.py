@@ -21,8 +21,9 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import eree
-from eree.legacy.infusion import NO_GUARANTEE, factors, protect_small
-from eree.legacy.ramp import RAMP, WIDE, Ramp
+import eree_study
+from eree_study.legacy.infusion import NO_GUARANTEE, factors, protect_small
+from eree_study.legacy.ramp import RAMP, WIDE, Ramp
 from oracle import WORKER_ATTRIBUTES, Database, count_cells, databases, requests
 from selection import examples
 
@@ -184,8 +185,8 @@ def agree(database: Database, wanted: list[dict[str, Any]], engine: object, styl
         for request in wanted:
             by, where = request["by"], request["where"]
             cells = count_cells(database, by, where)
-            exact = eree.infuse(tables, by, where, key=KEY, rounded=False, engine=engine).rows
-            whole = eree.infuse(tables, by, where, key=KEY, engine=engine).rows
+            exact = eree_study.infuse(tables, by, where, key=KEY, rounded=False, engine=engine).rows
+            whole = eree_study.infuse(tables, by, where, key=KEY, engine=engine).rows
             keys = [{a: cell[a] for a in by} | {"workplaces": cell["workplaces"]} for cell in cells]
             assert exact.select([*by, "workplaces"]).to_pylist() == keys
             for came, shown, should in zip(
@@ -230,13 +231,13 @@ def test_a_cell_that_is_asked_for_again_gets_the_same_answer(data: st.DataObject
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         tables = eree.load(database.write(Path(folder) / "data"))
-        found = eree.infuse(tables, [name], key=KEY).rows.to_pylist()
+        found = eree_study.infuse(tables, [name], key=KEY).rows.to_pylist()
         for row in found:
-            [alone] = eree.infuse(tables, [], {name: [row[name]]}, key=KEY).rows.to_pylist()
+            [alone] = eree_study.infuse(tables, [], {name: [row[name]]}, key=KEY).rows.to_pylist()
             assert alone["employment"] == row["employment"]
         if len({w["id"] for w in later.workplaces}) == len(later.workplaces):
             again = eree.load(later.write(Path(folder) / "later"))
-            rows = eree.infuse(again, [name], key=KEY).rows.to_pylist()
+            rows = eree_study.infuse(again, [name], key=KEY).rows.to_pylist()
             now = {row[name]: row["employment"] for row in rows}
             assert all(now[row[name]] == row["employment"] for row in found)
 
@@ -246,23 +247,23 @@ def test_a_cell_that_is_asked_for_again_gets_the_same_answer(data: st.DataObject
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("made") / "data", jobs=2_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("made") / "data", jobs=2_000)
 
 
 def test_a_key_is_secret_and_is_never_replaced(tmp_path: Path) -> None:
     file = tmp_path / "key.txt"
-    key = eree.new_key(file)
-    assert eree.read_key(file) == key
+    key = eree_study.new_key(file)
+    assert eree_study.read_key(file) == key
     assert len(key) == 32
-    assert key != eree.new_key(tmp_path / "other.txt")
+    assert key != eree_study.new_key(tmp_path / "other.txt")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with pytest.raises(eree.Refusal, match="never replaced"):
-        eree.new_key(file)
+        eree_study.new_key(file)
     file.write_text("no key", encoding="ascii")
     with pytest.raises(eree.Unreadable, match="64 hexadecimal digits"):
-        eree.read_key(file)
+        eree_study.read_key(file)
     with pytest.raises(eree.Unreadable, match="--new-key"):
-        eree.read_key(tmp_path / "none.txt")
+        eree_study.read_key(tmp_path / "none.txt")
 
 
 def test_a_file_says_in_every_row_that_nothing_is_guaranteed(data: Path, tmp_path: Path) -> None:
@@ -270,14 +271,14 @@ def test_a_file_says_in_every_row_that_nothing_is_guaranteed(data: Path, tmp_pat
     marginal = eree.Marginal.over(tables.schema, ["sector", "sex"])
     for suffix, read in ((".parquet", parquet.read_table), (".csv", arrow_csv.read_csv)):
         out = tmp_path / f"infused{suffix}"
-        cells = eree.write_infused(tables, marginal, out, key=KEY)
+        cells = eree_study.write_infused(tables, marginal, out, key=KEY)
         rows = read(out)
-        assert len(rows) == cells == len(eree.infuse(tables, marginal.by, key=KEY))
+        assert len(rows) == cells == len(eree_study.infuse(tables, marginal.by, key=KEY))
         assert set(rows["guarantee"].to_pylist()) == {NO_GUARANTEE}
     assert parquet.read_schema(tmp_path / "infused.parquet").metadata[b"eree.guarantee"] == (
         NO_GUARANTEE.encode()
     )
-    assert "no formal guarantee" in repr(eree.infuse(tables, ["sector"], key=KEY))
+    assert "no formal guarantee" in repr(eree_study.infuse(tables, ["sector"], key=KEY))
 
 
 def run(*words: str) -> tuple[int, str, str]:

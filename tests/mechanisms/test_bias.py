@@ -18,7 +18,7 @@ from eree.mechanisms.vectors import VECTOR_MECHANISMS
 BENT = {"log-laplace", "log-laplace-tight", "linlog", "linlog-integer"}
 LEANING, CLIPPED = {"leaning-staircase"}, {"two-stage-clip"}
 FAIR = sorted({*MECHANISMS} - BENT - LEANING)
-FAIR_GROUPS = sorted({*VECTOR_MECHANISMS} - {"knorm-linlog", "knorm-staircase"} - CLIPPED)
+FAIR_GROUPS = sorted({*VECTOR_MECHANISMS} - {"knorm-staircase"} - CLIPPED)
 
 
 def made(name: str, epsilon: str = "2", **more: int) -> Mechanism:

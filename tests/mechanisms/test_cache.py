@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 import pages
 from disks import disk, full
 from eree.mechanisms import cache
@@ -22,7 +23,7 @@ from eree.mechanisms.cache import arrays_of, certificate_of, computed_again
 from eree.mechanisms.certificate import Certificate
 from offices import settings
 
-KINDS: dict[str, Callable[[], eree.Mechanism | eree.Margin]] = {
+KINDS: dict[str, Callable[[], eree.Mechanism]] = {
     name: lambda name=name: eree.mechanism(
         name,
         alpha="0.1",
@@ -31,12 +32,6 @@ KINDS: dict[str, Callable[[], eree.Mechanism | eree.Margin]] = {
         **({"theta": 50} if name == "truncated-laplace" else {}),
     )
     for name in (*eree.MECHANISMS, *eree.VECTOR_MECHANISMS)
-}
-KINDS |= {
-    f"margins-radial-{which}": lambda halves=halves: eree.Margin(
-        eree.margins_mechanism(alpha="0.1", epsilon="2", values=4), halves=halves
-    )
-    for which, halves in (("values", False), ("halves", True))
 }
 
 
@@ -441,7 +436,7 @@ def test_a_killed_process_leaves_no_partial_entry_that_is_believed(folder: Path)
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release that was paid for."""
     home = tmp_path_factory.mktemp("kept")
-    tables = eree.load(eree.synthesize(home / "data", jobs=1_000))
+    tables = eree.load(eree_study.synthesize(home / "data", jobs=1_000))
     wanted = settings(tables.folder)
     for table in wanted["table"]:
         table["mechanism"] = "radial"  # its certificate is quick to compute

@@ -28,7 +28,6 @@ LEAST = {
     "smooth-pareto": 2,
     "smooth-gamma": 5,
     "smooth-gamma-tight": 3,
-    "smooth-staircase": 3,
     "log-laplace": 2,
     "leaning-staircase": 26,  # and at least 0.75
 }

@@ -174,7 +174,7 @@ def test_less_epsilon_is_never_less_noise(
     try:
         strict = mechanism(name, alpha=alpha, epsilon=epsilon, **cap)
     except Refusal as refusal:
-        words = ("needs epsilon of", "delta", "takes an alpha")
+        words = ("needs epsilon of", "delta", "takes an alpha", "does not exist at this alpha")
         assert any(word in str(refusal) for word in words)
         return
     loose = mechanism(name, alpha=alpha, epsilon=epsilon * Fraction(11, 10), **cap)
@@ -211,7 +211,7 @@ def test_the_default_is_the_best_of_its_choice() -> None:
     grid = combinations(["0.01", "0.1", "0.2"], ["0.5", "1", "2", "4"], each=2)
     for alpha, epsilon in grid:
         chosen = mechanism("auto", alpha=alpha, epsilon=epsilon)
-        for name in ("smooth-pareto", "radial", "smooth-staircase", "smooth-gamma-tight"):
+        for name in ("smooth-pareto", "radial", "smooth-gamma-tight"):
             try:
                 other = mechanism(name, alpha=alpha, epsilon=epsilon)
             except Refusal:
@@ -280,11 +280,6 @@ def test_fixed_noise_needs_the_count_alone(name: str) -> None:
         ),
         (
             "smooth-gamma-tight",
-            {"epsilon": "0.2"},
-            r"needs epsilon of 0.28[0-9]+ or more \(above 3 ln",
-        ),
-        (
-            "smooth-staircase",
             {"epsilon": "0.2"},
             r"needs epsilon of 0.28[0-9]+ or more \(above 3 ln",
         ),
@@ -419,7 +414,7 @@ def test_numbers_of_numpy_are_whole_numbers_too(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["radial", "smooth-staircase", "edge-geometric", "smooth-gamma"])
+@pytest.mark.parametrize("name", ["radial", "edge-geometric", "smooth-gamma"])
 def test_draws_do_not_depend_on_the_precision_that_somebody_set(name: str) -> None:
     chosen, drawn = made(name), []
     for bits in (24, 53, 400):

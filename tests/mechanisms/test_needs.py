@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
-from eree.mechanisms.margins_radial import MarginsRadial
 from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.registry import AUTO, MECHANISMS, calibrate
 from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
@@ -23,7 +22,7 @@ from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
 CLOSE = Fraction(2, 1000)
 #: Calibrating it takes a while; it has cases of its own.
 SLOW = "leaning-staircase"
-NAMES = sorted({*MECHANISMS, *VECTOR_MECHANISMS, AUTO, MarginsRadial.name, "auto-vector"} - {SLOW})
+NAMES = sorted({*MECHANISMS, *VECTOR_MECHANISMS, AUTO, "auto-vector"} - {SLOW})
 AIMS = ("plain", "unbiased", "absolute", "squares")
 
 alphas = st.sampled_from(["1e-6", "0.001", "0.037", "0.1", "0.31", "1", "7.5", "997"])
@@ -35,8 +34,6 @@ deltas = st.sampled_from(["0", "1e-300", "1e-60", "1e-12", "0.0001", "0.01", "0.
 
 
 def made(name: str, guarantee: Guarantee, cells: int, parameters: dict[str, Any]) -> object:
-    if name == MarginsRadial.name:
-        return MarginsRadial.calibrate(guarantee, values=cells)
     if name == "auto-vector":
         return automatic_vector(guarantee, cells)
     if name in VECTOR_MECHANISMS:

@@ -19,10 +19,10 @@ from scipy.integrate import quad
 from drawn_rows import check_fast_against_slow
 from eree.noise import exact
 from eree.noise.bent import Knots
-from eree.noise.box_stairs import BentBoxes, BoxStairs
+from eree.noise.bent_rows import BentBoxes
+from eree.noise.box_stairs import BoxStairs
 from eree.noise.coins import SeededCoins
 from eree.noise.exact import Verdict, draw, settle
-from eree.noise.knorm import BentKNorm, box_chance, near_norm_tail, norm_tail, tail_polynomial
 from eree.noise.lattice import (
     VectorLatticePareto,
     points_at,
@@ -50,10 +50,6 @@ def law(name: str, sizes: Any, width: int, stretch: Fraction = Fraction(1)) -> A
         case "radial":
             shape = VectorRadialShape(Fraction(2), BEND, width)
             return RoundedVectorRadial(Scales(sizes, TENTH, stretch), shape)
-        case "knorm":
-            counts = np.stack([sizes + 12 * i for i in range(width)], axis=1)
-            bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
-            return BentKNorm(bend, counts, stretch / 2)
         case "boxes":
             counts = np.stack([sizes + 12 * i for i in range(width)], axis=1)
             bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
@@ -61,7 +57,7 @@ def law(name: str, sizes: Any, width: int, stretch: Fraction = Fraction(1)) -> A
     return VectorLatticePareto(Scales(sizes, TENTH, stretch * 12), Fraction(2097, 100), width)
 
 
-LAWS = ["pareto", "radial", "knorm", "boxes"]
+LAWS = ["pareto", "radial", "boxes"]
 every_law = pytest.mark.parametrize("name", LAWS)
 
 
@@ -142,7 +138,7 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
     with ctx.workprec(120):
         for first in (0, 1, 4, 15):
             added = sum(chance(chosen, (first, other)) for other in spread)
-            if name in ("knorm", "boxes"):
+            if name == "boxes":
                 single = chosen.beyond(first, 1, count=3) - chosen.beyond(first + 1, 1, count=3)
             elif first:
                 single = chosen.tail(first, 0) - chosen.tail(first + 1, 0)
@@ -154,7 +150,7 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
 @every_law
 def test_the_numbers_of_a_row_are_alike(name: str) -> None:
     """Any order and, around the centre, any signs have the same chance."""
-    if name in ("knorm", "boxes"):  # the same counts and one direction
+    if name == "boxes":  # the same counts and one direction
         chosen = replace(law(name, [0], 3), counts=np.zeros((1, 3), dtype=np.int64))
         rows = [(1, -2, 3), (3, 1, -2), (-3, -1, 2)]  # straight below 10, so both directions too
     else:
@@ -304,72 +300,6 @@ def test_the_radial_law_is_the_integral_of_its_density(d: int) -> None:
         stated = shape.beyond(arb(x)) / shape.beyond(arb(0)) / 2
         assert float(stated) == pytest.approx(tail, rel=1e-6)
         assert shape.near_tail(np.array([x]))[0] == pytest.approx(tail, rel=1e-6)
-
-
-# ------------------------------------------------------------------------------ the norm K
-
-
-def k_norm(z: Any) -> Any:
-    return np.maximum(z.max(axis=-1), 0) + np.maximum(-z.min(axis=-1), 0)
-
-
-def test_the_norm_is_that_of_the_hull_of_two_cubes() -> None:
-    """Mixtures of two points of the cubes have norm 1 at most; a point of norm 1 is a mixture."""
-    rng = np.random.default_rng(4)
-    for d in (2, 3, 6):
-        up, down = rng.random((1_000, d)), -rng.random((1_000, d))
-        share = rng.random((1_000, 1))
-        assert (k_norm(share * up + (1 - share) * down) <= 1 + 1e-12).all()
-        z = rng.normal(size=(1_000, d))
-        z /= k_norm(z)[:, None]
-        above, below = np.maximum(z, 0), np.minimum(z, 0)
-        high, low = above.max(axis=1, keepdims=True), -below.min(axis=1, keepdims=True)
-        assert np.allclose(high + low, 1)
-        first, second = above / np.maximum(high, 1e-300), below / np.maximum(low, 1e-300)
-        assert (first <= 1 + 1e-12).all()
-        assert (second >= -1 - 1e-12).all()
-        assert np.allclose(high * first + low * second, z)
-        sums = k_norm(z[:500] + z[500:])
-        assert (sums <= k_norm(z[:500]) + k_norm(z[500:]) + 1e-12).all()
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 8])
-def test_the_noise_of_one_cell_is_that_of_the_norm(d: int) -> None:
-    """Uniform points of K by rejection, times a Gamma(d + 1) number: the textbook way."""
-    rng = np.random.default_rng(d)
-    z = rng.uniform(-1, 1, (3_000_000 if d > 3 else 400_000, d))
-    z = z[k_norm(z) <= 1]
-    assert len(z) > 50_000
-    volume = (d + 1) / 2**d
-    assert len(z) / (3_000_000 if d > 3 else 400_000) == pytest.approx(volume, rel=0.02)
-    z *= rng.gamma(d + 1, size=(len(z), 1))
-    for x in (0.0, 0.5, 2.0, 6.0):
-        tail = float(norm_tail(arb(x), d))
-        assert abs((z[:, 0] >= x).mean() - tail) < 5.5 * math.sqrt(tail / len(z))
-        assert near_norm_tail(np.array([x]), d)[0] == pytest.approx(tail, rel=1e-12)
-    mean, square = (d + 2) / 3, (d + 2) * (d + 3) / 6
-    terms = [float(term) for term in tail_polynomial(d).coeffs()]
-    assert 2 * sum(c * math.factorial(n) for n, c in enumerate(terms)) == pytest.approx(mean)
-    assert 4 * sum(c * math.factorial(n + 1) for n, c in enumerate(terms)) == pytest.approx(square)
-    assert np.abs(z[:, 0]).mean() == pytest.approx(mean, rel=0.03)
-
-
-def test_a_box_has_the_integral_of_the_density() -> None:
-    """e^-|z|_K over a box of two numbers, against a sum over a fine grid."""
-    for box in (
-        [(-0.5, 0.7), (-1.0, 0.25)],
-        [(0.5, 1.7), (-1.0, 0.25)],
-        [(0.5, 1.7), (-2.0, -0.25)],
-        [(0.5, 0.7), (0.25, 3.0)],
-        [(-2.0, -0.5), (-0.5, 0.0)],
-    ):
-        sides = [np.linspace(low, high, 1_001) for low, high in box]
-        middles = [(side[1:] + side[:-1]) / 2 for side in sides]
-        grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1)
-        area = math.prod(side[1] - side[0] for side in sides)
-        direct = float(np.exp(-k_norm(grid)).sum()) * area / 6
-        stated = box_chance([(arb(low), arb(high)) for low, high in box], [1, 1])
-        assert float(stated) == pytest.approx(direct, rel=1e-5)
 
 
 # ------------------------------------------------------------------------------ thousandths

@@ -17,7 +17,6 @@ from eree.noise.exact import Doubt, Verdict, ball, draw, settle, sure_floor, sur
 from eree.noise.geometric import CappedGeometric
 from eree.noise.laws import LatticePareto, RoundedLaplace, RoundedQuartic, Scales
 from eree.noise.radial import RadialShape, RoundedRadial
-from eree.noise.staircase import RoundedStairs, Stairs
 from selection import EVERYTHING, combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
@@ -36,9 +35,6 @@ def law(name: str, sizes: Any, stretch: Fraction = Fraction(1)) -> Any:
         case "radial":
             shape = RadialShape(Fraction(2), Fraction(953, 10_000))
             return RoundedRadial(Scales(sizes, TENTH, stretch), shape)
-        case "stairs":
-            stairs = Stairs(Fraction(3, 10), Fraction(11, 10), Fraction(19, 10))
-            return RoundedStairs(Scales(sizes, TENTH, stretch), stairs)
         case "geometric":
             return CappedGeometric(Fraction(1, 3) / stretch)
         case "capped":
@@ -46,7 +42,7 @@ def law(name: str, sizes: Any, stretch: Fraction = Fraction(1)) -> Any:
     return LatticePareto(Scales(sizes, TENTH, stretch * 10), Fraction(2097, 100))
 
 
-LAWS = ["laplace", "quartic", "pareto", "radial", "stairs", "geometric", "capped"]
+LAWS = ["laplace", "quartic", "pareto", "radial", "geometric", "capped"]
 every_law = pytest.mark.parametrize("name", LAWS)
 
 
@@ -229,17 +225,3 @@ def test_a_rejection_that_the_next_bits_decide_is_left_to_them(words: tuple[int,
     verdict = chosen.fast(row, np.array([0]))[1][0]
     ends = {settle(chosen, row[:, 0], 0, SameBits(word)) for word in (0, 2**64 - 1)}
     assert verdict == Verdict.DOUBT or len(ends) == 1
-
-
-def test_a_staircase_of_many_low_steps_is_drawn_exactly() -> None:
-    growth = (1 + Fraction(1159, 10**6)) * (1 + Fraction(1, 2**20))
-    stairs = Stairs(Fraction(1, 2), growth, Fraction("0.0023213"))
-    chosen = RoundedStairs(Scales(np.array([10**5]), Fraction(1159, 10**6), Fraction(1)), stairs)
-    rng = np.random.default_rng(6)
-    for _ in range(400):
-        row = rng.integers(0, 2**64, (3, 1), dtype=np.uint64)
-        row[0], row[1] = 2**64 - 1, rng.integers(2**44, 2**46)
-        values, verdicts = chosen.fast(row, np.array([0]))
-        if verdicts[0] == Verdict.ACCEPT:
-            for word in (0, 2**64 - 1):
-                assert settle(chosen, row[:, 0], 0, SameBits(word)) == values[0]

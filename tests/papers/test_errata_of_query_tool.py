@@ -11,10 +11,10 @@ import pytest
 
 from cases import made
 from eree.noise.coins import SeededCoins
-from eree.study.querytool.cases import survey_cases
-from eree.study.querytool.readings import Tables
-from eree.study.querytool.runs import LEVELS, Evaluation, Settings
 from eree.survey.calibrate.rake import rake, rake_nonnegative
+from eree_study.querytool.cases import survey_cases
+from eree_study.querytool.readings import Tables
+from eree_study.querytool.runs import LEVELS, Evaluation, Settings
 
 WEIGHT = 20  # the average weight of a record
 EVALUATED = {"epsilon": "7", "delta": "0.001", "cap": 1}  # what section 4 evaluates

@@ -222,7 +222,16 @@ def test_exact_numbers_are_written_for_people() -> None:
         assert Fraction(plain(value)) == value
 
 
-@pytest.mark.parametrize("text", ["1e999999999", "1E-99999", "1" * 2_100, "1e1_000_000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e999999999",
+        "1E-99999",
+        "1" * 2_100,
+        "1e1_000_000",
+        "1e\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19",
+    ],
+)
 def test_a_number_that_nobody_could_write_down_is_refused_at_once(text: str) -> None:
     with pytest.raises(Refusal, match="epsilon must be a number"):
         exact(text, "epsilon")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import eree
+import eree_study
 
 TABLES: list[dict[str, Any]] = [
     {"name": "places", "by": ["place", "sector", "ownership"], "epsilon": "2"},
@@ -27,7 +28,7 @@ TABLES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="session")
 def population(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("uses") / "data", jobs=20_000))
+    return eree.load(eree_study.synthesize(tmp_path_factory.mktemp("uses") / "data", jobs=20_000))
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 from eree.mechanisms.vectors import automatic_vector
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 
 @pytest.fixture(scope="module")
 def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    folder = eree.synthesize(tmp_path_factory.mktemp("sites") / "data", jobs=60_000)
+    folder = eree_study.synthesize(tmp_path_factory.mktemp("sites") / "data", jobs=60_000)
     shown(folder)
     return eree.load(folder)
 
@@ -34,7 +35,7 @@ def sites(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree
             },
             "table": [
                 {"name": "sites", "by": SITES, "epsilon": "1"},
-                {"name": "groups", "by": PEOPLE, "epsilon": "1", "mechanism": "knorm-linlog"},
+                {"name": "groups", "by": PEOPLE, "epsilon": "1", "mechanism": "knorm-staircase"},
             ],
         }
     )

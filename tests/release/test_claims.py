@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import eree
-from declared import book, next_year, published, town
+from declared import WEAK, book, next_year, published, town
 from eree.release import publish as publishing
 from eree.release.record import RECORD, digest_of, record_text
 from eree.release.signature import Signer
@@ -89,6 +89,17 @@ def test_a_declaration_that_cannot_be_is_found_without_the_ledger(
     assert eree.verify(sealed(copied, lambda _: None)).sound
     found = eree.verify(sealed(copied, change))
     assert [(f.column, f.rule) for f in found.faults] == [("protects", words)]
+
+
+@pytest.mark.parametrize(
+    "level", ["1e999999999", "1e\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19", 0.9]
+)
+def test_a_level_that_nobody_could_write_down_is_found_at_once(
+    office: Path, tmp_path: Path, level: Any
+) -> None:
+    folder = shutil.copytree(office / "out", tmp_path / "out")
+    (fault,) = eree.verify(sealed(folder, lambda r: r.update(level=level))).faults
+    assert fault.rule.startswith("level must be")
 
 
 @pytest.mark.parametrize("period", [1, None, "a\nb", "x" * 1_001])
@@ -191,6 +202,42 @@ def test_a_release_that_is_signed_is_believed_before_it_is_settled(
     assert rules(release, ledger=made, public_key=public(other)) != []
     assert len(rules(release, ledger=made)) == 1  # that it is signed by somebody says nothing
     made.settle(release.reservation, release.record["digest"])
+    assert rules(release, ledger=made) == []
+
+
+@pytest.mark.parametrize("how", ["closed", "settled with another release"])
+def test_who_publishes_is_told_that_somebody_else_ended_the_entry(
+    tmp_path: Path, monkeypatch: Any, how: str
+) -> None:
+    made, settle = book(tmp_path), eree.Ledger.settle
+
+    def meanwhile(self: eree.Ledger, paid: eree.Reservation, digest: str) -> None:
+        self.close(paid.number) if how == "closed" else settle(self, paid, "ab" * 32)
+        settle(self, paid, digest)
+
+    monkeypatch.setattr(eree.Ledger, "settle", meanwhile)
+    with pytest.raises(eree.Refusal) as refused:
+        published(town(), tmp_path, made)
+    words = f"may be used; its entry was {how} meanwhile, so 'eree verify --ledger' does not"
+    assert words in str(refused.value)
+    assert rules(eree.Release.open(tmp_path / "out"), ledger=made) != []
+
+
+@pytest.mark.parametrize(
+    ("paid_from", "relation"),
+    [(eree.EDGE, None), (eree.EDGE, privacy(epsilon="2")), (WEAK, privacy(epsilon="2"))],
+)
+def test_a_release_is_settled_late_under_whatever_the_ledger_is_bound_to(
+    tmp_path: Path, monkeypatch: Any, paid_from: Any, relation: Any
+) -> None:
+    """The ledger has the digest of as much as its own neighbours hang on."""
+    made = book(tmp_path, paid_from)
+    with monkeypatch.context() as patch:
+        patch.setattr(eree.Ledger, "settle", lambda *_: None)
+        release = published(town(), tmp_path, made, relation)
+    assert len(rules(release, ledger=made)) == 1
+    done = eree_command("ledger", "close", made.name, "2", "--release", release.folder)
+    assert (done[0], done[2]) == (0, "")
     assert rules(release, ledger=made) == []
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 from eree.policy.declarations import inspect_schema
 from eree.release.record import RECORD, digest_of, record_text
 from uses import eree_command, shown
@@ -34,7 +35,7 @@ def released(home: Path, table: dict[str, Any], out: str) -> eree.Release:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data with classes of noisy sizes, and the releases `sizes` and `out`."""
     home = tmp_path_factory.mktemp("provenance")
-    shown(eree.synthesize(home / "data", jobs=2_000))
+    shown(eree_study.synthesize(home / "data", jobs=2_000))
     total = eree.Guarantee(eree.Strong("0.1"), "100")
     eree.Ledger.create(home / "ledger.db", total, data_set="data")
     table = {"name": "sizes", "by": ["workplace_id"], "epsilon": "1"}

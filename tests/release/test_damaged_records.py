@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import eree
+import eree_study
 from eree.cli.ending import cli
 from eree.release.record import RECORD, digest_of
 from selection import EVERYTHING
@@ -40,7 +41,7 @@ FEW = 2
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with a table for each command, and a group of workplaces."""
     folder = tmp_path_factory.mktemp("damaged")
-    data = eree.synthesize(folder / "data", jobs=2_000)
+    data = eree_study.synthesize(folder / "data", jobs=2_000)
     shown(data)
     with (data / "schema.toml").open("a", encoding="utf-8") as file:
         file.write(f'\n[group.side]\nof = "ownership"\nmembers = {SIDES}\n')

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import eree
+import eree_study
 import pages
 from disks import OBEDIENT
 from offices import SPENT, TOTAL, left, settings, text
@@ -150,7 +151,7 @@ def test_a_full_disk_under_the_output_does_not_undo_a_release(office: Path) -> N
 def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
     office: Path, forbidden: str, mode: int | None, arguments: list[str], words: str
 ) -> None:
-    eree.synthesize(office / "data", jobs=1_000)
+    eree_study.synthesize(office / "data", jobs=1_000)
     (office / "plan.toml").write_text(text(settings("data")), encoding="utf-8")
     (office / "key.pem").write_text("a key")
     (office / "home").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import eree
+import eree_study
 from eree.errors import Refusal
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
@@ -19,7 +21,7 @@ from offices import privacy, settings, table, text
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("plan") / "data", jobs=3_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("plan") / "data", jobs=3_000)
 
 
 def plan(data: Path, **changes: Any) -> eree.Plan:
@@ -196,14 +198,22 @@ def test_a_weak_table_may_not_be_finer_than_its_types(data: Path) -> None:
     ]
 
 
+def test_a_plan_that_is_made_by_hand_has_no_two_tables_of_one_name(data: Path) -> None:
+    made = plan(data, table=[table()])
+    for name in ("t", "T"):
+        twice = (*made.tables, replace(made.table("t"), name=name))
+        with pytest.raises(Refusal, match="two tables of one name"):
+            replace(made, tables=twice)
+
+
 def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     wanted = {"cells": "0.9", "jobs": 100, "within": "0.2"}
     made = plan(data, table=[table(epsilon=None, target=wanted)])
     found = made.table("t")
     target = Target(Fraction(9, 10), 100, Fraction(1, 5))
-    assert target.met([found.treatment])
+    assert target.met(found.treatment)
     less = plan(data, table=[table(epsilon=str(found.price.epsilon - Fraction(1, 1_000)))])
-    assert not target.met([less.table("t").treatment])
+    assert not target.met(less.table("t").treatment)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +234,10 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
     def treated(epsilon: Fraction) -> Any:
         tried.append(epsilon)
         chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
-        one = SimpleNamespace(
+        return SimpleNamespace(
             mechanism=chosen,
             quantile=lambda level, jobs: chosen.quantile(level, count=jobs, largest=jobs),
         )
-        return [one]
 
     target = Target(Fraction(9, 10), jobs, Fraction(within))
     found = target.least_epsilon(treated, Fraction(8))
@@ -242,7 +251,7 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
 
     def treated(epsilon: Fraction) -> Any:
         chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
-        return [SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)]
+        return SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)
 
     found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(treated, Fraction(1))
     treated(found)

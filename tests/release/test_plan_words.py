@@ -15,6 +15,7 @@ from hypothesis import settings as settled
 from hypothesis import strategies as st
 
 import eree
+import eree_study
 from eree.release.settings import TableSettings, TargetSettings
 from offices import privacy, settings, table, text
 from pages import command
@@ -22,7 +23,7 @@ from pages import command
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return eree.synthesize(tmp_path_factory.mktemp("words") / "data", jobs=3_000)
+    return eree_study.synthesize(tmp_path_factory.mktemp("words") / "data", jobs=3_000)
 
 
 def plan(data: Path, **changes: Any) -> eree.Plan:

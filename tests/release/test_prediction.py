@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import eree
+import eree_study
 from eree.mechanisms.fixed import TruncatedLaplace
 from eree.release.prediction import _mean_largest
 from eree.release.sizes import SizeClass, steps, thinned
@@ -27,7 +28,9 @@ WOMEN = {"sex": ["F"], "education": ["college"]}
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("sizes") / "data", jobs=1_000_000))
+    return eree.load(
+        eree_study.synthesize(tmp_path_factory.mktemp("sizes") / "data", jobs=1_000_000)
+    )
 
 
 @pytest.fixture(scope="module")

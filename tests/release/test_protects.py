@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +222,37 @@ def test_planning_says_that_a_ledger_does_not_fit(ledger: eree.Ledger, tmp_path:
     assert (status, memo.exists()) == (0, True), out
     status, out, _ = eree_command(*asked[:4], "--json")
     assert (status, json.loads(out)["unfit"]) == (0, "")
+
+
+def test_planning_says_what_spending_would_say_of_a_ledger_that_was_rolled_back(
+    tmp_path: Path,
+) -> None:
+    ledger, memo, plan = tmp_path / "ledger.db", tmp_path / "memo.md", tmp_path / "plan.toml"
+    made = book(tmp_path)
+    made.keep_heads(tmp_path / "heads")
+    shutil.copy(ledger, tmp_path / "older.db")
+    data = town().write(tmp_path / "data")
+    eree.publish(planned(data), eree.load(data), ledger=made, out=tmp_path / "out")
+    shutil.copy(tmp_path / "older.db", ledger)
+    weak = privacy(neighbours="weak", types=["band", "sex"], epsilon="2")
+    quick = table(by=["county"], mechanism="smooth-pareto")
+    plan.write_text(text(settings("data", privacy=weak, table=[quick])))
+    asked = ("plan", str(plan), "--ledger", str(ledger), "--memo", str(memo))
+    status, out, _ = eree_command(*asked)
+    words = f"NOT FIT for this ledger: {tmp_path}/heads knows entry 3 of this ledger, and"
+    assert (status, out.splitlines()[-1].startswith(words), memo.exists()) == (1, True, False), out
+    with pytest.raises(eree.Refusal, match="heads knows entry 3 of this ledger"):
+        eree.publish(eree.Plan.read(plan), eree.load(data), ledger=made, out=tmp_path / "again")
+
+
+def test_planning_says_that_no_ledger_can_write_down_a_sum(tmp_path: Path) -> None:
+    made = book(tmp_path, eree.Strong("0.1"))
+    plan, digits = tmp_path / "plan.toml", "9" * 990
+    protects = protected_jobs(eree.read_schema(town().write(tmp_path / "data")), eree.NODE)
+    odd = eree.Guarantee(eree.Strong("0.1"), f"1/{digits}")
+    made.reserve(odd, release="odd", what={}, protects=protects)
+    wanted = table(by=["county"], epsilon="1.0000019", mechanism="smooth-pareto")
+    plan.write_text(text(settings("data", privacy=privacy(epsilon="2"), table=[wanted])))
+    status, out, _ = eree_command("plan", plan, "--ledger", made.name, "--json")
+    words = "with this epsilon the sum of all prices would have more than a thousand digits"
+    assert (status, json.loads(out)["unfit"].startswith(words)) == (1, True), out

@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 from eree.policy.plain_data import guarantee_of
 from eree.release.contents import schema_of
 from eree.release.hiding import Hiding
@@ -44,7 +45,7 @@ def by_class(by: list[str], epsilon: str) -> list[dict[str, Any]]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Linked tables with classes by noisy size, and the releases `sizes` and `people`."""
     folder = tmp_path_factory.mktemp("classes")
-    data = eree.synthesize(folder / "data", jobs=60_000)
+    data = eree_study.synthesize(folder / "data", jobs=60_000)
     shown(data)
     plan = planned(data, [{"name": "sizes", "by": ["workplace_id"], "epsilon": "0.15"}])
     coins = eree.SeededCoins(3)

@@ -82,7 +82,7 @@ def test_a_reach_that_is_too_short_would_be_noticed() -> None:
     assert shown < FALSE_ALARM, covered.mean()
 
 
-@pytest.mark.parametrize("name", ["smooth-pareto", "radial", "smooth-staircase"])
+@pytest.mark.parametrize("name", ["smooth-pareto", "radial"])
 def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
     chosen, cells, sums = made(name), 40, 200
     counts = counts_like("equal", sums, cells)

@@ -162,6 +162,7 @@ def test_nothing_bounds_worker_cells_behind_a_worker_filter(release: eree.Releas
         ({"where": {"place": ["nowhere"]}}, "table places has no row that the filter keeps"),
         ({"level": 1}, "the level must be at least 0.5 and below 1"),
         ({"level": "high"}, "the level must be at least 0.5 and below 1"),
+        ({"level": "1e999999999"}, "the level must be at least 0.5 and below 1"),
         ({"level": Fraction(1, 3)}, "the level must be at least 0.5 and below 1"),
     ],
 )

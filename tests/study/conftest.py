@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 import eree
-from eree.study.workloads import WORKLOADS, Counted, counted_for
+import eree_study
+from eree_study.papers.workloads import WORKLOADS, Counted, counted_for
 
 
 @pytest.fixture(scope="session")
 def town(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
-    return eree.load(eree.synthesize(tmp_path_factory.mktemp("study") / "data", jobs=20_000))
+    return eree.load(eree_study.synthesize(tmp_path_factory.mktemp("study") / "data", jobs=20_000))
 
 
 @pytest.fixture(scope="session")

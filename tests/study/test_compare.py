@@ -11,13 +11,13 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 import eree
-from eree.legacy.infusion import RAMP, WIDE
 from eree.noise.coins import Coins
-from eree.study.claims import verdict
-from eree.study.compare import Comparison, correlation, infusions, seeded
-from eree.study.contenders import Contender, contenders
-from eree.study.estimate import Estimate
-from eree.study.workloads import WORKLOADS, Counted, Workload
+from eree_study.legacy.infusion import RAMP, WIDE
+from eree_study.papers.claims import verdict
+from eree_study.papers.compare import Comparison, correlation, infusions, seeded
+from eree_study.papers.contenders import Contender, contenders
+from eree_study.papers.estimate import Estimate
+from eree_study.papers.workloads import WORKLOADS, Counted, Workload
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)
 

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
-from eree.study.querytool.guaranteed import (
+from eree.survey.settings import METHODS
+from eree_study.querytool.guaranteed import (
     CUBES,
     EPSILONS,
     MEASURES,
     calibrated_runs,
     full_shape,
 )
-from eree.study.querytool.runs import ARMS
-from eree.survey.settings import METHODS
+from eree_study.querytool.runs import ARMS
 
 FILES = [
     "querytool.md",
@@ -44,7 +45,7 @@ FILES = [
 def cube(tmp_path_factory: pytest.TempPathFactory) -> eree.Cube:
     """A cube of 40 cells without structural zeros."""
     folder = tmp_path_factory.mktemp("survey") / "made"
-    survey = eree.read_survey(eree.synthesize_survey(folder, establishments=400, seed=3))
+    survey = eree.read_survey(eree_study.synthesize_survey(folder, establishments=400, seed=3))
     names = ["strength", "experience", "sitting"]
     return eree.build_cube(survey, variables=names, most_weight=2_500)
 
@@ -107,8 +108,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def study(home: Path) -> eree.CubeStudy:
-    return eree.cube_study(home / "here", runs=4, seed=5, processes=1)
+def study(home: Path) -> eree_study.CubeStudy:
+    return eree_study.cube_study(home / "here", runs=4, seed=5, processes=1)
 
 
 def rows(file: Path) -> list[dict[str, str]]:
@@ -116,7 +117,7 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def test_everything_is_written_and_told(study: eree.CubeStudy, home: Path) -> None:
+def test_everything_is_written_and_told(study: eree_study.CubeStudy, home: Path) -> None:
     assert [file.name for file in study.files] == FILES
     assert sorted(path.name for path in (home / "here").iterdir()) == sorted(FILES)
     assert all(file.stat().st_size > 1_000 for file in study.files)
@@ -148,7 +149,7 @@ def test_everything_is_written_and_told(study: eree.CubeStudy, home: Path) -> No
 
 
 def test_the_command_writes_the_same_bytes_for_the_same_seed_on_any_number_of_cores(
-    study: eree.CubeStudy,
+    study: eree_study.CubeStudy,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -164,7 +165,7 @@ def test_the_command_writes_the_same_bytes_for_the_same_seed_on_any_number_of_co
 
 
 def test_a_folder_in_use_and_settings_that_cannot_be_are_refused(
-    study: eree.CubeStudy,
+    study: eree_study.CubeStudy,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree.study.claims import Claim, Finding, Judge, said, verdict
-from eree.study.compare import Row
-from eree.study.findings import THREE, TRUNCATED, judged
-from eree.study.page import findings_page
-from eree.study.report_findings import GAMMA, LAPLACE, LOG
-from eree.study.run import Study
-from eree.study.tidy import Figures, Part
-from eree.study.workloads import STRATA, WHOLE
+from eree_study.papers.claims import Claim, Finding, Judge, said, verdict
+from eree_study.papers.compare import Row
+from eree_study.papers.findings import THREE, TRUNCATED, judged
+from eree_study.papers.page import findings_page
+from eree_study.papers.report_findings import GAMMA, LAPLACE, LOG
+from eree_study.papers.run import Study
+from eree_study.papers.tidy import Figures, Part
+from eree_study.papers.workloads import STRATA, WHOLE
 
 NAMES = [f"Finding {n}" for n in range(1, 7)] + [f"Report {n}" for n in range(1, 6)]
 #: How much each of the three is worse than Smooth Laplace.

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from eree.noise.coins import SeededCoins
-from eree.study.limits import (
+from eree_study.papers.limits import (
     KnownScales,
     KnownScalesShrunk,
     _reach,
@@ -18,7 +18,7 @@ from eree.study.limits import (
     limits,
     squared_sizes,
 )
-from eree.study.workloads import WORKLOADS, Counted
+from eree_study.papers.workloads import WORKLOADS, Counted
 
 TENTH = Fraction(1, 10)
 

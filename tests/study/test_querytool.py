@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
-from eree.study.querytool.cases import evened, survey_cases
-from eree.study.querytool.convergence import (
+from eree_study.querytool.cases import evened, survey_cases
+from eree_study.querytool.convergence import (
     CHOSEN,
     CRITERIA,
     REDRAWN,
@@ -17,9 +17,9 @@ from eree.study.querytool.convergence import (
     Criterion,
     raked_apart,
 )
-from eree.study.querytool.readings import READINGS, Tables, nearest_reading
-from eree.study.querytool.results import PRINTED
-from eree.study.querytool.runs import (
+from eree_study.querytool.readings import READINGS, Tables, nearest_reading
+from eree_study.querytool.results import PRINTED
+from eree_study.querytool.runs import (
     LEVELS,
     Runs,
     Settings,

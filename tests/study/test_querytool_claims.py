@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eree.study.claims import Claim
-from eree.study.querytool import claims
-from eree.study.querytool.convergence import REDRAWN, Convergence
-from eree.study.querytool.guaranteed import MEASURES, Calibrations
-from eree.study.querytool.page import Study, page
-from eree.study.querytool.readings import READINGS
-from eree.study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
-from eree.study.querytool.runs import ARMS, LEVELS, RAKED, Runs, Settings, expected
 from eree.survey.settings import METHODS
+from eree_study.papers.claims import Claim
+from eree_study.querytool import claims
+from eree_study.querytool.convergence import REDRAWN, Convergence
+from eree_study.querytool.guaranteed import MEASURES, Calibrations
+from eree_study.querytool.page import Study, page
+from eree_study.querytool.readings import READINGS
+from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
+from eree_study.querytool.runs import ARMS, LEVELS, RAKED, Runs, Settings, expected
 
 RUNS = 1_000
 #: What is left in the runs that converge, as Table 4 has it, and in the others.

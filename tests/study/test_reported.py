@@ -11,7 +11,7 @@ import pytest
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS
 from eree.noise.coins import SeededCoins
-from eree.study.reported import (
+from eree_study.papers.reported import (
     claimed_delta,
     draw_report_gamma,
     draw_report_laplace,

@@ -11,7 +11,7 @@ import pytest
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
-from eree.study.requirements import (
+from eree_study.papers.requirements import (
     REQUIREMENTS,
     Workforce,
     most_steps,

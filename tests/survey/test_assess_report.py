@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import eree
+import eree_study
 from eree.cli.cube_assess import assess
 from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
@@ -41,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A synthetic survey with and one without replicate weights, their cubes, and a release."""
     folder = tmp_path_factory.mktemp("home")
     for name, replicates in (("survey", 0), ("replicated", 8)):
-        eree.synthesize_survey(
+        eree_study.synthesize_survey(
             folder / name, establishments=80, replicates=replicates, seed=2 + replicates
         )
         eree.build_cube_file(folder / name, folder / f"{name}.cube", variables=VARIABLES, **BOUNDS)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eree
+import eree_study
 from eree.survey.replicates import Replicates, Sampling
 
 VARIABLES = ("education", "strength", "telework")
@@ -22,7 +23,7 @@ def test_successive_differences_are_those_of_the_generators_establishments(
 
     Also with bounds, and with records of other establishments in between; not so by record.
     """
-    eree.synthesize_survey(tmp_path / "made", establishments=300, replicates=80, seed=5)
+    eree_study.synthesize_survey(tmp_path / "made", establishments=300, replicates=80, seed=5)
     known = eree.read_survey(tmp_path / "made")
     blind = replace(known, replicates=None)
     bounds: list[dict[str, int]] = [{}, BOUNDS]

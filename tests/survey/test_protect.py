@@ -25,6 +25,7 @@ from eree.survey.plan import usual_controls
 from eree.survey.settings import MODE_NAMES
 from eree.survey.shape import Impossible
 from small_cubes import Cube, count, shape, survey, table_of
+from uses import eree_command
 
 SHAPE = shape(3, 4, 2)
 CONTROLS = [("b",), ("c", "a"), ()]
@@ -459,12 +460,31 @@ def test_as_published_is_released_with_its_losses(tmp_path: Path) -> None:
     assert what["losses"] == (
         "the price covers unweighted counts of records alone, which are not published"
     )
+    shown = eree_command("ledger", "show", ledger.name)[1]
+    assert "what was released for entry 2 loses more than its price ('losses'), so the sum" in shown
     assert made.present is not None
     assert made.present[cube.unweighted > 0].all()
     assert record["tables"][0]["rows"] == made.present.sum() < SHAPE.size
     found = eree.verify(made.release, ledger=ledger)
     assert found.sound
     assert any(check.startswith("the cube is as published") for check in found.checks)
+
+
+@pytest.mark.parametrize("mode", [{"mode": "as-published", "cap": 1}, {}])
+def test_a_cube_that_was_never_settled_is_settled_late(
+    mode: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = eree.Guarantee(eree.RECORD, 10, "0.01")
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
+    bounds = () if mode else (2_000_000, 5)
+    cube, out = count(survey(6, SHAPE, 8), SHAPE, *bounds), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(eree.Ledger, "settle", lambda *_: None)
+        made = eree.protect_cube(cube, epsilon=7, ledger=ledger, out=out, **mode)
+    assert not eree.verify(made.release, ledger=ledger).sound
+    done = eree_command("ledger", "close", ledger.name, "2", "--release", out)
+    assert (done[0], done[2]) == (0, "")
+    assert eree.verify(made.release, ledger=ledger).sound
 
 
 # ------------------------------------------------------------------------------------- files

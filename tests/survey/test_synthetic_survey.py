@@ -14,8 +14,8 @@ from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.query import Query
 from eree.survey.soc import group_of, titles
-from eree.survey.synthetic import synthesize_survey
 from eree.survey.tables import Tabulator
+from eree_study.synth.survey import synthesize_survey
 
 
 @pytest.fixture(scope="module")

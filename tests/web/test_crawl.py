@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import eree
+import eree_study
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
@@ -64,7 +65,7 @@ def every_kind(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -
         ledger=ledger,
         out=home / "published",
     )
-    survey = eree.read_survey(eree.synthesize_survey(home / "survey", establishments=300))
+    survey = eree.read_survey(eree_study.synthesize_survey(home / "survey", establishments=300))
     names = [variable.name for variable in survey.shape.variables]
     cube = eree.build_cube(survey, variables=names[:3], most_weight="3000")
     eree.protect_cube(

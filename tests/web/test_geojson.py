@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
+import eree_study
 from eree.web import geojson
 from eree.web.geojson import AreaFile, read_areas
 from eree.web.outlines import LEAST, STEPS, outlines, projected, simplified
@@ -181,7 +182,7 @@ def read_path(text: str) -> list[list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("most", [200, 1_500, 40_000])
 def test_neighbours_share_their_borders_however_much_is_left_out(most: int, tmp_path: Path) -> None:
-    made = eree.synthesize(tmp_path / "made", jobs=100_000, areas=True)
+    made = eree_study.synthesize(tmp_path / "made", jobs=100_000, areas=True)
     areas = read_areas(made / "place.geojson", "place")
     found = outlines(areas, most)
     assert set(found.paths) == set(areas.shapes)

@@ -154,7 +154,7 @@ def faulty(name: str, faults: Sequence[Fault]) -> Refusal:
     """What is said of a ledger with faults."""
     place = f"{faults[0].column} " if faults[0].column else ""
     return Refusal(
-        f"{name} is faulty ({place}{faults[0].rule}), so nothing can be spent from it;"
+        f"{name} is faulty ({place}{faults[0].rule}), so nothing that it says is believed;"
         " 'eree ledger verify' lists every fault"
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from eree.errors import Refusal
-from eree.policy.guarantee import Guarantee
+from eree.policy.guarantee import Guarantee, sum_of
 from eree.policy.neighbours import Neighbours
 from eree.policy.schema import Schema, Value
 
@@ -66,8 +66,7 @@ def together(charges: Sequence[Charge], neighbours: Neighbours) -> Guarantee:
         raise Refusal("prices under different neighbours cannot be added; bring them to one")
     columns = sorted({column for charge in charges for column in charge.kept})
     left = [_MOST_COMBINATIONS]
-    epsilon, delta = _most(tuple(charges), tuple(columns), left)
-    return Guarantee(neighbours, epsilon, min(delta, 1 - Fraction(1, 2**64)))
+    return sum_of(neighbours, *_most(tuple(charges), tuple(columns), left))
 
 
 def _most(

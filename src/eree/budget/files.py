@@ -1,13 +1,29 @@
-"""Plain files beside a ledger: opened without waiting for anybody, and written to the disk."""
+"""Plain files of and beside a ledger: opened without waiting for anybody, and written to disk."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+#: What Linux tells a process of its mounts; names have some characters as octal numbers.
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+
+
+def is_mounted(path: Path) -> bool:
+    """Whether a file is mounted by itself: what is beside it is not what is beside the original."""
+    try:
+        mounts = _MOUNTS.read_bytes().splitlines()
+    except OSError:  # another system
+        return False
+    points = (mount.split(b" ", 5)[4] for mount in mounts)
+    name = os.fsencode(path)
+    return any(_OCTAL.sub(lambda n: bytes([int(n[1], 8)]), point) == name for point in points)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ TABLE = "eree_ledger"
 NEVER = "entries of a ledger are never changed or removed"
 IN_TURN = "entries of a ledger are only added at its end"
 SEALED = "entries of a ledger have the hash of their contents"
+CARRIED = "entries of a ledger carry on what the last one carries"
 
 SQLITE = (
     f"CREATE TRIGGER {TABLE}_update BEFORE UPDATE ON {TABLE}"
@@ -29,6 +30,32 @@ SQLITE = (
     f" BEGIN SELECT RAISE(ABORT, '{IN_TURN}'); END",
 )
 
+#: A fraction as bodies have it; none is negative.
+_FRACTION = "^[0-9]+(/[1-9][0-9]*)?$"
+#: Whoever spends reads the last two rows alone, so two rows that agree with each other must not be
+#: able to forget what was spent before them, or under which declaration.
+_CARRY_ON = f"""
+    told := NEW.body; was := last.body::json -> 'then';
+    FOREACH name IN ARRAY ARRAY['epsilon', 'delta'] LOOP
+        sums := ARRAY[told -> 'then' -> 'spent' ->> name, was -> 'spent' ->> name,
+            CASE NEW.kind WHEN 'reserve' THEN told -> 'price' ->> name ELSE '0' END];
+        fits := fits AND (
+            SELECT bool_and(coalesce(one, '') ~ '{_FRACTION}') FROM unnest(sums) AS one);
+        CONTINUE WHEN NOT fits;
+        SELECT array_agg(split_part(one, '/', 1)::numeric ORDER BY place),
+            array_agg(coalesce(nullif(split_part(one, '/', 2), ''), '1')::numeric ORDER BY place)
+            INTO over, under FROM unnest(sums) WITH ORDINALITY AS parts (one, place);
+        fits := over[1] * under[2] * under[3]
+            = under[1] * (over[2] * under[3] + over[3] * under[2]);
+    END LOOP;
+    bound := coalesce(nullif(was ->> 'declaration', ''), told ->> 'declaration', '');
+    fits := fits AND told -> 'then' ->> 'declaration' IS NOT DISTINCT FROM bound
+        AND coalesce(told ->> 'declaration', bound) = bound AND told -> 'then' ->> 'heads'
+        IS NOT DISTINCT FROM CASE NEW.kind WHEN 'heads' THEN told ->> 'place'
+        ELSE was ->> 'heads' END;
+    IF NOT fits THEN RAISE EXCEPTION '{CARRIED}'; END IF;
+"""
+
 POSTGRES = (
     f"CREATE FUNCTION {TABLE}_guard() RETURNS trigger LANGUAGE plpgsql AS"
     f" $$ BEGIN RAISE EXCEPTION '{NEVER}'; END $$",
@@ -37,8 +64,9 @@ POSTGRES = (
     # its table by its full name, and nothing of the session's: who inserts may have made a
     # table of the same name for himself.  Who was overtaken reads again (see `troubles`).
     f"CREATE FUNCTION {TABLE}_turn() RETURNS trigger LANGUAGE plpgsql"
-    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; BEGIN"
-    " EXECUTE 'SELECT number, hash FROM ' || quote_ident(TG_TABLE_SCHEMA) || '.'"
+    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; told json; was json;"
+    " name text; sums text[]; over numeric[]; under numeric[]; bound text; fits boolean := true;"
+    " BEGIN EXECUTE 'SELECT number, hash, body FROM ' || quote_ident(TG_TABLE_SCHEMA) || '.'"
     " || quote_ident(TG_TABLE_NAME) || ' ORDER BY number DESC LIMIT 1' INTO last;"
     " IF NEW.number IS DISTINCT FROM coalesce(last.number, 0) + 1"
     f" OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{ORIGIN}') THEN"
@@ -47,7 +75,8 @@ POSTGRES = (
     " END IF; IF NEW.hash IS DISTINCT FROM encode(sha256(convert_to('[' || NEW.number || ','"
     " || to_json(NEW.kind) || ',' || to_json(NEW.body) || ',' || to_json(NEW.previous) || ']',"
     " 'UTF8')), 'hex') THEN"
-    f" RAISE EXCEPTION '{SEALED}'; END IF; RETURN NEW; END $$",
+    f" RAISE EXCEPTION '{SEALED}'; END IF;"
+    f" IF last.number IS NOT NULL THEN {_CARRY_ON} END IF; RETURN NEW; END $$",
     f"CREATE TRIGGER {TABLE}_turn BEFORE INSERT ON {TABLE}"
     f" FOR EACH ROW EXECUTE FUNCTION {TABLE}_turn()",
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,6 +130,19 @@ class Heads:
                     " not: entries were lost, or an older copy took its place; nothing can be"
                     " spent until the whole ledger is back"
                 )
+
+    def check_left(
+        self, ledger: str, lookup: Lookup, released: Callable[[], bool], lost: bool
+    ) -> None:
+        """The same for a place that is left for another; it may be `lost` if that one knows it.
+
+        The other may be a copy as old as the ledger, which does not know what was forgotten either.
+        """
+        kept: list[Head] = []
+        with suppress(Refusal) if lost else nullcontext():
+            kept = self.of(ledger)
+        if kept or not lost:
+            self.check(ledger, lookup, released, kept)
 
     def keep(self, head: Head, *, first: bool = False) -> None:
         """Add a head, durably; the `first` one makes the file.  No folder is written to."""

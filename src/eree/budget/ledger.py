@@ -228,13 +228,24 @@ class Ledger:
             known = new.of(identity)
             if known or new.folder:
                 new.check(identity, view.hashes, lambda: _released(view), known)
-            if old and not known:
-                Heads.named(old).check(identity, view.hashes, lambda: _released(view))
+            if old:
+                place = Heads.named(old)
+                place.check_left(identity, view.hashes, lambda: _released(view), bool(known))
             # a crash right after the commit then leaves a place that knows the ledger
             new.keep(Head(identity, balance.last.number, balance.last.hash), first=True)
             return HeadsKept(new.text, _after(balance.last))
 
         self._append(decide, moving=True)
+
+    def check_heads(self) -> None:
+        """Refuse a ledger that its heads know more of, as spending does."""
+        heads = self._store.read(_heads)
+        if heads is not None:
+            place, identity = heads
+            known = place.of(identity)  # before the rows, as in `verify`
+            self._store.read(
+                lambda view: place.check(identity, view.hashes, lambda: _released(view), known)
+            )
 
     def clock_note(self) -> str | None:
         """What to tell whoever spends, where this machine's clock is behind the last entry.
@@ -286,7 +297,7 @@ class Ledger:
                     self.name,
                     f"entry {reservation.number}",
                     f"is not the one that release {reservation.release} was paid from: entries were"
-                    " lost, or an older copy took the ledger's place",
+                    " lost, an older copy took the ledger's place, or another ledger paid",
                 )
                 for reservation in lost
             ),

@@ -42,7 +42,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from eree.budget import guards, troubles
 from eree.budget.entries import Row
-from eree.budget.files import sync_folder
+from eree.budget.files import is_mounted, sync_folder
 from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
 from eree.partial import held_file, sweep
@@ -262,7 +262,7 @@ class SQLiteStore(Store):
         return path
 
     def _check_links(self) -> None:
-        """Refuse a file of more than one name.
+        """Refuse a file of more than one name, by a hard link or by a mount of the file alone.
 
         SQLite knows the files beside it by its name, so that two processes that come by two names
         would not see each other's lock.  A process that was killed while it made the ledger may
@@ -277,6 +277,8 @@ class SQLiteStore(Store):
                         other.unlink()
             if path.stat().st_nlink > 1:
                 raise troubles.linked(self.name)
+        if is_mounted(path):
+            raise troubles.mounted(self.name)
 
     @staticmethod
     def _partials(path: Path) -> list[Path]:

@@ -85,6 +85,14 @@ def linked(name: str) -> Refusal:
     )
 
 
+def mounted(name: str) -> Refusal:
+    """A file that is mounted without its folder: the same, and a crash may lose what is beside."""
+    return Refusal(
+        f"{name} is mounted without its folder, and who spends where it comes from would not be"
+        " seen; mount the folder that it lies in"
+    )
+
+
 def not_readable(name: str) -> Refusal:
     """A file that cannot even be read, or is none."""
     return Unreadable(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 import eree
 from eree.cli.options import as_json, certificates, cli, fresh_option
 from eree.cli.terminal import progress
-
-#: What hides two tables at once.
-MARGINS = "margins-radial"
 
 
 @cli.command(
@@ -23,7 +19,6 @@ MARGINS = "margins-radial"
         "eree certify smooth-laplace --alpha 0.1 --epsilon 2 --delta 3e-5 --json",
         "eree certify truncated-laplace --epsilon 1 --set theta=50",
         "eree certify vector-radial --alpha 0.1 --epsilon 2 --set cells=8",
-        "eree certify margins-radial --alpha 0.1 --epsilon 2 --set values=4",
         "eree certify --all     every mechanism over the papers' grid, some minutes",
     ],
 )
@@ -58,7 +53,7 @@ def certify(
         certify_all(as_json)
         return
     if name is None or epsilon is None:
-        known = ", ".join((*eree.MECHANISMS, *eree.VECTOR_MECHANISMS, MARGINS))
+        known = ", ".join((*eree.MECHANISMS, *eree.VECTOR_MECHANISMS))
         raise eree.Refusal(
             f"name a mechanism and an --epsilon, or ask for --all; there are {known}"
         )
@@ -67,7 +62,9 @@ def certify(
     with progress() as tell:
         tell(f"certifying {name}", 0.0)
         with certificates(fresh):  # what it was calibrated to is computed again too
-            chosen = _chosen(name, alpha, epsilon, delta, eree.parameters_from_text(given))
+            chosen = eree.mechanism(
+                name, alpha=alpha, epsilon=epsilon, delta=delta, **eree.parameters_from_text(given)
+            )
             certificate, computed = certificate_of(chosen)
     if as_json:
         errors = {
@@ -82,18 +79,6 @@ def certify(
             click.echo(line)
     if not certificate.holds:
         click.get_current_context().exit(1)
-
-
-def _chosen(
-    name: str, alpha: str | None, epsilon: str, delta: str | None, given: dict[str, Any]
-) -> eree.Mechanism | eree.Margin:
-    """A mechanism, or one of the two margins that are hidden at once."""
-    if name != MARGINS:
-        return eree.mechanism(name, alpha=alpha, epsilon=epsilon, delta=delta, **given)
-    if set(given) != {"values"}:
-        raise eree.Refusal(f"{name} takes one parameter, such as values=4, for 4 values by two")
-    both = eree.margins_mechanism(alpha=alpha, epsilon=epsilon, delta=delta, **given)
-    return eree.Margin(both, halves=False)
 
 
 def certify_all(as_json: bool) -> None:

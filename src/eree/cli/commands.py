@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,61 +10,8 @@ import click
 from click.shell_completion import get_completion_class
 
 import eree
-from eree.cli.options import (
-    as_json,
-    assumptions_option,
-    cli,
-    folder_argument,
-    number,
-    path,
-    with_engine,
-)
+from eree.cli.options import as_json, cli, folder_argument, number, path, with_engine
 from eree.cli.terminal import one_line, progress
-
-
-@cli.command(
-    short_help="Make a population of linked tables.",
-    examples=[
-        "eree synth data",
-        "eree synth data --areas               and maps of counties, places, tracts",
-        "eree synth papers --jobs 10900000     the size of the papers' three states",
-        "eree synth nation --jobs 130000000    the size of the United States",
-    ],
-)
-@folder_argument
-@number("--jobs", "Number of jobs.", 250_000)
-@number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
-@number("--seed", "Same seed, same files.", 1)
-@click.option("--areas", is_flag=True, help="Add GeoJSON of counties, places and tracts.")
-@assumptions_option
-@as_json
-def synth(
-    folder: Path,
-    jobs: int,
-    workplaces: int | None,
-    seed: int,
-    areas: bool,
-    assumptions: str,
-    as_json: bool,
-) -> None:
-    """Make a population of linked tables in FOLDER, which must be new or empty.
-
-    Everything in it is made up; its sizes and shapes are like those of real data.
-    """
-    with progress() as tell:
-        made = eree.synthesize(
-            folder,
-            jobs=jobs,
-            workplaces=workplaces,
-            seed=seed,
-            areas=areas,
-            assumptions=assumptions,
-            progress=tell,
-        )
-    if as_json:
-        click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
-    else:
-        click.echo(f"Made {jobs:,} jobs in {made}.  Next: eree check {shlex.quote(str(made))}")
 
 
 @cli.command(

@@ -1,17 +1,14 @@
-"""The commands on a survey: make one, check it, count it into a confidential cube."""
+"""The commands on a survey: check it, count it into a confidential cube."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import click
 
 import eree
-from eree.cli.cube_study import study
 from eree.cli.options import Commands, as_json, cli, folder_argument, number, path
 from eree.cli.terminal import one_line, progress
 
@@ -38,54 +35,6 @@ def cube(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@cube.command(
-    short_help="Make a survey of occupational requirements.",
-    examples=[
-        "eree cube synth survey",
-        "eree cube synth large --establishments 100000 --replicates 64",
-        "eree cube synth small --shape querytool     182 records, 17,280 cells",
-    ],
-)
-@folder_argument
-@number("--establishments", "Establishments that respond, in the shape ors.", 1_000)
-@click.option(
-    "--shape",
-    type=click.Choice(["ors", "querytool"]),
-    default="ors",
-    show_default=True,
-    help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
-)
-@number("--replicates", "Replicate weights, such as 80.", 0)
-@number("--seed", "Same seed, same files.", 1)
-@as_json
-def synth(
-    folder: Path,
-    establishments: int,
-    shape: Literal["ors", "querytool"],
-    replicates: int,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Make a survey of occupational requirements in FOLDER, which must be new or empty.
-
-    Everything in it is made up but the titles of its occupations.
-    """
-    with progress() as tell:
-        made = eree.synthesize_survey(
-            folder,
-            establishments=establishments,
-            shape=shape,
-            replicates=replicates,
-            seed=seed,
-            progress=tell,
-        )
-    if as_json:
-        click.echo(json.dumps({"folder": str(made), "shape": shape, "seed": seed}))
-    else:
-        quoted = shlex.quote(str(made))
-        click.echo(f"Made a survey in {made}.  Next: eree cube check {quoted}")
 
 
 @cube.command(
@@ -162,6 +111,3 @@ def build(
         click.echo(json.dumps({"file": str(out), "cells": cells, "confidential": True}))
     else:
         click.echo(f"{out}: a confidential cube of {cells:,} cells")
-
-
-cube.add_command(study)

@@ -15,20 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from eree.cli import (
-    certify,
-    commands,
-    cube,
-    cube_assess,
-    demo,
-    ledger,
-    legacy,
-    protect,
-    rank,
-    release,
-    serve,
-    study,
-)
+from eree.cli import certify, commands, cube, cube_assess, ledger, protect, rank, release, serve
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import cli
 from eree.cli.passwords import hidden
@@ -37,20 +24,7 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (
-    certify,
-    commands,
-    cube,
-    cube_assess,
-    demo,
-    ledger,
-    legacy,
-    protect,
-    rank,
-    release,
-    serve,
-    study,
-)
+COMMANDS = (certify, commands, cube, cube_assess, ledger, protect, rank, release, serve)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

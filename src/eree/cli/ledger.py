@@ -20,7 +20,7 @@ from eree.budget.entries import Closed, Created, Entry, HeadsKept, Reserved, Set
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
 from eree.policy.neighbours import Neighbours, plain
-from eree.policy.plain_data import PLAIN, guarantee_as_json, sha256
+from eree.policy.plain_data import PLAIN, guarantee_as_json
 
 #: The largest number that an entry can have.
 MOST = (1 << 63) - 1
@@ -149,6 +149,11 @@ def show(where: str, as_json: bool) -> None:
     for name in ("total", "spent", "left"):
         figures = getattr(account, name)
         click.echo(f"  {name:5}  epsilon {plain(figures.epsilon)}, delta {plain(figures.delta)}")
+    if numbers := ", ".join(str(entry.number) for entry in account.entries if _lossy(entry)):
+        click.echo(
+            f"Note: what was released for entry {numbers} loses more than its price ('losses'), so"
+            " the sum bounds no longer all that was lost."
+        )
     if account.last.then.heads:
         click.echo(f"Heads are kept in {account.last.then.heads}")
     if note := opened.clock_note():
@@ -227,8 +232,9 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
     """Recheck the hash of every entry, their order, and every sum.
 
     A ledger that was cut short, or restored from an old copy, is sound in itself; that shows only
-    where heads of it are kept, or against the releases that were paid from it.  Nothing is spent
-    from a faulty ledger.  Exit status: 0 no fault, 1 faults, 2 there is no ledger.
+    where heads of it are kept, or against the releases that were paid from it.  Whoever spends
+    looks at the first entry and the last two; this command looks at every one.  Exit status: 0 no
+    fault, 1 faults, 2 there is no ledger.
     """
     opened = eree.Ledger.open(where)
     kept = [eree.Release.open(folder).reservation for folder in against]
@@ -257,6 +263,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
     """Settle a reservation with the release that it paid for, if that is it and untouched."""
     from eree.release.recheck import file_fault
     from eree.release.record import digest_of
+    from eree.survey.modes import AsPublished
 
     release = eree.Release.open(folder)
     paid = release.reservation
@@ -266,13 +273,17 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
             " name the ledger and the entry that paid for it"
         )
     entry = next((e for e in opened.entries() if e.number == number), None)
+    relation = opened.total.neighbours
     try:
         record = release.record
+        said = {name: value for name, value in record["protects"].items() if name != "data_set"}
+        bound = eree.Protected(record["protects"]["data_set"], said).under(relation)
         digest = digest_of(record)
         files = {f: d for table in record["tables"] for f, d in table["files"].items()}
         whole = (
             record["digest"] == digest
-            and record["private"] is True
+            # a cube that is as published is paid for, and never private
+            and record["private"] is (record.get("mode") != AsPublished.name)
             and bool(files)
             and all(Path(file).parent == Path("tables") for file in files)
             and not any(file_fault(folder / file, told) for file, told in files.items())
@@ -281,7 +292,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
             entry is not None
             and isinstance(entry.event, Reserved)
             and (entry.event.release, entry.event.price) == (paid.release, paid.price)
-            and entry.event.declaration == sha256(record["protects"])
+            and (entry.event.declaration, entry.event.period) == (bound.digest, record["period"])
         )
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         whole, same = False, False
@@ -292,7 +303,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
     if not same:
         raise eree.Refusal(
             f"the release in {folder} is not the one that entry {number} paid for; its name, its"
-            " price or its declaration is another"
+            " price, its declaration or its period is another"
         )
     opened.settle(paid, digest)
 
@@ -330,6 +341,11 @@ def shown(entry: Entry, account: Account) -> Sequence[str]:
             return number, when, f"{ended.kind}s entry {ended.reservation}", "", "", "", ""
         case HeadsKept() as kept:
             return number, when, f"heads in {kept.place}", "", "", "", ""
+
+
+def _lossy(entry: Entry) -> bool:
+    """Whether an entry paid for a cube as published, whose price covers nothing of it."""
+    return isinstance(entry.event, Reserved) and "losses" in entry.event.what
 
 
 def account_as_json(opened: eree.Ledger, account: Account) -> dict[str, Any]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import eree
 from eree.cli.passwords import with_password
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+#: The group of entry points by which packages add commands.
+ADDED = "eree.commands"
 #: What parameters are called that name a ledger.
 LEDGERS = ("ledger", "where")
 
@@ -48,13 +54,6 @@ def certificates(fresh: bool) -> AbstractContextManager[None]:
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-assumptions_option = click.option(
-    "--assumptions",
-    default="usual",
-    show_default=True,
-    metavar="NAME",
-    help="usual, or other: what nobody has measured, assumed quite differently.",
-)
 
 
 def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,10 +97,48 @@ class Command(click.Command):
                 formatter.write(f"  {example}\n")
 
 
+@cache
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # a command of our own does without
+
+    return entry_points(group=ADDED)
+
+
+def added(ctx: click.Context) -> dict[str, EntryPoint]:
+    """What packages add to a group, by name: `synth` to eree, `cube.synth` to its group cube."""
+    path: list[str] = []
+    while ctx.parent is not None:
+        path.insert(0, ctx.command.name or "")
+        ctx = ctx.parent
+    points = ((*point.name.rpartition("."), point) for point in _entry_points())
+    return {name: point for group, _, name, point in points if group == ".".join(path)}
+
+
 class Commands(Command, click.Group):
-    """The commands of eree."""
+    """The commands of eree, and those that packages add to them, imported when asked for."""
 
     command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, in alphabetical order."""
+        return sorted(self.commands.keys() | added(ctx).keys())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; for one of our own no entry point is read."""
+        found = self.commands.get(cmd_name)
+        if found is None and (point := added(ctx).get(cmd_name)):
+            found = point.load()
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that arguments name; what may be meant instead can be an added one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            known = self.list_commands(ctx)
+            raise click.NoSuchCommand(error.command_name, possibilities=known, ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; click would answer an interrupt with an empty line."""

@@ -193,7 +193,6 @@ def lodes(
         "eree shrink out people --out people.csv",
         "eree shrink out sites --by place,sector,sex --out people.csv",
         "eree shrink out large small --by place,sector,sex --out people.csv",
-        "eree shrink out people-sex people-education --out people.csv",
     ],
 )
 @release_argument
@@ -214,8 +213,7 @@ def shrink(
     Cells are drawn to what is usual for their kind of workplaces, the more, the more noise they
     have.  Only the release is used, so it costs no privacy; low and high stay what they are.
     Tables that share no workplace are added up, such as large ones one by one and small ones
-    together.  Of two margins that were drawn at once, such as by sex and by education, all cells by
-    both are estimated.
+    together.
     """
     _check(None, out)
     with progress() as tell:

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 import eree
-from eree.budget.account import Balance
 from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
 from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
 from eree.policy.neighbours import plain
@@ -45,7 +44,8 @@ def plan(
 
     Reads the plan, the schema and the public workplaces; no confidential row.
 
-    Exit status: 0 the plan can be published, 1 the ledger has not enough left, 2 refused.
+    Exit status: 0 the plan can be published, 1 the ledger has not enough left or does not fit, 2
+    refused.
     """
     try:
         planned = eree.Plan.read(file)
@@ -62,11 +62,11 @@ def plan(
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
     known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
     people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
-    balance = eree.Ledger.open(ledger).balance() if ledger is not None else None
-    left = balance.left if balance is not None else None
-    unfit = _unfit(planned, balance) if balance is not None else ""
+    book = eree.Ledger.open(ledger) if ledger is not None else None
+    left = book.left() if book is not None else None
     price = planned.price()
     enough = left is None or (price.epsilon <= left.epsilon and price.delta <= left.delta)
+    unfit = _unfit(planned, book, price if enough else None) if book is not None else ""
     with progress() as tell:
         ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
     if memo is not None and not unfit:
@@ -125,12 +125,14 @@ def plan(
         click.get_current_context().exit(1)
 
 
-def _unfit(planned: eree.Plan, balance: Balance) -> str:
-    """Why a ledger would not pay for a plan whatever it costs, in the words of spending."""
+def _unfit(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee | None) -> str:
+    """Why a ledger would not pay a price, or whatever a plan costs, in the words of spending."""
+    balance = book.balance()
     relation = balance.total.neighbours
     try:
-        free = eree.Guarantee(planned.total.neighbours, 0)
-        balance.check(free, planned.protects(relation).under(relation))
+        book.check_heads()
+        asked = price or eree.Guarantee(planned.total.neighbours, 0)
+        balance.check(asked, planned.protects(relation).under(relation))
     except eree.Refusal as refusal:
         return str(refusal)
     return ""

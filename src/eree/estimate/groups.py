@@ -88,54 +88,16 @@ def usual_shares(noisy: Array, kinds: Whole) -> Array:
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What is measured of the counts of a group: sums of them, each with noise.
-
-    `matrix` has a row for each sum, `noise` their covariance in units of the variance of a grid.
-    """
-
-    matrix: Array  # (k, d)
-    noise: Array  # (k, k)
-
-    @classmethod
-    def of_cells(cls, cells: int) -> Sight:
-        """Every count by itself, with noise of its own."""
-        return cls(np.eye(cells), np.eye(cells))
-
-    @classmethod
-    def of_margins(cls, values: int, wider: float) -> Sight:
-        """The counts by the second of two attributes, and how many more the first value has.
-
-        The first attribute has two values, the second `values`.  The noise of the difference has
-        `wider` times the variance of the others.
-        """
-        both = np.kron(np.ones((1, 2)), np.eye(values))
-        difference = np.kron(np.array([[1.0, -1.0]]), np.ones((1, values)))
-        return cls(np.concatenate([both, difference]), np.diag([1.0] * values + [wider]))
-
-    def shares(self, noisy: Array, kinds: Whole) -> Array:
-        """The usual shares of every kind; of margins those of attributes that are independent."""
-        if len(self.matrix) == self.matrix.shape[1]:
-            return usual_shares(noisy, kinds)
-        second, difference = noisy[:, :-1], noisy[:, -1]
-        total = second.sum(1)
-        first = np.stack([total + difference, total - difference], 1) / 2
-        parts = usual_shares(first, kinds)[:, :, None] * usual_shares(second, kinds)[:, None, :]
-        shares: Array = parts.reshape(len(parts), -1)
-        return shares
-
-
-@dataclass(frozen=True)
 class _Law(NormalLaw):
     """The law of the noisy counts of a kind at the points of a grid, and the estimates there."""
 
-    gain: Array  # (points, d, k), what noisy numbers are multiplied by
+    gain: Array  # (points, d, d), what noisy counts are multiplied by
     offset: Array  # (points, d), and what is added
 
     def estimates(self, noisy: Array, chances: Array) -> Array:
         """Estimates of groups for which the points have these chances."""
-        shape = self.gain.shape[1:]
-        gain = (chances @ self.gain.reshape(len(self.gain), -1)).reshape(-1, *shape)
+        d = noisy.shape[1]
+        gain = (chances @ self.gain.reshape(-1, d * d)).reshape(-1, d, d)
         found: Array = (gain @ noisy[:, :, None])[:, :, 0] + chances @ self.offset
         return found
 
@@ -146,18 +108,16 @@ class _Kind:
 
     shares: Array
     factors: Sequence[Array]
-    sight: Sight
 
     def at(self, grid: Grid, habits: Array) -> _Law:
         """The law at the points of a grid."""
         spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
         for one, variance in zip(self.factors, habits @ grid.scales + grid.n, strict=True):
             spread = spread + variance[:, None, None] * (one @ one.T)
-        seen, mean = self.sight.matrix, grid.n[:, None] * self.shares
-        whole = seen @ spread @ seen.T + grid.noise[:, None, None] * self.sight.noise
-        law = NormalLaw.of(mean @ seen.T, whole)
-        gain = spread @ seen.T @ law.precision
-        offset = mean - (gain @ law.mean[:, :, None])[:, :, 0]
+        whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
+        law = NormalLaw.of(grid.n[:, None] * self.shares, whole)
+        gain = spread @ law.precision
+        offset = law.mean - (gain @ law.mean[:, :, None])[:, :, 0]
         return _Law(law.mean, law.precision, law.log_size, gain, offset)
 
     def evidence(
@@ -172,9 +132,8 @@ class _Kind:
         """
         weight, about = chances.sum(0), law.squares_about(noisy, chances)
         slopes, curves = np.zeros(habits.shape), np.zeros((len(habits), 2, 2))
-        for i, factor in enumerate(self.factors):
-            one = self.sight.matrix @ factor
-            pulled = law.precision @ one  # (points, k, rank)
+        for i, one in enumerate(self.factors):
+            pulled = law.precision @ one  # (points, d, rank)
             inner = one.T @ pulled
             more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
             parts = habits[i][:, None] * grid.scales
@@ -202,22 +161,14 @@ class ShrunkGroups:
 
     @classmethod
     def learn(
-        cls,
-        noisy: Whole,
-        kinds: Whole,
-        classed: Classed,
-        shape: Sequence[int],
-        sight: Sight | None = None,
+        cls, noisy: Whole, kinds: Whole, classed: Classed, shape: Sequence[int]
     ) -> ShrunkGroups:
         """Learn from noisy counts, a row for each group; kinds are numbers from 0 on.
 
         `shape` has the number of values of each worker attribute, in the order of the columns.
-        With a `sight` the rows have what it measures of the counts.
         """
-        counts, seen = noisy.astype(np.float64), sight or Sight.of_cells(noisy.shape[1])
-        known = [
-            _Kind(shares, factors(shares, shape), seen) for shares in seen.shares(counts, kinds)
-        ]
+        counts = noisy.astype(np.float64)
+        known = [_Kind(shares, factors(shares, shape)) for shares in usual_shares(counts, kinds)]
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
         habits = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
         model = cls(counts, kinds, classed, known, weights, habits)
@@ -228,7 +179,7 @@ class ShrunkGroups:
 
     def estimates(self) -> Array:
         """The mean of every count given the noisy counts of its group."""
-        found = np.empty((len(self.noisy), self.known[0].shares.size))
+        found = np.empty_like(self.noisy)
         for at, _kind, _grid, law, chances, _use in self._each(np.arange(len(found))):
             found[at] = law.estimates(self.noisy[at], chances)
         return found

@@ -7,7 +7,6 @@ from math import isfinite, pi
 
 from eree.errors import Refusal
 from eree.estimate.grids import Classed, by_bounds, by_workplaces
-from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.scaled_vector import ScaledVector
 from eree.mechanisms.two_stage import TwoStageClip
@@ -33,13 +32,13 @@ def variance_by_size(mechanism: ScaledVector) -> Callable[[float], float]:
     return variance
 
 
-def can_be_shrunk(mechanism: Mechanism | Margin) -> bool:
-    """Whether the noisy counts of a mechanism can be shrunk, by themselves."""
+def can_be_shrunk(mechanism: Mechanism) -> bool:
+    """Whether the noisy counts of a mechanism can be shrunk."""
     return isinstance(mechanism, (ScaledVector, TwoStageClip)) and mechanism.cells > 1
 
 
 def classes_for(
-    mechanism: Mechanism | Margin, noisy: Whole, workplaces: Whole, bounds: Whole | None = None
+    mechanism: Mechanism, noisy: Whole, workplaces: Whole, bounds: Whole | None = None
 ) -> Classed:
     """Classes of groups for the noise of a mechanism; `bounds` are those of a first stage."""
     if isinstance(mechanism, ScaledVector):

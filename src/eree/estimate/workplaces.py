@@ -1,7 +1,7 @@
 """Estimates for workplaces that were hidden one by one on a bent scale, from their noisy counts.
 
 As for groups (`eree.estimate.groups`), everything comes from noisy counts and public facts.  What
-differs is the noise: a `BentVector` adds the same noise to the heights g(h) of all counts h, so
+differs is the noise: `KNormStaircase` adds the same noise to the heights g(h) of all counts h, so
 that a large count has much noise and a small one little.  The model of a workplace of x workers:
 
 - its counts h have the mean x p, p the usual shares of its kind, and the covariance
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
-from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.noise.exact import Whole
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ _AT_ONCE = 8_192
 class HeightNoise:
     """The noise of a mechanism that lifts counts to heights."""
 
-    mechanism: BentVector
+    mechanism: KNormStaircase
 
     def heights(self, counts: Array) -> Array:
         """g of counts, which may be below 0."""
@@ -127,7 +127,7 @@ class ShrunkWorkplaces:
 
     @classmethod
     def learn(
-        cls, noisy: Whole, kinds: Whole, mechanism: BentVector, shape: Sequence[int]
+        cls, noisy: Whole, kinds: Whole, mechanism: KNormStaircase, shape: Sequence[int]
     ) -> ShrunkWorkplaces:
         """Learn from noisy counts, a row for each workplace; kinds are numbers from 0 on.
 

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Cell, Certificate, WorstPair
-from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector import Group, GroupPair, VectorCertificate
 from eree.partial import replacing_file
@@ -78,7 +77,7 @@ def left_closed() -> Iterator[None]:
         _closed.reset(token)
 
 
-def certificate_of(mechanism: Mechanism | Margin) -> tuple[Certificate, bool]:
+def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:
     """The certificate of a mechanism, and whether it was computed now."""
 
     def packed(certificate: Certificate) -> bytes:
@@ -235,7 +234,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _made(plain: Any, mechanism: Mechanism | Margin) -> Any:
+def _made(plain: Any, mechanism: Mechanism) -> Any:
     """What such data stand for."""
     if not isinstance(plain, Mapping):
         return plain

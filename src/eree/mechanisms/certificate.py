@@ -23,8 +23,8 @@ _BITS = 320
 NEVER = Fraction(10**18)
 
 
-class Claim(Protocol):
-    """What was claimed, and of what."""
+class Chances(Protocol):
+    """What a certificate asks of any mechanism."""
 
     @property
     def name(self) -> str:
@@ -33,10 +33,6 @@ class Claim(Protocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is claimed."""
-
-
-class Chances(Claim, Protocol):
-    """What a certificate asks of any mechanism of single counts."""
 
     def pmf(self, *, output: int, count: int, largest: int) -> arb:
         """The chance of an output."""
@@ -84,7 +80,7 @@ class Certificate:
     worst_pair: WorstPair
 
     @classmethod
-    def pure(cls, mechanism: Claim, bound: Fraction, pair: WorstPair) -> Certificate:
+    def pure(cls, mechanism: Chances, bound: Fraction, pair: WorstPair) -> Certificate:
         """Of a mechanism without delta; cells that are seen to lose more overrule the bound."""
         seen = Fraction(pair.loss) if pair.loss < inf else NEVER
         return cls(mechanism.name, mechanism.guarantee, max(bound, seen), 0.0, pair)

@@ -13,9 +13,6 @@ from math import ceil
 from typing import Any, TypeVar
 
 from eree.errors import Refusal
-from eree.mechanisms.margin import Margin
-from eree.mechanisms.margins_radial import MarginsRadial, margins_mechanism
-from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.neighbours import Strong, Weak
@@ -36,9 +33,8 @@ class Point:
     `small` is the mean absolute error of a cell with one worker; `large`, that of a cell with one
     workplace of a thousand times 1 / alpha workers, in units of S.  A vector mechanism hides eight
     cells, of which the others are empty; the errors of `two-stage-clip` are those against a count
-    scaled to that workplace, and those of `margins-radial` those of a count by an attribute of four
-    values, drawn at once with the counts by one of two.  Where the mechanism does not exist,
-    `refusal` says why and the rest is None.
+    scaled to that workplace.  Where the mechanism does not exist, `refusal` says why and the rest
+    is None.
     """
 
     mechanism: str
@@ -56,13 +52,8 @@ class Point:
 def grid_point(name: str, alpha: str, epsilon: str) -> Point:
     """Certify one mechanism at one alpha and epsilon."""
     groups = {"cells": CELLS} if name in VECTOR_MECHANISMS else {}
-    chosen: Mechanism | Margin
     try:
-        if name == MarginsRadial.name:
-            both = margins_mechanism(alpha=alpha, epsilon=epsilon, values=CELLS // 2)
-            chosen = Margin(both, halves=False)
-        else:
-            chosen = mechanism(name, alpha=alpha, epsilon=epsilon, **groups)
+        chosen = mechanism(name, alpha=alpha, epsilon=epsilon, **groups)
     except Refusal as refusal:
         return Point(name, alpha, epsilon, refusal=str(refusal))
     certificate = chosen.certify()
@@ -84,7 +75,7 @@ def grid_point(name: str, alpha: str, epsilon: str) -> Point:
 
 
 def certify_grid(
-    names: Iterable[str] = (*MECHANISMS, *VECTOR_MECHANISMS, MarginsRadial.name),
+    names: Iterable[str] = (*MECHANISMS, *VECTOR_MECHANISMS),
     alphas: Sequence[str] = ALPHAS,
     epsilons: Sequence[str] = EPSILONS,
     *,

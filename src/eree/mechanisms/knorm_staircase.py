@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,19 +10,33 @@ from math import inf, log, log1p, sqrt
 from typing import Self
 
 import numpy as np
+from flint import arb
 
+from eree.errors import Refusal
 from eree.mechanisms.bent_loss import greatest_gain
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.certificate import Certificate, upper
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.linlog import IntegerLinLog
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_down, rounded_up
 from eree.mechanisms.needs import TooLittle, above
-from eree.mechanisms.vector import GroupPair, VectorCertificate
-from eree.noise.box_stairs import BentBoxes, BoxStairs, OneNumber, best_first
+from eree.mechanisms.scaled import least
+from eree.mechanisms.vector import (
+    Group,
+    GroupPair,
+    VectorCertificate,
+    VectorMechanism,
+    group_size,
+    worst_groups,
+)
+from eree.noise.bent import Knots
+from eree.noise.bent_rows import BentBoxes
+from eree.noise.box_stairs import BoxStairs, OneNumber, best_first
+from eree.noise.coins import Coins
 from eree.noise.exact import Whole
+from eree.noise.rows import draw_rows
 from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Weak
 
+_MOST_CELLS = 1_000
 #: Sums of more outputs than this give way to integrals, from which they no longer differ.
 _MOST_SUMMED = 300_000
 #: More plateaus than this take too long to sum.
@@ -34,7 +48,7 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 @dataclass(frozen=True)
-class KNormStaircase(BentVector):
+class KNormStaircase(VectorMechanism):
     """phi^-1(phi(count_i) + z_i) for each cell i, rounded; z of a density that falls in steps.
 
     phi is the scale of `IntegerLinLog`.  The density at z is proportional to q^(s(up) + s(down)):
@@ -45,37 +59,59 @@ class KNormStaircase(BentVector):
     group together are (alpha, epsilon)-private with delta = 0, whatever gamma > 0.  Noise has a
     finite mean for epsilon > b = ln(1 + alpha).
 
-    Proof.  In one step all heights grow by between 0 and 1, as for every `BentVector`, or all fall.
-    If they grow, the noise that leads to the same noisy heights has a smaller or equal up, by at
-    most 1, and a greater or equal down, by at most 1.  As s(r) <= s(r + 1) <= s(r) + 1, s(up) falls
-    by 0 or 1 and s(down) grows by 0 or 1: their sum changes by at most 1, and the logarithm of the
-    density by at most epsilon.  If they fall, up and down change places.  What is made of the
-    heights costs nothing.  Far out the density falls like q^r times a power of r, and outputs grow
-    like e^(b r).
+    Proof.  In one step each cell i of a workplace grows by at most max(alpha h_i, 1), h_i what the
+    workplace has in it, at most the count: so its height grows by between 0 and 1, as for
+    `IntegerLinLog`.  All heights grow together, or all fall.  If they grow, the noise that leads to
+    the same noisy heights has a smaller or equal up, by at most 1, and a greater or equal down, by
+    at most 1.  As s(r) <= s(r + 1) <= s(r) + 1, s(up) falls by 0 or 1 and s(down) grows by 0 or 1:
+    their sum changes by at most 1, and the logarithm of the density by at most epsilon.  If they
+    fall, up and down change places.  What is made of the heights costs nothing.  Far out the
+    density falls like q^r times a power of r, and outputs grow like e^(b r).
     """
 
+    spread: Fraction
+    rate: Fraction  # b, rounded up
     gamma: Fraction
     drop: Fraction  # epsilon, rounded down
     name = "knorm-staircase"
-    heights_of = IntegerLinLog
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
         """Plateaus as wide as a step, and the gamma with the least mean noise of heights."""
-        with suppress(TooLittle):  # which names too little for the plateaus
-            cls._one_cell(guarantee, cells)
+        group_size(cls.name, cells, _MOST_CELLS)
+        if not isinstance(guarantee.neighbours, Weak):
+            raise Refusal(
+                f"{cls.name} is for weak neighbours: under strong ones a workplace may grow in a"
+                " cell by more than the cell holds; use vector-radial, vector-pareto or"
+                " two-stage-clip"
+            )
         rate = rounded_up(log1p(float(alpha_of(guarantee, cls.name))))
         drop = rounded_down(float(guarantee.epsilon))
         steps = BoxStairs(Fraction(1), Fraction(1), cells).steps()  # times epsilon - b
-        least = float(rate) + steps / _MOST_PLATEAUS
-        if drop <= least:
+        lowest = float(rate) + steps / _MOST_PLATEAUS
+        if drop <= lowest:
             raise TooLittle(
                 cls.name,
-                epsilon=above(least),
+                epsilon=above(lowest),
                 why=f"to hide {cells} cells, as plateaus are too many below",
-                advice=f"raise it, lower alpha, or use {KNormLinLog.name}",
+                advice="raise it or lower alpha",
             )
         return cls(guarantee, cells, Fraction(1), rate, best_first(drop, cells), drop)
+
+    @cached_property
+    def single(self) -> IntegerLinLog:
+        """Laplace noise of one cell on the same heights."""
+        return IntegerLinLog(self.guarantee, self.spread, self.rate)
+
+    @property
+    def bend(self) -> Knots:
+        """The heights of counts."""
+        return self.single.bend
+
+    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
 
     @cached_property
     def stairs(self) -> BoxStairs:
@@ -85,6 +121,21 @@ class KNormStaircase(BentVector):
     def law(self, counts: Whole) -> BentBoxes:
         """The laws of the outputs of some groups."""
         return BentBoxes(self.bend, counts, self.spread, self.stairs)
+
+    def draw_groups(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+        """Outputs, made from the counts alone."""
+        return draw_rows(self.law(counts), len(counts), coins)
+
+    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+        """The chance of an output of one cell at least `distance` away from the count."""
+        del largest
+        law = self.law(np.zeros((1, self.cells), dtype=np.int64))
+        return law.beyond(count + side * distance, side, count=count)
+
+    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+        """The chance of all outputs of a group, from the chance of a box of heights."""
+        del largest
+        return self.law(np.array([counts], dtype=np.int64)).pmf(outputs, 0)
 
     @cached_property
     def one_number(self) -> OneNumber:
@@ -98,14 +149,28 @@ class KNormStaircase(BentVector):
         return self.stairs.one_number(next(n for n in lengths if n <= 2 * _MOST_PLATEAUS))
 
     def near_tail(self, heights: Array) -> Array:
-        """The chance that the noise of one cell's height is at least so much."""
+        """The chance that the noise of one cell's height is at least so much, in doubles."""
         return self.one_number.tail(heights / float(self.spread))
 
-    def height_moments(self) -> tuple[float, float, float]:
-        """Of a box and of its middle, averaged over all boxes."""
-        mean, square, middle = self.stairs.moments
+    def height_reach(self, level: float) -> float:
+        """The noise of one cell's height stays within this with at least such a chance."""
+        return least(lambda x: 2 * self.near_tail(x) <= 1 - level)
+
+    def height_error(self) -> tuple[float, float]:
+        """The mean and root mean square of the noise of one cell's height."""
+        mean, square, _ = self.stairs.moments
         spread = float(self.spread)
-        return mean * spread, square * spread**2, middle * spread**2
+        return mean * spread, sqrt(square * spread**2)
+
+    def height_covariance(self) -> Array:
+        """The covariance of the noise of all heights of a group.
+
+        That of two cells is the variance of the middle of a box, averaged over all boxes.
+        """
+        _, square, middle = self.stairs.moments
+        variance, covariance = (part * float(self.spread) ** 2 for part in (square, middle))
+        found: Array = (variance - covariance) * np.eye(self.cells) + covariance
+        return found
 
     def certify(self) -> Certificate:
         """The loss between two groups is that of the plateaus between which a step can lead.
@@ -119,7 +184,7 @@ class KNormStaircase(BentVector):
         reached = stairs.plateau(stairs.first + gain / self.spread)
         with exactly():
             loss = upper((stairs.density(0, 0) / stairs.density(reached, 0)).log())
-        seen = [self.worst_growth(place, [10**6]), self._worst_along_a_plateau()]
+        seen = [self._worst_growth(place, [10**6]), self._worst_along_a_plateau()]
         return VectorCertificate.pure(self, loss, max(seen, key=lambda pair: pair.loss))
 
     def _worst_along_a_plateau(self) -> GroupPair:
@@ -132,7 +197,14 @@ class KNormStaircase(BentVector):
         heights = float(self.bend.lift(count)) + np.concatenate([away, -away])
         ends = self.bend.near_lower(heights)[0]
         outputs = [int(end) for end in ends if abs(end) < _FAR_OUTPUT]
-        return self.worst_growth(count, outputs)
+        return self._worst_growth(count, outputs)
+
+    def _worst_growth(self, count: int, outputs: Sequence[int]) -> GroupPair:
+        """The worst loss seen where one cell makes the step of a count, from the joint chances."""
+        grown, rest = count + max(int(self.alpha * count), 1), (0,) * (self.cells - 1)
+        before, after = (Group.of((n, *rest), n) for n in (count, grown))
+        firsts = {*outputs, count, grown, 2 * grown + 2, -3 * grown - 3}
+        return worst_groups(self, [(before, after, [(first, *rest) for first in sorted(firsts)])])
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of both tails over whole numbers, the far upper one by an integral.

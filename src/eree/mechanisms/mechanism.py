@@ -115,10 +115,10 @@ class Mechanism(ABC):
         `largests` is the largest workplace of each cell, or the largest in total, as `statistics`
         says; mechanisms that need neither do without it.
         """
-        counts = whole_numbers(counts)
+        counts = _whole(counts)
         if largests is None and len(self.statistics()) == 1:
             largests = np.zeros_like(counts)
-        if largests is None or (largests := whole_numbers(largests)).shape != counts.shape:
+        if largests is None or (largests := _whole(largests)).shape != counts.shape:
             raise Refusal("every cell needs a count and the size of its largest workplace")
         return np.clip(self.draw_outputs(counts, largests, coins), -LIMIT, LIMIT)
 
@@ -243,7 +243,7 @@ def one_cell(size: int) -> Whole:
     return np.array([size], dtype=np.int64)
 
 
-def whole_numbers(numbers: Whole) -> Whole:
+def _whole(numbers: Whole) -> Whole:
     """Numbers of workers as an array, refused without quoting one."""
     array = np.asarray(numbers)
     if array.size == 0:

@@ -47,21 +47,13 @@ class TooLittle(Refusal):
             advice = re.sub("^raise it(, | or )", "", advice)
         super().__init__(f"{name} {needs}{' ' * bool(why)}{why}; {advice}")
 
-    def of(self, name: str) -> TooLittle:
-        """The same of a mechanism that is made of another."""
-        return self._with(name, 1, self.why)
-
     def one_by_one(self, cells: int) -> TooLittle:
         """The same of a table whose worker cells get equal parts of its price."""
-        why = f"{self.why}{' ' * bool(self.why)}for {cells} worker cells one by one"
-        return self._with(self.name, cells, why)
-
-    def _with(self, name: str, cells: int, why: str) -> TooLittle:
         return TooLittle(
-            name,
+            self.name,
             epsilon=None if self.epsilon is None else cells * self.epsilon,
             delta=None if self.delta is None else cells * self.delta,
-            why=why,
+            why=f"{self.why}{' ' * bool(self.why)}for {cells} worker cells one by one",
             advice=self.advice,
             most=cells * self.most,
         )

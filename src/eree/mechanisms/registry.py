@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from eree.errors import Refusal
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.log_laplace import LogLaplace, TightLogLaplace
@@ -22,7 +22,6 @@ from eree.mechanisms.radial import Radial
 from eree.mechanisms.smooth_gamma import SmoothGamma, TightSmoothGamma
 from eree.mechanisms.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
 from eree.mechanisms.smooth_pareto import SmoothPareto
-from eree.mechanisms.staircase import SmoothStaircase
 from eree.mechanisms.vectors import VECTOR_MECHANISMS
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, exact
@@ -46,7 +45,6 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
             LinLog,
             IntegerLinLog,
             Radial,
-            SmoothStaircase,
             LeaningStaircase,
             TruncatedLaplace,
             EdgeGeometric,
@@ -131,7 +129,7 @@ def mechanism(
     if neighbours is None:
         if alpha is None:
             raise Refusal(f"{name} needs an alpha, such as '0.1'")
-        weak = issubclass(VECTOR_MECHANISMS.get(name, Mechanism), BentVector)
+        weak = name == KNormStaircase.name
         neighbours = Weak(alpha, ["type"]) if weak else Strong(alpha)
     whole = exact(epsilon, "epsilon")
     if delta is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isfinite
@@ -100,7 +100,7 @@ class ScaledVector(VectorMechanism):
         loss = worst_vector_loss(self, self.one_step)
         known = isfinite(loss.found) and chances_agree(self)
         found = Fraction(loss.found) if known else NEVER
-        pair = worst_groups(self, groups_like(loss, self))
+        pair = worst_groups(self, _groups_like(loss, self))
         return VectorCertificate.pure(self, found, pair)
 
     # ------------------------------------------------------- for the certificate
@@ -129,23 +129,17 @@ class ScaledVector(VectorMechanism):
 
 
 def chances_agree(mechanism: ScaledVector) -> bool:
-    """Whether the chances of noise in the first cell alone are those of the weight."""
-    rest, zero = (0,) * (mechanism.cells - 1), (0,) * mechanism.cells
+    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
+
+    If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
+    norms reach from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
+    """
+    pace, d = mechanism.pace, mechanism.cells
+    rest, zero = (0,) * (d - 1), (0,) * d
 
     def log_chance(first: int, size: int) -> float:
         return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
 
-    return weight_agrees(mechanism, log_chance)
-
-
-def weight_agrees(mechanism: ScaledVector, log_chance: Callable[[int, int], float]) -> bool:
-    """Whether some chances of noise are those of the weight at the scale S = max(pace x, 1).
-
-    `log_chance` is that of a row of noise of the norm k in a group of the largest total x.  If a
-    density was rounded, the chance is that of a cube whose norms reach from 1/2 less to d / 2 more;
-    on the lattice it is that of the norm itself.
-    """
-    pace, d = mechanism.pace, mechanism.cells
     for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
         centre = log_chance(0, size)
@@ -160,7 +154,7 @@ def weight_agrees(mechanism: ScaledVector, log_chance: Callable[[int, int], floa
     return True
 
 
-def groups_like(
+def _groups_like(
     loss: VectorLoss, mechanism: ScaledVector
 ) -> Iterator[tuple[Group, Group, list[tuple[int, ...]]]]:
     """Groups of one workplace or two, one of which grows in its first cell, and some outputs.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
 from operator import index
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from flint import arb
@@ -161,15 +161,8 @@ def loss_of(old: arb, new: arb) -> float:
     return max(nextafter(float(least), -inf), 0.0)
 
 
-class JointChances(Protocol):
-    """What is asked of a law of all outputs of a group."""
-
-    def joint_pmf(self, *, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
-        """The chance of all outputs of a group."""
-
-
 def worst_groups(
-    mechanism: JointChances, candidates: Iterable[tuple[Group, Group, Iterable[tuple[int, ...]]]]
+    mechanism: VectorMechanism, candidates: Iterable[tuple[Group, Group, Iterable[tuple[int, ...]]]]
 ) -> GroupPair:
     """The pair and outputs with the greatest loss among some, from the joint chances alone."""
 

@@ -16,12 +16,7 @@ from eree.mechanisms.scaled import least, whole_reach
 from eree.mechanisms.scaled_vector import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector import group_size
 from eree.noise.exact import Whole
-from eree.noise.vector_radial import (
-    RoundedVectorRadial,
-    ShareOfNorm,
-    VectorRadialShape,
-    signed_within,
-)
+from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
 from eree.policy.guarantee import Guarantee
 
 #: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
@@ -95,10 +90,9 @@ class VectorRadial(ScaledVector):
 
     def reach_of_sum(self, level: float, largests: Whole) -> Whole:
         """Given the norm, the sum is a share of it; rounding moves it by d / 2 at most."""
-        d = self.cells
-        share = ShareOfNorm.of(self.shape, lambda w: signed_within(d, w))
-        away = least(lambda z: share.tail(z) <= (1 - level) * (1 - 1e-9))
-        return whole_reach(self.near_scales(largests) * away, -d / 2)
+        shape = self.shape
+        away = least(lambda z: shape.near_sum_tail(z) <= (1 - level) * (1 - 1e-9))
+        return whole_reach(self.near_scales(largests) * away, -self.cells / 2)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
         """Sums of the tail over whole numbers, and its integral where they no longer differ."""

@@ -9,7 +9,6 @@ from math import inf, isfinite
 from types import MappingProxyType
 
 from eree.errors import Refusal
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import alpha_of
 from eree.mechanisms.needs import cheapest
@@ -21,10 +20,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Weak
 
 VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (VectorRadial, VectorPareto, KNormLinLog, KNormStaircase, TwoStageClip)
-    }
+    {kind.name: kind for kind in (VectorRadial, VectorPareto, KNormStaircase, TwoStageClip)}
 )
 
 #: Shares of epsilon that the first stage of `two-stage-clip` may take.
@@ -42,7 +38,7 @@ def automatic_vector(
     """
     kinds: list[type[VectorMechanism]] = [VectorRadial, VectorPareto, TwoStageClip]
     if isinstance(guarantee.neighbours, Weak):
-        kinds = [KNormStaircase, KNormLinLog, *kinds]
+        kinds.insert(0, KNormStaircase)
     found: list[tuple[float, VectorMechanism]] = []
     refusals: dict[str, Refusal] = {}
     for kind in kinds:

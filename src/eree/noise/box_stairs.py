@@ -21,9 +21,10 @@ from math import ceil, log2, sqrt
 import numpy as np
 from flint import arb, ctx
 
-from eree.noise.bent_rows import BentRows, Interval
-from eree.noise.exact import COARSE, Words, coarse, exact_ball, sure_floor, sure_less
-from eree.noise.rows import Array, Flags, near
+from eree.noise.exact import COARSE, exact_ball, sure_less
+from eree.noise.rows import Array
+
+Interval = tuple[arb, arb]
 
 #: Bits of what doubles are taken from, and of comparisons, whatever precision is set.
 _BITS = 128
@@ -205,52 +206,6 @@ class OneNumber:
         """The logarithm of the density at x >= 0."""
         place = np.minimum(np.searchsorted(self.ends, x), len(self.ends) - 1)
         return np.asarray(self.logs[place])
-
-
-@dataclass(frozen=True, eq=False)
-class BentBoxes(BentRows):
-    """Rows on a bent scale with z of a staircase, in units of the spread.
-
-    Recipe: m by its chances, k uniform from 0 to m, and all numbers uniform on
-    [-(first + m - k), first + k], each known to within 2^-49 of the side.
-    """
-
-    stairs: BoxStairs
-
-    @property
-    def uniforms(self) -> int:
-        """One for m, one for k, and one for each number."""
-        return self.width + 2
-
-    def near_noise(self, words: Words) -> tuple[Array, Array, Flags]:
-        """z in doubles."""
-        tails, uniform = self.stairs.tails, near(words[0])
-        rising = tails[::-1]
-        at = np.searchsorted(rising, uniform, side="right")
-        m = (len(tails) - at).astype(np.float64)
-        gaps = [np.abs(rising[np.clip(at - i, 0, len(tails) - 1)] - uniform) for i in (0, 1)]
-        doubt = coarse(uniform) | (np.minimum(*gaps) < 2.0**-48)
-        place = near(words[1]) * (m + 1)
-        doubt |= np.abs(place - np.rint(place)) < (m + 1) * 2.0**-48
-        first = float(self.stairs.first)
-        side = 2 * first + m
-        low = first + m - np.floor(place)
-        return side * near(words[2:]) - low, side * 2.0**-49, doubt
-
-    def sure_noise(self, uniforms: Sequence[arb]) -> list[arb]:
-        """The same in interval arithmetic."""
-        m = self.stairs.sure_sides(uniforms[0])
-        k = sure_floor(uniforms[1] * (m + 1))
-        side, low = exact_ball(self.stairs.side(m)), exact_ball(self.stairs.first + m - k)
-        return [side * uniform - low for uniform in uniforms[2:]]
-
-    def tail(self, x: arb) -> arb:
-        """The chance that one number of z is at least x >= 0."""
-        return self.stairs.tail(x)
-
-    def box(self, box: Sequence[Interval], times: Sequence[int]) -> arb:
-        """The chance of a box."""
-        return self.stairs.box(box, times)
 
 
 @lru_cache(maxsize=1024)

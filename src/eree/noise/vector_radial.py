@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 from flint import arb, ctx
@@ -24,12 +23,12 @@ from eree.noise.exact import (
     sure_round,
 )
 from eree.noise.laws import Scales
-from eree.noise.rows import Array, Flags, Row, near, verdicts_of
+from eree.noise.rows import Array, Row, near, verdicts_of
 
 #: Uniform numbers below this are left to the slow path; in doubles they must only stay finite.
 _LEAST = 2.0**-20
-#: A share of the norm is rounded up to a multiple of 1 over this.
-_SHARES = 512
+#: A share of the norm is rounded up to the next of these.
+_SHARES = np.linspace(0, 1, 513)[1:]
 
 
 @dataclass(frozen=True)
@@ -76,23 +75,22 @@ class VectorRadialShape:
         with ctx.workprec(128):
             return float(self.outer_share())
 
-    def beyond(self, x: arb, times: int | None = None) -> arb:
-        """bend^n times the integral of (t - x)^(n - 1) w(t) over t >= x, for x >= 0, 1 <= n <= d.
+    def beyond(self, x: arb) -> arb:
+        """bend^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
 
-        n is `times`, or d.  Inner part: with t = x + (1 - bend x) s / bend it is an incomplete beta
-        function of (n, m - d + 1); outer part: with t = x + (1 + bend x) s / ((1 - s) bend) one of
-        (n, m + d - n).  Where x is at the edge both ways to write it agree.
+        Inner part: with t = x + (1 - bend x) s / bend it is an incomplete beta function of
+        (d, m - d + 1); outer part: with t = x + (1 + bend x) s / ((1 - s) bend) one of (d, m).
+        Where x is at the edge both ways to write it agree.
         """
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
-        n = d if times is None else times
-        less, y = d - n, exact_ball(self.bend) * x
-        outer = arb(n).gamma() * (m + less).gamma() / (m + d).gamma()
+        y = exact_ball(self.bend) * x
+        outer = arb(d).gamma() * m.gamma() / (m + d).gamma()
         if not y < edge:
-            return self.joint() * (1 + y) ** (-m - less) * outer
-        inner = ((edge - y) / (1 - y)).beta_lower(n, m - d + 1)
-        outer -= ((edge - y) / (1 + edge)).beta_lower(n, m + less)
-        outer *= self.joint() * (1 + y) ** (-m - less)
-        return (1 - y) ** (m - less) * inner + outer
+            return self.joint() * (1 + y) ** (-m) * outer
+        inner = ((edge - y) / (1 - y)).beta_lower(d, m - d + 1)
+        outer -= ((edge - y) / (1 + edge)).beta_lower(d, m)
+        outer *= self.joint() * (1 + y) ** (-m)
+        return (1 - y) ** m * inner + outer
 
     def near_tail(self, x: Array) -> Array:
         """The chance that one number is at least x >= 0, in doubles."""
@@ -123,6 +121,31 @@ class VectorRadialShape:
         tail: Array = (inner + outer) / (whole + outside * betainc(m, d, 1 / (1 + edge)))
         return tail
 
+    def near_sum_tail(self, z: Array) -> Array:
+        """The chance that the size of the sum of all numbers is at least z, or a little above it.
+
+        The sum is a share of the norm that does not depend on the norm.
+        """
+        found: Array = self.near_norm_tail(z[:, None] / _SHARES) @ self._share_chances
+        return found
+
+    @cached_property
+    def _share_chances(self) -> Array:
+        """The chances of the size of the sum over the norm, moved up to the next of the shares.
+
+        With i numbers above 0, which i of d are with the chance binomial(d, i) / 2^d, their part B
+        of the norm is a beta number of (i, d - i), and the sum is 2 B - 1 of it; all of it where i
+        is 0 or d.
+        """
+        from scipy.special import betainc
+
+        d, within = self.width, np.zeros_like(_SHARES)
+        for i in range(1, d):
+            inside = betainc(i, d - i, (1 + _SHARES) / 2) - betainc(i, d - i, (1 - _SHARES) / 2)
+            within += comb(d, i) / 2**d * inside
+        within[-1] = 1.0
+        return np.diff(within, prepend=0.0)
+
     def norm_moment(self, n: int) -> arb:
         """E[t^n], t the norm, for n < m."""
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
@@ -138,64 +161,8 @@ class VectorRadialShape:
 
 
 @dataclass(frozen=True, eq=False)
-class ShareOfNorm:
-    """The norm times a number W from 0 to 1 that does not depend on it, in doubles.
-
-    `chances` are those of W on a grid, to whose next number it is moved up.
-    """
-
-    shape: VectorRadialShape
-    chances: Array
-
-    @classmethod
-    def of(cls, shape: VectorRadialShape, within: Callable[[Array], Array]) -> ShareOfNorm:
-        """For the law of W: `within` says how likely it is at most some numbers."""
-        upto = within(cls.grid())
-        upto[-1] = 1.0
-        return cls(shape, np.diff(upto, prepend=0.0))
-
-    @staticmethod
-    def grid() -> Array:
-        """What W may be."""
-        return np.linspace(0, 1, _SHARES + 1)[1:]
-
-    def tail(self, z: Array) -> Array:
-        """The chance of z or more, or a little above it."""
-        found: Array = self.shape.near_norm_tail(z[:, None] / self.grid()) @ self.chances
-        return found
-
-
-def signed_within(d: int, share: Array) -> Array:
-    """The chance that the size of the sum of d numbers is at most a share of their L1 norm.
-
-    For a law of the norm alone: with i numbers above 0, which i of d are with the chance
-    binomial(d, i) / 2^d, their share B of the norm is a beta number of (i, d - i), and the sum is
-    2 B - 1 of it; all of it where i is 0 or d.
-    """
-    from scipy.special import betainc
-
-    found = np.zeros_like(share)
-    for i in range(1, d):
-        inside = betainc(i, d - i, (1 + share) / 2) - betainc(i, d - i, (1 - share) / 2)
-        found += comb(d, i) / 2**d * inside
-    return np.where(share < 1, found, 1.0)
-
-
-class NearSizes(NamedTuple):
-    """Tries of numbers of the radial law in doubles: a row per number, a column per try.
-
-    `off` is what a size may be off by, `accepted` which tries count, `doubt` where it is not sure.
-    """
-
-    sizes: Array
-    off: Array
-    signs: Whole
-    accepted: Flags
-    doubt: Flags
-
-
-def near_sizes(shape: VectorRadialShape, words: Words) -> NearSizes:
-    """Sizes and signs of all numbers, in units of 1 / bend; a try takes 1 + d uniform numbers.
+class RoundedVectorRadial:
+    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
 
     Recipe: the inner or the outer power, each with the mass it has without the edge t0; signs; and
     sizes z_i in units of 1 / bend, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
@@ -206,41 +173,6 @@ def near_sizes(shape: VectorRadialShape, words: Words) -> NearSizes:
     In doubles a logarithm of U >= 2^-20 is known to within 1.2 2^-42, so that a base is known to
     within the share `loose` = d 2^-40 / (m - d + 1) + 2^-48 of itself, and z to within twice that
     share of the greater base.
-    """
-    d, m, edge = shape.width, float(shape.turns), float(shape.edge)
-    loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48
-    outer = shape.near_outer_share
-    gap = near(words[0]) - outer / (1 + outer)
-    side = np.where(gap < 0, 1.0, -1.0)
-    uniform, signs = halves(words[1:])
-    steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
-    bases = np.exp(np.cumsum(steps, axis=0))
-    before = np.concatenate([np.ones((1, words.shape[1])), bases[:-1]])
-    over = bases[-1] - (1 + side * edge)
-    doubt = coarse(uniform).any(axis=0) | (np.abs(gap) < 2.0**-40)
-    doubt |= np.abs(over) < 2 * loose * bases[-1]
-    off = 2 * loose * np.maximum(bases, before)
-    return NearSizes(np.abs(bases - before), off, signs, over > 0, doubt)
-
-
-def sure_sizes(shape: VectorRadialShape, uniforms: Sequence[arb]) -> list[tuple[int, arb]] | None:
-    """Signs and sizes of one try in interval arithmetic; None if it is rejected."""
-    m, share = exact_ball(shape.turns), shape.outer_share()
-    side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
-    base, sizes = arb(1), []
-    for i, given in enumerate(uniforms[1:]):
-        uniform, sign = sure_halves(given)
-        after = base * (-uniform.log() / (side * m + i)).exp()
-        sizes.append((sign, side * (after - base)))
-        base = after
-    return None if sure_less(base, 1 + side * exact_ball(shape.edge)) else sizes
-
-
-@dataclass(frozen=True, eq=False)
-class RoundedVectorRadial:
-    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
-
-    Recipe: `near_sizes` has it.
     """
 
     scales: Scales
@@ -258,22 +190,39 @@ class RoundedVectorRadial:
 
     def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
         """Rows and verdicts."""
-        found = near_sizes(self.shape, words)
+        d, m, edge = self.width, float(self.shape.turns), float(self.shape.edge)
+        loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48
+        outer = self.shape.near_outer_share
+        gap = near(words[0]) - outer / (1 + outer)
+        side = np.where(gap < 0, 1.0, -1.0)
+        uniform, signs = halves(words[1:])
+        steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
+        bases = np.exp(np.cumsum(steps, axis=0))
+        before = np.concatenate([np.ones((1, len(groups))), bases[:-1]])
         unit = self.scales.near(groups) / float(self.shape.bend)
-        values = unit * found.sizes
+        values = unit * np.abs(bases - before)
         wholes = np.rint(values)
-        error = unit * found.off + values * 2.0**-48
-        doubt = found.doubt | (~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
-        rows = found.signs * np.where(doubt, 0.0, wholes).astype(np.int64)
-        return rows.T, verdicts_of(found.accepted, doubt)
+        error = (2 * loose * unit) * np.maximum(bases, before) + values * 2.0**-48
+        doubt = (coarse(uniform) | ~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
+        over = bases[-1] - (1 + side * edge)
+        doubt |= (np.abs(over) < 2 * loose * bases[-1]) | (np.abs(gap) < 2.0**-40)
+        rows = signs * np.where(doubt, 0.0, wholes).astype(np.int64)
+        return rows.T, verdicts_of(over > 0, doubt)
 
     def slow(self, uniforms: Sequence[arb], group: int) -> Row | None:
         """The same in interval arithmetic."""
-        found = sure_sizes(self.shape, uniforms)
-        if found is None:
-            return None
+        m, share = exact_ball(self.shape.turns), self.shape.outer_share()
+        side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
         unit = exact_ball(self.scales.of(group) / self.shape.bend)
-        return tuple(sign * sure_round(unit * size) for sign, size in found)
+        base, sizes = arb(1), []
+        for i, given in enumerate(uniforms[1:]):
+            uniform, sign = sure_halves(given)
+            after = base * (-uniform.log() / (side * m + i)).exp()
+            sizes.append((sign, unit * side * (after - base)))
+            base = after
+        if sure_less(base, 1 + side * exact_ball(self.shape.edge)):
+            return None
+        return tuple(sign * sure_round(size) for sign, size in sizes)
 
     def tail(self, value: int, group: int) -> arb:
         """The chance that one number is at least `value`, for value >= 1."""

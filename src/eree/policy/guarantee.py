@@ -28,6 +28,7 @@ from eree.policy.neighbours import (
     Weak,
     exact,
     implies,
+    plain,
     steps_between,
 )
 
@@ -74,9 +75,7 @@ class Guarantee:
         """The guarantee of two releases from the same data: prices add up."""
         if self.neighbours != other.neighbours:
             raise Refusal("prices under different neighbours cannot be added; bring them to one")
-        return Guarantee(
-            self.neighbours, self.epsilon + other.epsilon, min(self.delta + other.delta, _MOST)
-        )
+        return sum_of(self.neighbours, self.epsilon + other.epsilon, self.delta + other.delta)
 
     def under(self, neighbours: Neighbours) -> Guarantee:
         """The same promise read under another relation, where this one implies it."""
@@ -175,7 +174,14 @@ class Guarantee:
         )
 
 
-_MOST = Fraction(1) - Fraction(1, 2**64)  # a delta that promises nothing any more
+def sum_of(neighbours: Neighbours, epsilon: Fraction, delta: Fraction) -> Guarantee:
+    """The guarantee of several prices that were added up; there is none where delta is too much."""
+    if delta >= 1:
+        raise Refusal(
+            f"the deltas add up to {plain(delta)}, and with 1 or more nothing is promised; lower"
+            " them"
+        )
+    return Guarantee(neighbours, epsilon, delta)
 
 
 def _above(number: Fraction) -> float:

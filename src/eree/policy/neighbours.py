@@ -21,8 +21,9 @@ from typing import Literal
 from eree.errors import Refusal
 
 Exact = Fraction | int | str
-#: An exponent of four digits or more, or a text longer than any number that is meant.
-_UNWRITABLE = re.compile(r"[eE][+-]?[0-9_]{4,}|.{2100}")
+#: An exponent of four digits or more (of any script: Python reads them all), or a text longer than
+#: any number that is meant.
+_UNWRITABLE = re.compile(r"[eE][+-]?[\d_]{4,}|.{2100}", re.DOTALL)
 
 
 def exact(value: Exact, name: str) -> Fraction:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.noise.exact import Whole
 from eree.release.release import Release
 from eree.release.sums import treatment_of
@@ -62,7 +62,7 @@ def _errors(treatment: Treatment, rows: pa.Table) -> Array:
     totals = np.repeat(counts.reshape(-1, cells).sum(axis=1), cells)
     whole = "largest_total" in treatment.statistics or treatment.first_stage is not None
     sizes = totals if whole else counts
-    if not isinstance(treatment.mechanism, (BentMechanism, BentVector)):
+    if not isinstance(treatment.mechanism, (BentMechanism, KNormStaircase)):
         sizes = sizes * _largest_share(rows["workplaces"].to_numpy())
     top = max(float(sizes.max(initial=1.0)), 1.0)
     at = np.unique(np.concatenate([[0], np.geomspace(1, np.ceil(top), _SIZES).astype(np.int64)]))

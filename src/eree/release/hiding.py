@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import EngineFailure
-from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
 from eree.noise.exact import Whole
 from eree.policy.schema import Owner, Schema
 from eree.release.contents import SCALED_TO, columns_of
 from eree.release.intervals import UNBOUNDED
-from eree.release.margins import joined
 from eree.release.treatment import Ends, Numbers, Treatment
 from eree.workload import TOTAL, Bound, Marginal, ScaleEach
 
@@ -97,10 +95,7 @@ class Hiding:
         return pa.schema([*kinds, pa.field(TOTAL, pa.int64())]).empty_table()
 
     def _public(self, cells: pa.RecordBatch, totals: Whole | None, coins: Coins) -> pa.RecordBatch:
-        return self.rows(cells, self.treatment.draw(cells, coins, totals), totals)
-
-    def rows(self, cells: pa.RecordBatch, noisy: Whole, totals: Whole | None) -> pa.RecordBatch:
-        """Public rows for cells with their noisy counts; of the cells, what is public is taken."""
+        noisy = self.treatment.draw(cells, coins, totals)
         numbers = {"noisy": noisy, "workplaces": cells.column("workplaces").to_numpy()}
         if totals is not None:
             numbers[SCALED_TO] = np.repeat(totals, self.treatment.worker_cells)
@@ -123,36 +118,6 @@ class Hiding:
     @cached_property
     def _interval(self) -> Ends:
         return self.treatment.intervals(self.schema, self.marginal, self.level)
-
-
-@dataclass(frozen=True)
-class PairHiding:
-    """How the cells by two worker attributes become the rows of both margins, drawn at once."""
-
-    halves: Hiding
-    values: Hiding
-
-    def hidden(self, count: Count, coins: Coins) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Public rows of the margin of two values, and of the other, for the same groups."""
-        margin = self.halves.treatment.mechanism
-        assert isinstance(margin, Margin)
-        both = margin.both
-        settings = self.halves.treatment.settings
-        counted = joined(self.halves.schema, self.halves.marginal, settings)
-        for batch in regrouped(count(counted), both.cells):
-            groups = batch.column("count").to_numpy().reshape(-1, both.cells)
-            largests = batch.column("largest_total").to_numpy()[:: both.cells]
-            drawn = both.draw(groups, largests, coins=coins)
-            first = np.arange(0, batch.num_rows, both.cells)[:, None]
-            sides = (
-                (self.halves, np.array([0, both.values]), drawn[:, both.values :]),
-                (self.values, np.arange(both.values), drawn[:, : both.values]),
-            )
-            one, other = (
-                side.rows(batch.take((first + place).ravel()), noisy.ravel(), None)
-                for side, place, noisy in sides
-            )
-            yield one, other
 
 
 def regrouped(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.two_stage import TwoStageClip
@@ -144,7 +144,7 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
     if isinstance(mechanism, BentMechanism):
         away = float(mechanism.spread) * -np.log(1 - level)
         return lambda noisy: _bent(mechanism.bend, away, noisy)
-    if isinstance(mechanism, BentVector):
+    if isinstance(mechanism, KNormStaircase):
         far = mechanism.height_reach(level)
         return lambda noisy: _bent(mechanism.bend, far, noisy)
     assert isinstance(mechanism, FixedMechanism)

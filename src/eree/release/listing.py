@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from eree.errors import Refusal
+from eree.policy.neighbours import exact
 from eree.policy.schema import Value
 from eree.release.release import Release
 
@@ -134,8 +135,8 @@ def checked_level(level: float | str | Fraction) -> float:
 @lru_cache(maxsize=64)  # the same few are asked for again and again
 def _level(text: str) -> float:
     try:
-        number = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        number = exact(text, "level")
+    except Refusal:
         number = Fraction(0)
     if not Fraction(1, 2) <= number < 1:
         raise Refusal("the level must be at least 0.5 and below 1, such as 0.9")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
@@ -24,8 +23,7 @@ class TableOutlook:
 
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
     `within` what the error of such cells stays within at the plan's level.  `predicted` is the
-    error of the whole table, where public sizes of workplaces are known.  `drawn_with` names the
-    table that is drawn at once with this one, and paid for with it.
+    error of the whole table, where public sizes of workplaces are known.
     """
 
     name: str
@@ -39,7 +37,6 @@ class TableOutlook:
     bounded: bool
     note: str
     predicted: Prediction | None = None
-    drawn_with: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def outlook(
     With public `sizes` of workplaces the error of every whole table is predicted; worker cells
     under weak neighbours need public `shares` of workers as well.
     """
-    typical: dict[Mechanism | Margin, tuple[dict[int, float], dict[int, int]]] = {}
+    typical: dict[Mechanism, tuple[dict[int, float], dict[int, int]]] = {}
     found = []
     if progress:
         progress("counting cells", 0.0)
@@ -116,5 +113,4 @@ def _table(
         treatment.has_high_ends(plan.schema, table.marginal, level),
         treatment.note,
         predicted,
-        table.drawn_with,
     )

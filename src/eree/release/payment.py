@@ -37,6 +37,7 @@ class Payment:
     paid_from: str = ""
     reserved: Reservation | None = None
     settling: Ledger | None = None
+    digest: str = ""
 
     def reserve(
         self, ledger: Ledger, what: Mapping[str, str], protects: Protected, period: str
@@ -51,7 +52,7 @@ class Payment:
     def settle(self, ledger: Ledger, digest: str) -> None:
         """Let the ledger know what the price was paid for."""
         assert self.reserved is not None
-        self.settling = ledger
+        self.settling, self.digest = ledger, digest
         ledger.settle(self.reserved, digest)
 
     @contextmanager
@@ -99,10 +100,16 @@ class Payment:
         if self.settling is None:
             return _OPEN
         try:
-            settled = self.reserved.number in self.settling.account().settled
+            account, number = self.settling.account(), self.reserved.number
         except Refusal:
             return "see with 'eree ledger show' whether its price is settled"
-        return "its price is settled" if settled else _OPEN
+        if account.settled.get(number) == self.digest:
+            return "its price is settled"
+        state = account.state(number)
+        if state == "reserved":
+            return _OPEN
+        how = "closed" if state == "closed" else "settled with another release"
+        return f"its entry was {how} meanwhile, so 'eree verify --ledger' does not believe it"
 
     @property
     def appeared(self) -> bool:

@@ -7,8 +7,7 @@ never opens a table.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,18 +16,13 @@ from typing import Any
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.data.frame import Frame
 from eree.errors import Faulty, Refusal
-from eree.mechanisms.margin import Margin
-from eree.mechanisms.margins_radial import MarginsRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.protected import Protected, protected_jobs
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
-from eree.release.margins import joined, margins, pays
 from eree.release.settings import (
-    LETTERS,
     PLAN_FILE,
-    TABLE_NAME,
     PlanSettings,
     PrivacySettings,
     TableSettings,
@@ -45,38 +39,16 @@ MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """One table: what is counted, and how each count is hidden.
-
-    `drawn_with` names the table that is drawn at once with it, and paid for with it.
-    """
+    """One table: what is counted, and how each count is hidden."""
 
     name: str
     marginal: Marginal
     treatment: Treatment
-    drawn_with: str | None = None
 
     @property
     def price(self) -> Guarantee:
-        """What the table costs, with the one that is drawn at once with it."""
+        """What the table costs."""
         return self.treatment.price
-
-    @property
-    def alone(self) -> bool:
-        """Whether the table is drawn by itself, and its mechanism lets it be."""
-        return self.drawn_with is None and not isinstance(self.treatment.mechanism, Margin)
-
-    def paired_with(self, other: PlannedTable, schema: Schema) -> bool:
-        """Whether this table and another are the two margins of one draw."""
-        one, two = self.treatment, other.treatment
-        if not (isinstance(one.mechanism, Margin) and isinstance(two.mechanism, Margin)):
-            return False
-        counted = (joined(schema, t.marginal, t.treatment.settings) for t in (self, other))
-        return (
-            (self.drawn_with, other.drawn_with) == (other.name, self.name)
-            and one.mechanism.both == two.mechanism.both
-            and one.mechanism.halves != two.mechanism.halves
-            and next(counted) == next(counted)
-        )
 
 
 @dataclass(frozen=True)
@@ -90,17 +62,9 @@ class Plan:
     period: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse tables that are said to be drawn at once and are not: they would be free."""
+        """Refuse two tables of one name: each becomes a file of that name."""
         if len({table.name.lower() for table in self.tables}) < len(self.tables):
             raise Refusal("a plan has two tables of one name; give each its own")
-        for table in self.tables:
-            others = [one for one in self.tables if one.name == table.drawn_with]
-            known = table.paired_with(others[0], self.schema) if others else table.alone
-            if not known:
-                raise Refusal(
-                    f"table {table.name} is not drawn at once with another one of the plan as it"
-                    " should be; read the plan anew"
-                )
 
     @property
     def schema(self) -> Schema:
@@ -141,7 +105,6 @@ class Plan:
         charges = [
             Charge(table.name, table.price, kept_workplaces(self.schema, table.marginal.where))
             for table in self.tables
-            if pays(table.name, table.drawn_with)
         ]
         return together(charges, self.total.neighbours)
 
@@ -158,28 +121,6 @@ class Plan:
         delta = f", delta {plain(price.delta)}" if price.delta else ""
         several = "s" * (len(self.tables) != 1)
         return f"{len(self.tables)} table{several} for epsilon {plain(price.epsilon)}{delta} in all"
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """A table to come, before it is known how it is hidden."""
-
-    name: str
-    marginal: Marginal
-    settings: Mapping[str, Any]
-    drawn_with: str | None = None
-
-
-def _wanted(given: TableSettings, schema: Schema) -> list[_Wanted]:
-    """The table that is asked for, or its two margins."""
-    marginal = Marginal.over(schema, given.by, given.where)
-    if given.mechanism != MarginsRadial.name:
-        return [_Wanted(given.name, marginal, given.parameters)]
-    if given.parameters:
-        raise Refusal(f"{MarginsRadial.name} takes no parameters; leave them out")
-    one, other = margins(schema, marginal)
-    names = [f"{given.name}-{attribute}" for attribute, _, _ in (one, other)]
-    return [_Wanted(names[0], *one[1:], names[1]), _Wanted(names[1], *other[1:], names[0])]
 
 
 class _Reading:
@@ -218,28 +159,13 @@ class _Reading:
             wrong = {f"{place}.{name}" for name in raw} if isinstance(raw, Mapping) else set()
             understood = not wrong & {fault.column for fault in self.faults.found}
             if schema is not None and total is not None and given.name and understood:
-                found = self._tables(given, place, schema, total)
-                for name in (table.name for table in found if table.drawn_with is not None):
-                    self._check_margin_name(name, place, names)
-                tables += found
+                table = self._table(given, place, schema, total)
+                tables += [table] if table is not None else []
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
         plan = Plan(frame, total, level, tuple(tables), settings.period)
         self._check_price(plan.price(), total)
         return plan
-
-    def _check_margin_name(self, name: str, place: str, names: set[str]) -> None:
-        """The name of a margin is made of the table's and the attribute's."""
-        if not re.fullmatch(TABLE_NAME, name):
-            long = "is too long to be followed by an attribute's; choose a shorter one"
-            odd = (
-                "would be followed by the name of an attribute that cannot stand in a file's; give"
-                " the attribute a name of letters, digits, '-', '_' and '.', or hide all cells"
-            )
-            self.faults.add(f"{place}.name", long if re.fullmatch(LETTERS, name) else odd)
-        elif name.lower() in names:
-            self.faults.add(f"{place}.name", f"gives a margin the name {name}, which is used twice")
-        names.add(name.lower())
 
     def _check_price(self, price: Guarantee, total: Guarantee) -> None:
         for name in ("epsilon", "delta"):
@@ -303,43 +229,38 @@ class _Reading:
             if attribute is None or attribute.owner != "worker":
                 self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
 
-    def _tables(
+    def _table(
         self, given: TableSettings, place: str, schema: Schema, total: Guarantee
-    ) -> list[PlannedTable]:
-        """One table, or the two margins that stand for it; none where it has a fault."""
+    ) -> PlannedTable | None:
+        """One table, or None where it has a fault."""
         try:
-            wanted = _wanted(given, schema)
+            marginal = Marginal.over(schema, given.by, given.where)
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return []
+            return None
         delta = self._exact(given.delta or "0", f"{place}.delta")
         if delta is None:
-            return []
+            return None
 
-        def treated(epsilon: Fraction) -> list[Treatment]:
+        def treated(epsilon: Fraction) -> Treatment:
             price = Guarantee(total.neighbours, epsilon, delta)
-            return [
-                treat(schema, one.marginal, price, given.mechanism, one.settings) for one in wanted
-            ]
+            return treat(schema, marginal, price, given.mechanism, given.parameters)
 
         try:
             epsilon = self._price(given, place, total, treated)
             if epsilon is None:
-                return []
-            return [
-                PlannedTable(one.name, one.marginal, treatment, one.drawn_with)
-                for one, treatment in zip(wanted, treated(epsilon), strict=True)
-            ]
+                return None
+            return PlannedTable(given.name, marginal, treated(epsilon))
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return []
+            return None
 
     def _price(
         self,
         given: TableSettings,
         place: str,
         total: Guarantee,
-        treated: Callable[[Fraction], Sequence[Treatment]],
+        treated: Callable[[Fraction], Treatment],
     ) -> Fraction | None:
         """The epsilon of a table: stated, a share of the whole, or what its target needs."""
         ways = [
@@ -356,8 +277,7 @@ class _Reading:
             within = self._exact(wanted.within, f"{place}.target.within")
             if cells is None or within is None or not wanted.jobs:
                 return None
-            target = Target(cells, wanted.jobs, within)
-            return target.least_epsilon(treated, total.epsilon)
+            return Target(cells, wanted.jobs, within).least_epsilon(treated, total.epsilon)
         value = self._exact(getattr(given, ways[0]), f"{place}.{ways[0]}")
         if value is not None and value <= 0:
             self.faults.add(f"{place}.{ways[0]}", "must be above 0")

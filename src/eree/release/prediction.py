@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
 from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.workload import Marginal
@@ -61,7 +61,7 @@ def predict(
     if treatment.first_stage is not None:
         return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
     # alone in its cell a workplace is all that the count has
-    by_count = isinstance(made, (BentMechanism, BentVector))
+    by_count = isinstance(made, (BentMechanism, KNormStaircase))
     alone = by_count and plan.schema.workplace.key in table.marginal.by
     if by_count and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")

@@ -9,13 +9,10 @@ stops in between, the price stays spent and nothing is half published.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
@@ -23,13 +20,11 @@ from eree.budget.ledger import Ledger
 from eree.data.tables import Tables
 from eree.data.tabulate import stream
 from eree.errors import Refusal
-from eree.mechanisms.margin import Margin
 from eree.noise.coins import Coins
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
-from eree.release.hiding import Count, Hiding, PairHiding
+from eree.release.hiding import Hiding
 from eree.release.issue import Issue, Progress, new_folder
-from eree.release.margins import DRAWN_WITH
 from eree.release.plan import Plan, PlannedTable
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
@@ -54,15 +49,14 @@ def publish(
     tell = progress or (lambda _step, _done: None)
     chance = coins or Coins()
     target = new_folder(Path(out))
-    draws = _draws(plan, tables.schema)
+    _check_schema(plan, tables.schema)
 
     def make(folder: Path, release: str) -> dict[str, Any]:
-        written: dict[str, dict[str, Any]] = {}
-        for i, draw in enumerate(draws):
-            tell(f"counting and hiding {draw.name}", (i + 0.1) / (len(draws) + 0.2))
-            written |= draw.write(folder, tables, chance)
-        listed = [written[table.name] for table in plan.tables]
-        return _record(plan, release, listed, private=chance.secret)
+        written = []
+        for i, table in enumerate(plan.tables):
+            tell(f"counting and hiding {table.name}", (i + 0.1) / (len(plan.tables) + 0.2))
+            written.append(_write(folder, table, tables, float(plan.level), chance))
+        return _record(plan, release, written, private=chance.secret)
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
@@ -70,18 +64,10 @@ def publish(
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
-def _draws(plan: Plan, schema: Schema) -> list[_Draw]:
-    """What is drawn, one thing after another; refuses a plan that was made for another schema."""
+def _check_schema(plan: Plan, schema: Schema) -> None:
+    """Refuse a plan that was made for another schema."""
     if _meaning(schema) != _meaning(plan.schema):
         raise Refusal("the plan was made for another schema than these tables have; read it anew")
-    found = []
-    for table in plan.tables:
-        if table.drawn_with is None:
-            found.append(_Draw((table,), schema, float(plan.level)))
-        elif isinstance(table.treatment.mechanism, Margin) and table.treatment.mechanism.halves:
-            pair = table, plan.table(table.drawn_with)
-            found.append(_Draw(pair, schema, float(plan.level)))
-    return found
 
 
 def _meaning(schema: Schema) -> tuple[object, ...]:
@@ -91,84 +77,34 @@ def _meaning(schema: Schema) -> tuple[object, ...]:
     return schema.data_set, keys, schema.attributes
 
 
-@dataclass(frozen=True)
-class _Draw:
-    """A table, or two margins that are drawn at once, the one of two values first."""
-
-    tables: Sequence[PlannedTable]
-    schema: Schema
-    level: float
-
-    @property
-    def name(self) -> str:
-        """What is drawn."""
-        return " and ".join(table.name for table in self.tables)
-
-    def write(self, folder: Path, tables: Tables, coins: Coins) -> dict[str, dict[str, Any]]:
-        """Count, hide and write; returns what the record says of each table, by its name."""
-        hidings = [
-            Hiding(self.schema, table.marginal, table.treatment, self.level)
-            for table in self.tables
-        ]
-        home = folder / "tables"
-        home.mkdir(exist_ok=True)
-        with ExitStack() as stack:
-            files = [
-                stack.enter_context(_Files(home, table, hiding.columns))
-                for table, hiding in zip(self.tables, hidings, strict=True)
-            ]
-            for batches in _hidden(hidings, lambda marginal: stream(tables, marginal), coins):
-                for file, batch in zip(files, batches, strict=True):
-                    file.write(batch)
-        return {file.table.name: file.as_json() for file in files}
-
-
-def _hidden(
-    hidings: Sequence[Hiding], count: Count, coins: Coins
-) -> Iterator[tuple[pa.RecordBatch, ...]]:
-    """Public rows of each table, for the same groups."""
-    if len(hidings) == 1:
-        return ((batch,) for batch in hidings[0].hidden(count, coins))
-    return PairHiding(*hidings).hidden(count, coins)
-
-
-class _Files:
-    """The two files of a table while they are written."""
-
-    def __init__(self, home: Path, table: PlannedTable, columns: pa.Schema) -> None:
-        self.table, self.rows = table, 0
-        self.paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
-        self._columns = parquet.ParquetWriter(self.paths["parquet"], columns, compression="zstd")
-        self._lines = arrow_csv.CSVWriter(self.paths["csv"], columns)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_reason: object) -> None:
-        with self._columns, self._lines:
-            pass
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        self._columns.write_batch(batch)
-        self._lines.write_batch(batch)
-        self.rows += batch.num_rows
-
-    def as_json(self) -> dict[str, Any]:
-        """What the record says of the table, once its files are closed."""
-        table, treatment = self.table, self.table.treatment
-        drawn_with = {DRAWN_WITH: table.drawn_with} if table.drawn_with is not None else {}
-        return {
-            "name": table.name,
-            "by": list(table.marginal.by),
-            "where": {name: list(values) for name, values in table.marginal.where.items()},
-            "rows": self.rows,
-            "price": guarantee_as_json(treatment.price),
-            **drawn_with,
-            "worker_cells": treatment.worker_cells,
-            **treatment.as_json(),
-            "files": {f"tables/{path.name}": file_digest(path) for path in self.paths.values()},
-        }
+def _write(
+    folder: Path, table: PlannedTable, tables: Tables, level: float, coins: Coins
+) -> dict[str, Any]:
+    """Count, hide and write one table; returns what the record says of it."""
+    treatment = table.treatment
+    hiding = Hiding(tables.schema, table.marginal, treatment, level)
+    home = folder / "tables"
+    home.mkdir(exist_ok=True)
+    paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
+    rows = 0
+    with (
+        parquet.ParquetWriter(paths["parquet"], hiding.columns, compression="zstd") as columns,
+        arrow_csv.CSVWriter(paths["csv"], hiding.columns) as lines,
+    ):
+        for batch in hiding.hidden(lambda marginal: stream(tables, marginal), coins):
+            columns.write_batch(batch)
+            lines.write_batch(batch)
+            rows += batch.num_rows
+    return {
+        "name": table.name,
+        "by": list(table.marginal.by),
+        "where": {name: list(values) for name, values in table.marginal.where.items()},
+        "rows": rows,
+        "price": guarantee_as_json(treatment.price),
+        "worker_cells": treatment.worker_cells,
+        **treatment.as_json(),
+        "files": {f"tables/{path.name}": file_digest(path) for path in paths.values()},
+    }
 
 
 def _record(

@@ -12,8 +12,6 @@ from eree.policy.settings import NO_CONTROLS, FileName, Settings, Text
 PLAN_FILE = "plan.toml"
 #: What a table may be called, because it becomes a file's name.
 TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-#: The same, however long.
-LETTERS = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Exactly = Annotated[
     Annotated[StrictStr, Field(min_length=1)] | StrictInt,

@@ -18,38 +18,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.budget.compose import kept_workplaces, share_nothing
-from eree.errors import Refusal
+from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
-from eree.mechanisms.bent_vector import BentVector
-from eree.mechanisms.knorm_linlog import KNormLinLog
 from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.noise.exact import Whole
-from eree.policy.schema import Value
+from eree.policy.schema import Schema, Value
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, in_words, names_of, outside
-from eree.release.margins import DRAWN_WITH
 from eree.release.release import Release
-from eree.release.shrink_margins import Pair
 from eree.release.sums import Areas, summed
-from eree.release.usual import (
-    LEAST_GROUPS,
-    check_all_workers,
-    check_enough,
-    check_whole,
-    kinds_of,
-    within,
-    workers_of,
-)
+from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
-#: What can be shrunk where it hides single workplaces.
-_ON_HEIGHTS = f"{KNormStaircase.name} or {KNormLinLog.name}"
+#: Fewer groups tell too little of what is usual.
+LEAST_GROUPS = 30
 
 
 @dataclass(frozen=True)
@@ -93,19 +80,9 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
     much groups of a kind differ is learnt from the table itself.
 
     `by` adds the cells of a table of single workplaces up, area by area.  With several tables that
-    share no workplace, the estimates of an area are added up over all of them.  Of two margins that
-    were drawn at once the estimates are those of all cells by both attributes, which have no noisy
-    counts of their own, and intervals that follow from those of the margins.
+    share no workplace, the estimates of an area are added up over all of them.
     """
     tables, asked = names_of(table), names_of(by)
-    if len(tables) == 2 and release.about(tables[0]).get(DRAWN_WITH) == tables[1]:
-        if asked:
-            raise Refusal("estimates from two margins are of all their cells; leave 'by' out")
-        pair, level = Pair.read(release, *tables), checked_level(release.record["level"])
-        listed, alike = pair.estimated(level)
-        where = pair.halves.counted.where
-        filters = dict.fromkeys(tables, where)
-        return Shrunk(release, ", ".join(tables), pair.by, where, level, listed, alike, filters)
     if len(tables) > 1 and not asked:
         raise Refusal("several tables are added up area by area; say by which attributes")
     if not tables:
@@ -157,18 +134,23 @@ class _Part:
     def of(cls, areas: Areas, *, several: bool) -> _Part:
         """Learn from a table; one of several that has too few groups stays as it is."""
         release, table, schema, counted = areas.release, areas.table, areas.schema, areas.counted
-        workers = workers_of(schema, counted)
+        workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
         mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
         shape = [len(schema.attributes[name].values or ()) for name in workers]
         rows, cells = release.table(table), int(np.prod(shape))
-        check_whole(table, rows, cells)
+        if rows.num_rows % cells:
+            raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
         noisy = areas.noisy.reshape(-1, cells)
         if len(noisy) < LEAST_GROUPS and several:
             return cls(areas, np.maximum(areas.noisy, 0).astype(np.float64), {})
-        check_enough(table, len(noisy))
-        kinds = kinds_of(rows, schema, counted, cells)
+        if len(noisy) < LEAST_GROUPS:
+            raise Refusal(
+                f"table {table} has {len(noisy)} groups of worker cells; what is usual can be"
+                f" learnt from {LEAST_GROUPS} or more"
+            )
+        kinds = _kinds(rows, schema, counted, cells)
         learnt: ShrunkWorkplaces | ShrunkGroups
-        if isinstance(mechanism, BentVector):
+        if isinstance(mechanism, KNormStaircase):
             learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
             habits = learnt.habits
         else:
@@ -185,7 +167,7 @@ class _Part:
         rows = release.table(table)
         low, high = rows["low"].to_numpy(), _high_ends(rows)
         columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
-        estimates = pa.array(within(self.estimates, low, high))
+        estimates = pa.array(_within(self.estimates, low, high))
         found = columns.add_column(len(counted.by), "estimate", estimates)
         filters = {table: counted.where}
         return Shrunk(release, table, counted.by, counted.where, level, found, self.habits, filters)
@@ -222,7 +204,7 @@ def _added(parts: list[pa.Table], by: tuple[str, ...]) -> pa.Table:
     high, low = both["high"].to_numpy(), both["low"].to_numpy()
     ends = np.where((both["open"].to_numpy() > 0) | (high >= LIMIT), UNBOUNDED, high)
     columns = {name: both[name] for name in by} | {
-        "estimate": pa.array(within(both["estimate"].to_numpy(), low, ends)),
+        "estimate": pa.array(_within(both["estimate"].to_numpy(), low, ends)),
         "noisy": both["noisy"],
         "low": both["low"],
         "high": pa.array(ends, mask=ends == UNBOUNDED),
@@ -248,23 +230,28 @@ def _high_ends(rows: pa.Table) -> Whole:
 def _check(areas: Areas, *, several: bool) -> None:
     """Refuse what cannot be shrunk, or not be added up."""
     table, schema, counted = areas.table, areas.schema, areas.counted
-    check_all_workers(table, schema, counted)
+    if any(schema.attributes[name].owner == "worker" for name in counted.where):
+        raise Refusal(
+            f"table {table} leaves out workers, and estimates are made of whole workplaces; shrink"
+            " a table of all workers"
+        )
     mechanism, by = areas.treatment.mechanism, areas.wanted.by
-    singly = isinstance(mechanism, BentVector) and bool((areas.numbers["workplaces"] == 1).all())
+    singly = isinstance(mechanism, KNormStaircase) and bool(
+        (areas.numbers["workplaces"] == 1).all()
+    )
     if not singly and not can_be_shrunk(mechanism):
         raise Refusal(_cannot(table, mechanism))
     if by and not singly and not (several and set(by) == set(counted.by)):
         raise Refusal(
-            f"estimates are added up where every workplace was hidden by itself by {_ON_HEIGHTS},"
-            f" which table {table} was not; for sums use its noisy counts, as area_totals does"
+            "estimates are added up where every workplace was hidden by itself by"
+            f" {KNormStaircase.name}, which table {table} was not; for sums use its noisy counts,"
+            " as area_totals does"
         )
 
 
-def _cannot(table: str, mechanism: Mechanism | Margin) -> str:
+def _cannot(table: str, mechanism: Mechanism) -> str:
     """Why a table cannot be shrunk."""
-    if isinstance(mechanism, Margin):
-        return f"table {table} was drawn at once with another margin; name both, and no other table"
-    if isinstance(mechanism, BentVector):
+    if isinstance(mechanism, KNormStaircase):
         return (
             f"{mechanism.name} was given the counts of several workplaces together in table"
             f" {table}; its noise can be shrunk where every workplace is hidden by itself, in a"
@@ -273,8 +260,33 @@ def _cannot(table: str, mechanism: Mechanism | Margin) -> str:
     return (
         f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
         " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
-        f" by {_ON_HEIGHTS} in a row for each workplace"
+        f" by {KNormStaircase.name} in a row for each workplace"
     )
+
+
+def _within(estimates: NDArray[np.float64], low: Whole, high: Whole) -> Whole:
+    """Whole estimates of at least 0, moved to the nearer end where they lie outside."""
+    whole = np.rint(np.clip(estimates, 0, LIMIT)).astype(np.int64)
+    found = np.maximum(whole, low)
+    return np.where(high == UNBOUNDED, found, np.minimum(found, high))
+
+
+def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Whole:
+    """The kind of every group, as a number from 0 on: its workplace attributes of declared values.
+
+    `cells` is the number of rows that a group has.
+    """
+    declared = [
+        name
+        for name in counted.by
+        if schema.attributes[name].owner == "workplace"
+        and schema.attributes[name].values is not None
+    ]
+    kinds: dict[tuple[object, ...], int] = {}
+    columns = [rows[name].to_pylist()[::cells] for name in declared]
+    groups = zip(*columns, strict=True) if declared else [()] * (rows.num_rows // cells)
+    numbers = [kinds.setdefault(key, len(kinds)) for key in groups]
+    return np.array(numbers, dtype=np.int64)
 
 
 def _sets(workers: list[str], shape: list[int]) -> list[str]:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.fixed import FixedMechanism
 from eree.mechanisms.leaning import LeaningStaircase
-from eree.mechanisms.margin import Margin
 from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.scaled import SizedMechanism
 from eree.mechanisms.scaled_vector import ScaledVector
@@ -182,12 +181,12 @@ class Areas:
         """Whether every sum has all worker cells that were hidden together, or none of them."""
         asked = (*self.wanted.by, *self.wanted.where, *self.counted.where)
         people = any(self.schema.attributes[name].owner == "worker" for name in asked)
-        return isinstance(self.treatment.mechanism, (ScaledVector, Margin)) and not people
+        return isinstance(self.treatment.mechanism, ScaledVector) and not people
 
     def _groups(self) -> Areas:
         """The same areas, made of the sums of whole groups."""
         assert isinstance(self.treatment, Treatment)
-        assert isinstance(self.treatment.mechanism, (ScaledVector, Margin))
+        assert isinstance(self.treatment.mechanism, ScaledVector)
         size = self.treatment.worker_cells
         return replace(
             self,
@@ -234,7 +233,7 @@ def summed(values: Whole, starts: Whole) -> Whole:
 class _GroupSums:
     """Sums of all worker cells of a group, whose noise the group's own count bounds."""
 
-    mechanism: ScaledVector | Margin
+    mechanism: ScaledVector
 
     def intervals(self, _schema: Schema, _marginal: Marginal, level: float) -> Ends:
         """Ends for sums of groups."""
@@ -243,7 +242,7 @@ class _GroupSums:
 
 
 @lru_cache(maxsize=64)  # the same levels are asked for again and again
-def _interval_of_sum(mechanism: ScaledVector | Margin, level: float) -> CountInterval:
+def _interval_of_sum(mechanism: ScaledVector, level: float) -> CountInterval:
     return CountInterval(alike(lambda counts: mechanism.reach_of_sum(level, counts)))
 
 

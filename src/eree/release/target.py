@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log
@@ -33,14 +33,11 @@ class Target:
         if not 0 <= self.within <= 1_000:
             raise Refusal("within of a target must be a share of the count, such as '0.05'")
 
-    def met(self, treatments: Sequence[Treatment]) -> bool:
-        """Whether noisy counts are that accurate, in all of some tables."""
-        within = (one.quantile(float(self.cells), self.jobs) for one in treatments)
-        return all(found <= int(self.within * self.jobs) for found in within)
+    def met(self, treatment: Treatment) -> bool:
+        """Whether noisy counts are that accurate."""
+        return treatment.quantile(float(self.cells), self.jobs) <= int(self.within * self.jobs)
 
-    def least_epsilon(
-        self, treated: Callable[[Fraction], Sequence[Treatment]], most: Fraction
-    ) -> Fraction:
+    def least_epsilon(self, treated: Callable[[Fraction], Treatment], most: Fraction) -> Fraction:
         """The least price, in steps of a thousandth, at which the target is met.
 
         The next price to try is where the chance to miss, whose logarithm is nearly a line, would
@@ -51,11 +48,11 @@ class Target:
 
         def enough(steps: int) -> bool:
             try:
-                treatments = treated(steps * STEP)
+                treatment = treated(steps * STEP)
             except Refusal:  # too little for the mechanism to exist
                 return False
-            known[steps] = max(map(self._lack, treatments))
-            return self.met(treatments)
+            known[steps] = self._lack(treatment)
+            return self.met(treatment)
 
         high = int(most / STEP)
         if high < 1 or not enough(high):

@@ -6,8 +6,6 @@ what they hold:
 - cells of workplace attributes lie in disjoint workplaces, so each is hidden at the whole price;
 - d worker cells of the same workplaces, a group, are hidden together by a vector mechanism at the
   whole price, or one by one at a d-th of it each;
-- the counts by one worker attribute and those by another may be drawn at once, and the whole price
-  serves both tables;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each.
 """
@@ -27,8 +25,6 @@ from eree.errors import Refusal
 from eree.mechanisms.cache import certificate_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.fixed import TruncatedLaplace
-from eree.mechanisms.margin import Margin
-from eree.mechanisms.margins_radial import MarginsRadial
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.registry import AUTO, automatic, calibrate
@@ -46,7 +42,6 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
-from eree.release.margins import attributes_of, has_halves
 from eree.workload import DropFrom, Marginal
 
 #: The public numbers of some rows of a released table, by column.
@@ -62,7 +57,7 @@ class Treatment:
     """
 
     price: Guarantee
-    mechanism: Mechanism | Margin
+    mechanism: Mechanism
     worker_cells: int
     statistics: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +93,6 @@ class Treatment:
                 .to_numpy()
             )
             return self.mechanism.draw(self._grouped(jobs), totals, coins=coins).ravel()
-        assert not isinstance(self.mechanism, Margin)  # it is drawn with the other one
         counts, *largests = (cells.column(name).to_numpy() for name in self.statistics)
         if isinstance(self.mechanism, VectorMechanism):
             of_groups = [numbers[:: self.worker_cells] for numbers in largests]
@@ -115,16 +109,13 @@ class Treatment:
             clipped = ClippedIntervals(chosen, level)
             return lambda rows: clipped.ends(rows["noisy"], rows[SCALED_TO], rows["workplaces"])
         if "largest_total" not in self.statistics:
-            assert not isinstance(chosen, Margin)
             own = intervals(chosen, level)
             return lambda rows: own(rows["noisy"])
-        assert isinstance(chosen, (SizedMechanism, ScaledVector, Margin))
+        assert isinstance(chosen, (SizedMechanism, ScaledVector))
         if any(schema.attributes[name].owner == "worker" for name in marginal.where):
             return _unknown  # workers that the filter leaves out may be at the largest workplace
         of_sum = (
-            _one_by_one(chosen, cells)
-            if isinstance(chosen, SizedMechanism)
-            else chosen.reach_of_sum
+            chosen.reach_of_sum if isinstance(chosen, ScaledVector) else _one_by_one(chosen, cells)
         )
         together = WorkerIntervals(chosen.reach, of_sum, level)
 
@@ -183,8 +174,6 @@ def treat(
     if isinstance(relation, Weak):
         _check_types(schema, marginal, relation)
     cells = marginal.worker_cells(schema)
-    if name == MarginsRadial.name:
-        return _margin(schema, marginal, price, parameters)
     growing, alone = isinstance(relation, (Strong, Weak)), schema.workplace.key in marginal.by
     if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
         return _together(price, cells, touched, alone, name, parameters)
@@ -236,22 +225,6 @@ def _together(
     made = calibrate(name, price, {**parameters, "cells": cells})
     note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
     return Treatment(price, made, cells, made.statistics(), parameters, note)
-
-
-def _margin(
-    schema: Schema, marginal: Marginal, price: Guarantee, parameters: Mapping[str, Any]
-) -> Treatment:
-    """The counts by one worker attribute, hidden at once with those by another."""
-    own, other = attributes_of(schema, marginal, parameters)
-    if price.delta:
-        raise Refusal(f"{MarginsRadial.name} hides margins without a delta; leave delta out")
-    cells, others = (len(schema.attributes[name].values or ()) for name in (own, other))
-    halves = has_halves(schema, own, other)
-    both = MarginsRadial.calibrate(price, values=others if halves else cells)
-    if both.cells != cells * others:
-        raise Refusal(f"{MarginsRadial.name} needs an attribute of two values; neither has")
-    note = f"drawn at once with the counts by {other}, and both paid for once"
-    return Treatment(price, Margin(both, halves), cells, both.statistics(), parameters, note)
 
 
 def _check_types(schema: Schema, marginal: Marginal, relation: Weak) -> None:

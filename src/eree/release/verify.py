@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ import pyarrow.parquet as parquet
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.mechanisms.margin import Margin
-from eree.policy.neighbours import plain
+from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
@@ -26,7 +24,6 @@ from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
-from eree.release.margins import DRAWN_WITH, drawn_at_once, pays
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
 from eree.release.treatment import Treatment, treat
@@ -94,13 +91,11 @@ class _Verifying(Recheck):
     # ------------------------------------------------------------------------- the tables
 
     def _tables(self) -> None:
-        schema, level = schema_of(self.record), float(Fraction(self.record["level"]))
+        schema, level = schema_of(self.record), float(exact(self.record["level"], "level"))
         certified: set[str] = set()
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
             self.fault("tables", "has two tables of one name")
-        known = {table["name"]: table for table in self.record["tables"]}
-        treatments: dict[str, Treatment] = {}
         for i, table in enumerate(self.record["tables"]):
             self.tell(f"checking {table['name']}", (i + 0.5) / (len(names) + 1))
             treatment = self._treatment(schema, table)
@@ -114,9 +109,6 @@ class _Verifying(Recheck):
                 if not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
             self._rows(schema, table, treatment, level)
-            treatments[table["name"]] = treatment
-        for table in self.record["tables"]:
-            self._paired(schema, table, known, treatments)
         self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
@@ -149,31 +141,6 @@ class _Verifying(Recheck):
         for rule in row_faults(self.release.folder / "tables", table, hiding):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
 
-    def _paired(
-        self,
-        schema: Schema,
-        table: Mapping[str, Any],
-        known: Mapping[str, Mapping[str, Any]],
-        treatments: Mapping[str, Treatment],
-    ) -> None:
-        """A margin is paid for with the one that it was drawn with, if it was; no other table is.
-
-        Rows are compared once everything else is as it should be.
-        """
-        name, treatment = table["name"], treatments.get(table["name"])
-        if treatment is None:  # a fault was found
-            return
-        if not isinstance(treatment.mechanism, Margin):
-            if DRAWN_WITH in table:
-                self.fault(name, "is said to be drawn with another table, and is not")
-            return
-        other = known.get(str(table.get(DRAWN_WITH)))
-        if other is None or not drawn_at_once(schema, table, other):
-            self.fault(name, "was not drawn at once with the table that it names")
-        elif pays(name, other["name"]) and not self.faults:
-            for rule in pair_faults(self.release, schema, table, other):
-                self.fault(name, rule, f"tables/{name}.parquet")
-
     # ---------------------------------------------------------------- the price and the ledger
 
     def _price(self) -> None:
@@ -185,7 +152,6 @@ class _Verifying(Recheck):
                 kept_workplaces(schema, Marginal.over(schema, table["by"], table["where"]).where),
             )
             for table in self.record["tables"]
-            if pays(table["name"], table.get(DRAWN_WITH))
         ]
         if together(charges, total.neighbours) != total:
             self.fault("guarantee", "is not what the prices of the tables add up to")
@@ -236,30 +202,6 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
         yield "low and high are not the ends that the noisy counts give"
     if not (rows["workplaces"].to_numpy() >= 1).all():
         yield "has cells without workplaces"
-
-
-def pair_faults(
-    release: Release, schema: Schema, one: Mapping[str, Any], other: Mapping[str, Any]
-) -> Iterator[str]:
-    """What is wrong with two margins: they have the same groups, and as many workers in each.
-
-    Two separate draws have other sums, if groups are not few and small.
-    """
-    groups, sums = [], []
-    keys = [name for name in one["by"] if schema.attributes[name].owner == "workplace"]
-    for table in (one, other):
-        rows = release.table(table["name"])
-        (worker,) = (name for name in table["by"] if name not in keys)
-        size = len(schema.attributes[worker].values or ())
-        if rows.num_rows % size:
-            yield "has cells without some of their worker cells"
-            return
-        groups.append(rows.select([*keys, "workplaces"]).take(np.arange(0, rows.num_rows, size)))
-        sums.append(rows["noisy"].to_numpy().reshape(-1, size).sum(axis=1))
-    if not groups[0].equals(groups[1]):
-        yield f"has other groups than {other['name']}, with which it was drawn"
-    elif not np.array_equal(*sums):
-        yield f"has other sums than {other['name']}, so they were not drawn at once"
 
 
 def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:

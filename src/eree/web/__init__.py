@@ -1,1 +1,5 @@
 """The public query tool: released tables and protected cubes in a browser, with honest errors."""
+
+from eree.errors import require
+
+require("serve", "httptools", "jinja2", "starlette", "uvicorn", "uvloop", "xlsxwriter")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.bent_vector import BentVector
+from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.leaning import Lean, LeaningStaircase
 from eree.mechanisms.log_laplace import TightLogLaplace
 from eree.noise.exact import Whole
@@ -24,7 +24,6 @@ from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.release.intervals import UNBOUNDED
-from eree.release.margins import DRAWN_WITH
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Ends, Numbers, Treatment
@@ -218,7 +217,7 @@ class LinkedTable(DataSet):
                 "Figures are right on average but for their rounding, which moves the mean by half"
                 " a job at most."
             )
-        if isinstance(law, (BentMechanism, BentVector)):
+        if isinstance(law, (BentMechanism, KNormStaircase)):
             return (
                 "Noise of this law is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
@@ -230,12 +229,10 @@ class LinkedTable(DataSet):
         about, price = self._about, guarantee_of(self._about["price"])
         cells = int(about["worker_cells"])
         together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
-        other = about.get(DRAWN_WITH)
-        paid = "For this table" if other is None else f"For this table and {other}, drawn at once,"
         return [
             f"The law {about['mechanism']} added whole numbers of jobs{together}, drawn exactly"
             " with secret chance.",
-            f"{paid} the release paid {told(price)}; for all of its tables together"
+            f"For this table the release paid {told(price)}; for all of its tables together"
             f" {self.promise}.",
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]

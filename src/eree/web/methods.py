@@ -30,7 +30,6 @@ LAWS: Mapping[str, str] = MappingProxyType(
         " not the same on both sides: its mean is near 0, but not 0.",
         "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
         "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
-        "smooth-staircase": f"Numbers whose chances fall in steps, then rounded. {_SCALED}",
         "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
         "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
         "smooth-laplace": f"Laplace noise, rounded; it needs a delta. {_SCALED}",
@@ -46,9 +45,6 @@ LAWS: Mapping[str, str] = MappingProxyType(
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
         "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
         "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",
-        "margins-radial": "As the radial law, for the counts by two worker attributes, which are"
-        f" drawn at once: their noise goes together. {_TOGETHER}",
-        "knorm-linlog": f"As linlog, for several cells. {_TOGETHER}",
         "knorm-staircase": f"As linlog-integer, for several cells, in steps. {_TOGETHER}",
         "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
     }

@@ -1,0 +1,111 @@
+"""The commands that rerun the papers' experiments on made-up data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+
+import eree_study
+from eree.cli.options import Commands, as_json, number, path
+from eree.cli.terminal import progress
+from eree_study.cli.synth import assumptions_option
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    short_help="Rerun the papers' experiments.",
+    examples=[
+        "eree study run --out study",
+        "eree study run --out full --jobs 10900000",
+        "eree study report study",
+    ],
+)
+@click.pass_context
+def study(context: click.Context) -> None:
+    """Compare the papers' mechanisms, ours and today's noise infusion on made-up data."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@study.command(
+    short_help="Run the experiments, or go on with them.",
+    examples=[
+        "eree study run --out study",
+        "eree study run --out quick --jobs 50000 --trials 5 --only workload-1",
+        "eree study run --out full --jobs 10900000     the papers' size",
+    ],
+)
+@path("--out", "DIR", "The folder of the study; one that was stopped goes on.", required=True)
+@number("--jobs", "Number of made-up jobs.", 250_000)
+@number("--trials", "Draws of every mechanism.", 20)
+@number("--seed", "Same seed, same figures.", 1)
+@assumptions_option
+@click.option("--only", multiple=True, metavar="WORKLOAD", help="Run only this; may be repeated.")
+@as_json
+def run(
+    out: Path,
+    jobs: int,
+    trials: int,
+    seed: int,
+    assumptions: str,
+    only: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a population in DIR, count it, and compare everyone at every alpha and epsilon.
+
+    Interrupted, it goes on where it was when it is run again with the same settings.
+    """
+    with progress() as tell:
+        done = eree_study.run_study(
+            out,
+            jobs=jobs,
+            trials=trials,
+            seed=seed,
+            assumptions=assumptions,
+            only=only,
+            progress=tell,
+        )
+    if as_json:
+        click.echo(json.dumps({"folder": str(out), **done.settings()}))
+    else:
+        click.echo(
+            f"{out}: compared on {jobs:,} made-up jobs, {trials} trials.\n"
+            f"Next: eree study report {shlex.quote(str(out))}"
+        )
+
+
+@study.command(
+    short_help="Write tables, figures and findings.",
+    examples=["eree study report study"],
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@as_json
+def report(folder: Path, as_json: bool) -> None:
+    """Write errors.parquet, errors.csv, the papers' figures and findings.md of the study in DIR."""
+    with progress() as tell:
+        made = eree_study.study_report(folder, progress=tell)
+    if as_json:
+        findings = [
+            {
+                "finding": one.name,
+                "judged": one.judgement,
+                "wide": other.judgement,
+                "looked_at": one.looked_at,
+                "parts": one.parts,
+            }
+            for one, other in zip(made.findings, made.wide, strict=True)
+        ]
+        files = [str(file) for file in made.files]
+        parts = {"run": made.run, "parts": made.parts}
+        click.echo(json.dumps({"findings": findings, "files": files, **parts}))
+        return
+    width = max(len(one.judgement) for one in made.findings)
+    for one in made.findings:
+        click.echo(f"{one.name:10}  {one.judgement:{width}}  {one.words}")
+    if made.run < made.parts:
+        click.echo(f"The study is not complete: {made.run} of its {made.parts} parts were run.")
+    click.echo(f"{folder}: errors.csv, errors.parquet, findings.md and {folder}/figures")

@@ -1,0 +1,67 @@
+"""The command that makes a synthetic population."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+
+import eree_study
+from eree.cli.options import Command, as_json, folder_argument, number
+from eree.cli.terminal import progress
+
+assumptions_option = click.option(
+    "--assumptions",
+    default="usual",
+    show_default=True,
+    metavar="NAME",
+    help="usual, or other: what nobody has measured, assumed quite differently.",
+)
+
+
+@click.command(
+    cls=Command,
+    short_help="Make a population of linked tables.",
+    examples=[
+        "eree synth data",
+        "eree synth data --areas               and maps of counties, places, tracts",
+        "eree synth papers --jobs 10900000     the size of the papers' three states",
+        "eree synth nation --jobs 130000000    the size of the United States",
+    ],
+)
+@folder_argument
+@number("--jobs", "Number of jobs.", 250_000)
+@number("--workplaces", "Number of workplaces.  [default: one for 20.7 jobs]")
+@number("--seed", "Same seed, same files.", 1)
+@click.option("--areas", is_flag=True, help="Add GeoJSON of counties, places and tracts.")
+@assumptions_option
+@as_json
+def synth(
+    folder: Path,
+    jobs: int,
+    workplaces: int | None,
+    seed: int,
+    areas: bool,
+    assumptions: str,
+    as_json: bool,
+) -> None:
+    """Make a population of linked tables in FOLDER, which must be new or empty.
+
+    Everything in it is made up; its sizes and shapes are like those of real data.
+    """
+    with progress() as tell:
+        made = eree_study.synthesize(
+            folder,
+            jobs=jobs,
+            workplaces=workplaces,
+            seed=seed,
+            areas=areas,
+            assumptions=assumptions,
+            progress=tell,
+        )
+    if as_json:
+        click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
+    else:
+        click.echo(f"Made {jobs:,} jobs in {made}.  Next: eree check {shlex.quote(str(made))}")

@@ -1,0 +1,16 @@
+"""The demonstration: a made-up population and a made-up survey through everything."""
+
+from eree_study.demo.findings import Findings
+from eree_study.demo.run import run_demo
+from eree_study.demo.strata import STRATA, Accuracy, Exposure
+from eree_study.demo.survey import CubeAccuracy, SurveyFindings
+
+__all__ = [
+    "STRATA",
+    "Accuracy",
+    "CubeAccuracy",
+    "Exposure",
+    "Findings",
+    "SurveyFindings",
+    "run_demo",
+]

@@ -1,0 +1,212 @@
+"""Runs the demonstration in a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from eree.budget.ledger import Ledger
+from eree.data.tables import load
+from eree.data.tabulate import tabulate
+from eree.errors import Refusal
+from eree.partial import appearing_folder
+from eree.policy.guarantee import Guarantee
+from eree.release.memo import memo
+from eree.release.outlook import outlook
+from eree.release.plan import Plan
+from eree.release.publish import publish
+from eree.release.rank import rank
+from eree.release.verify import verify
+from eree_study.demo.findings import STUDY, Findings
+from eree_study.demo.strata import ALL, Accuracy, Compared
+from eree_study.demo.survey import OWN as SURVEY_OWN
+from eree_study.demo.survey import SHOWN as SURVEY_SHOWN
+from eree_study.demo.survey import survey_findings
+from eree_study.figures.population import Released, exposure_figure, released_figure
+from eree_study.synth import synthesize
+
+Progress = Callable[[str, float], None]
+
+PLAN = """\
+# The plan of the demonstration.  What it costs, and how good it will be: eree plan plan.toml
+data = "data"                     # the folder with schema.toml, from here on
+level = "0.9"                     # the chance that an interval holds the true count
+
+[privacy]
+neighbours = "strong"             # hides a worker, and a workplace's growth by the share alpha
+alpha = "0.1"
+epsilon = "4"                     # the most that all tables together may cost
+
+[[table]]
+name = "jobs"
+by = ["place", "sector", "ownership"]
+epsilon = "2"
+mechanism = "auto"                # the one with the least error, chosen without the data
+
+[[table]]
+name = "people"
+by = ["place", "sex", "education"]
+epsilon = "2"
+mechanism = "auto"
+"""
+JOBS, PEOPLE = "jobs", "people"
+#: The ledger's epsilon: enough for the plan and for one more like it.
+BUDGET = 8
+
+MARK = "demo.json"
+PICTURE = "released.png"
+#: The files that a user may want to look at.
+SHOWN = (
+    *("data/schema.toml", "plan.toml", "memo.md", "ledger.db", "release/release.json"),
+    *(f"release/tables/{table}.csv" for table in (JOBS, PEOPLE)),
+    *SURVEY_SHOWN,
+    *("exposure.png", PICTURE),
+)
+#: All that a demonstration leaves; SQLite keeps two more files beside a ledger that is in use.
+OWN = frozenset(
+    (
+        *SHOWN,
+        *SURVEY_OWN,
+        *(MARK, "data", "release", "release/tables", "ledger.db-wal", "ledger.db-shm"),
+        *(f"data/{table}.parquet" for table in ("workplace", "worker", "job", "place")),
+        *(f"data/{area}.geojson" for area in ("county", "place", "tract")),
+        *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE)),
+    )
+)
+
+
+def run_demo(
+    out: Path, *, jobs: int = 250_000, seed: int = 1, progress: Progress | None = None
+) -> Findings:
+    """Make a population in `out/data` and a survey in `out/survey`; take both through everything.
+
+    The population is checked and counted; a plan is priced, paid from a ledger and released; the
+    release is verified, ranked, and compared with the true counts, which can be done with made-up
+    data alone.  The survey becomes a protected cube, paid from a ledger of its own.
+    The data are the same for the same seed, releases never are: their noise is drawn with secret
+    coins.  The folder appears whole or not at all; what an earlier demonstration left there is
+    replaced.
+    """
+    tell = progress or (lambda _step, _done: None)
+    target = out.resolve()
+    _refuse_what_is_not_ours(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with appearing_folder(target) as partial:
+        findings = _named(_findings(partial, jobs, seed, tell), out)
+        text = json.dumps(findings.as_json(), indent=2) + "\n"
+        (partial / MARK).write_text(text, encoding="utf-8")
+        _refuse_what_is_not_ours(out)
+        if target.exists():
+            target.rename(partial.with_name("earlier"))  # it vanishes with the partial folder
+    tell("done", 1.0)
+    return findings
+
+
+def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
+    """The demonstration itself; the files are named from `folder` on."""
+    data = folder / "data"
+    synthesize(data, jobs=jobs, seed=seed, areas=True, progress=lambda s, f: tell(s, 0.25 * f))
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    plan = Plan.read(folder / "plan.toml")
+    ahead = outlook(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))
+    total = Guarantee(plan.total.neighbours, BUDGET)
+    ledger = Ledger.create(folder / "ledger.db", total, data_set="data")
+    (folder / "memo.md").write_text(memo(ahead, ledger.left()), encoding="utf-8")
+
+    tables = load(data, progress=lambda s, f: tell(s, 0.3 + 0.15 * f))
+    release = publish(
+        plan,
+        tables,
+        ledger=ledger,
+        out=folder / "release",
+        progress=lambda s, f: tell(s, 0.45 + 0.1 * f),
+    )
+    verification = verify(
+        release, ledger=ledger, progress=lambda s, f: tell(f"verifying: {s}", 0.55 + 0.1 * f)
+    )
+    tell("ranking", 0.65)
+    ranking = rank(release, JOBS, ["place"])
+
+    tell("comparing with the true counts", 0.68)
+    compared: dict[str, Compared] = {}
+    accuracy: list[Accuracy] = []
+    for table in plan.tables:
+        cells = tabulate(tables, by=table.marginal.by).confidential
+        compared[table.name] = Compared.of(release, table.name, cells, data)
+        accuracy += compared[table.name].accuracy(table.treatment.mean_error)
+    by = plan.table(JOBS).marginal.by
+    fine = tabulate(tables, by=[*by, "sex", "education"]).confidential["count"].to_numpy()
+    survey = survey_findings(folder, seed, lambda s, f: tell(s, 0.75 + 0.2 * f))
+    findings = Findings(
+        jobs=int(compared[JOBS].counts.sum()),
+        workplaces=tables.workplaces,
+        worker_cells=len(fine),
+        empty_worker_cells=int((fine == 0).sum()),
+        exposure=compared[JOBS].exposure(),
+        tables=ahead.tables,
+        price=plan.price(),
+        total=total,
+        left=ledger.left(),
+        verification=verification,
+        ranking=ranking,
+        accuracy=tuple(accuracy),
+        survey=survey,
+        picture=Path(PICTURE),
+        files=tuple(map(Path, SHOWN)),
+    )
+    tell("drawing", 0.95)
+    _draw(folder, findings, compared)
+    return findings
+
+
+def _draw(folder: Path, findings: Findings, compared: Mapping[str, Compared]) -> None:
+    """What had to be protected, and what came of it."""
+    strata = [row.stratum for row in findings.exposure]
+    exposure_figure(
+        folder / "exposure.png",
+        counts=compared[JOBS].counts,
+        strata=strata,
+        alone=[row.alone for row in findings.exposure],
+        dominated=[row.dominated for row in findings.exposure],
+    )
+    tables = []
+    for table, about in zip(compared.values(), findings.tables, strict=True):
+        rows = [row for row in findings.accuracy_of(table.table) if row.stratum != ALL]
+        tables.append(
+            Released(
+                f"{about.name}: {about.what}",
+                table.counts,
+                table.released["employment"].to_numpy(),
+                found=[row.of_jobs(row.error) for row in rows],
+                promised=[row.of_jobs(row.promised) for row in rows],
+            )
+        )
+    released_figure(folder / PICTURE, tables=tables, strata=strata, note=STUDY)
+
+
+def _named(findings: Findings, out: Path) -> Findings:
+    """The findings with every path where the user asked for it."""
+    release = replace(findings.ranking.release, folder=out / "release")
+    cube = replace(findings.survey.release, folder=out / "cube")
+    return replace(
+        findings,
+        ranking=replace(findings.ranking, release=release),
+        survey=replace(findings.survey, release=cube),
+        picture=out / findings.picture,
+        files=tuple(out / path for path in findings.files),
+    )
+
+
+def _refuse_what_is_not_ours(out: Path) -> None:
+    """Only a new or empty folder, or one that holds an earlier demonstration and nothing else."""
+    if out.exists() and not out.is_dir():
+        raise Refusal(f"{out} is a file; name a new folder with --out")
+    if not out.exists():
+        return
+    found = {str(path.relative_to(out)) for path in out.rglob("*")}
+    if found and (MARK not in found or found - OWN):
+        raise Refusal(
+            f"{out} holds files that the demonstration did not make; name a new folder with --out"
+        )

@@ -1,0 +1,333 @@
+"""Attacks on infused tables and on our releases of the same made-up data, side by side.
+
+On infused tables the attacker uses what the paper shows: one factor distorts all cells of a
+workplace, and zeros stay zeros.  A candidate is possible if some factor explains every published
+number; of the possible ones she takes the one that leaves the most room for the factor.  She does
+not know the ramp.  On our releases she takes the candidate next to the noisy counts, in the sum of
+absolute differences: the likeliest one, where candidates have one size, because all noise of vector
+mechanisms falls with that sum.  Where two tables overlap she subtracts the true rest, which she is
+assumed to know, rather than another noisy number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eree.data.tables import Tables, load
+from eree.data.tabulate import tabulate
+from eree.errors import Refusal
+from eree.noise.coins import SeededCoins
+from eree.noise.exact import Whole
+from eree.partial import temporary_folder
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Exact, Strong, plain
+from eree.release.plan import Plan
+from eree.release.publish import publish
+from eree_study.legacy.games import (
+    ATTACKS,
+    CELL,
+    DEGREE,
+    DIFFERENCING,
+    REIDENTIFICATION,
+    SHAPE,
+    SIZE,
+    TOLD,
+    Game,
+    find_games,
+    plant,
+    success_bound,
+)
+from eree_study.legacy.infusion import SMALL, infuse
+from eree_study.legacy.ramp import RAMP, Array, Ramp
+from eree_study.synth import synthesize
+
+Progress = Callable[[str, float], None]
+
+OURS, INFUSED, UNROUNDED = "eree", "infusion", "infusion, not rounded"
+METHODS = (OURS, INFUSED, UNROUNDED)
+#: The chance that a release within its bound is reported as beyond it, for one attack.
+FALSE_ALARM = 1e-6
+#: Whole numbers are within one half of an infused sum; other numbers are as exact as doubles.
+_HALF, _EXACT = 0.5, 1e-6
+#: Factors that she thinks possible: the ramp is kept from her.
+_FACTORS = (0.5, 1.5)
+
+#: The tables that each attack reads; those of one group make one release.
+TABLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "sexes": ({"by": [*CELL, "sex"]},),
+    "degrees": ({"by": [*CELL, *TOLD], "where": {"education": [DEGREE]}},),
+    "overlapping": (
+        {"by": [*CELL[:2], "sex"]},
+        {"by": [*CELL[:2], "sex"], "where": {"ownership": ["private"]}},
+    ),
+}
+READ = {SHAPE: "sexes", SIZE: "sexes", REIDENTIFICATION: "degrees", DIFFERENCING: "overlapping"}
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often an attack on a method succeeded.
+
+    Where she is torn between some answers, one of them true, a success counts as its share: what a
+    lot would give on average.  `guessing` is the rate of an attacker who has public data alone,
+    `promised` the most that the guarantee allows on average, where there is one.
+    """
+
+    attack: str
+    method: str
+    trials: int
+    successes: float
+    guessing: float
+    promised: float | None
+
+    @property
+    def rate(self) -> float:
+        """The share of targets about which the attacker was right."""
+        return self.successes / self.trials
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the rate is within the promise, but for chance.
+
+        Trials are independent, each from 0 to 1 and its mean at most its bound, so by Hoeffding's
+        inequality the rate exceeds the mean bound by more than this with a chance of at most
+        `FALSE_ALARM`.
+        """
+        if self.promised is None:
+            return None
+        return self.rate <= self.promised + sqrt(log(1 / FALSE_ALARM) / (2 * self.trials))
+
+
+@dataclass(frozen=True)
+class AttackFindings:
+    """What the attacks found, on made-up data."""
+
+    jobs: int
+    seed: int
+    guarantee: Guarantee
+    repeats: int
+    tallies: tuple[Tally, ...]
+
+    def tally(self, attack: str, method: str) -> Tally:
+        """One attack on one method."""
+        return next(t for t in self.tallies if (t.attack, t.method) == (attack, method))
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise was kept."""
+        return all(tally.kept is not False for tally in self.tallies)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each attack and method."""
+        return [
+            {
+                "attack": t.attack,
+                "method": t.method,
+                "epsilon": plain(self.guarantee.epsilon) if t.method == OURS else None,
+                "trials": t.trials,
+                "successes": t.successes,
+                "rate": t.rate,
+                "guessing": t.guessing,
+                "promised": t.promised,
+            }
+            for t in self.tallies
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The findings as plain data."""
+        relation = self.guarantee.neighbours
+        assert isinstance(relation, Strong)
+        return {
+            "study": STUDY,
+            "jobs": self.jobs,
+            "seed": self.seed,
+            "repeats": self.repeats,
+            "alpha": plain(relation.alpha),
+            "epsilon": plain(self.guarantee.epsilon),
+            "kept": self.kept,
+            "false_alarm": FALSE_ALARM,
+            "attacks": self.rows(),
+        }
+
+
+STUDY = "A study of made-up data: no row describes a real workplace or worker"
+
+
+def infused_scores(published: Array, candidates: Whole, slack: float) -> Array:
+    """How well each candidate explains infused counts: how much room it leaves for the factor.
+
+    `slack` is how far a published number may be off.  A candidate that no factor explains has 0.
+    """
+    h = candidates.astype(np.float64)
+    small, none = (h > 0) & (h < SMALL), h == 0
+    seen = np.broadcast_to(published, h.shape)
+    possible = np.where(none, seen == 0, True)
+    possible &= np.where(small, (seen > 0) & (seen < SMALL + slack), True)
+    free = small | none
+    divisor = np.where(free, 1.0, h)
+    low = np.where(free, _FACTORS[0], (seen - slack) / divisor).max(axis=1, initial=_FACTORS[0])
+    high = np.where(free, _FACTORS[1], (seen + slack) / divisor).min(axis=1, initial=_FACTORS[1])
+    return np.where(possible.all(axis=1), np.maximum(high - low, 0.0), 0.0)
+
+
+def noisy_scores(noisy: Array, candidates: Whole) -> Array:
+    """How well each candidate explains noisy counts."""
+    found: Array = -np.abs(noisy - candidates).sum(axis=1)
+    return found
+
+
+def chance_of(truth: int, scores: Array) -> float:
+    """The chance that she is right: she takes the best candidate, and of several one by lot."""
+    best = np.flatnonzero(scores == scores.max())
+    return float(truth in best) / len(best)
+
+
+def run_attacks(
+    *,
+    jobs: int = 250_000,
+    seed: int = 1,
+    alpha: Exact = "0.1",
+    epsilon: Exact = "1",
+    targets: int = 100,
+    repeats: int = 10,
+    ramp: Ramp = RAMP,
+    progress: Progress | None = None,
+) -> AttackFindings:
+    """Attack infused tables and our releases of a made-up population, again and again.
+
+    Every time each target's truth, the key of the infusion and the noise are new.  Each release
+    spends the whole epsilon on the table that tells of the targets; whatever else an attack reads
+    she knows exactly.  Same seed, same findings: the coins are seeded, which is right for made-up
+    data alone.
+    """
+    tell = progress or (lambda _step, _done: None)
+    if targets < 1 or repeats < 1:
+        raise Refusal("targets and repeats must be whole numbers, 1 or more")
+    relation = Strong(alpha)
+    guarantee = Guarantee(relation, epsilon)
+    chance = SeededCoins(seed)
+    with temporary_folder("eree-attack") as folder:
+        people = folder / "population"
+        synthesize(people, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.1 * f))
+        tables = load(people)
+        games = find_games(tables, relation, targets)
+        right: dict[tuple[str, str], list[float]] = {}
+        for i in range(repeats):
+            tell(f"attacking, round {i + 1} of {repeats}", 0.1 + 0.9 * i / repeats)
+            uniform = chance.words(len(games)).astype(np.float64) * 2.0**-64
+            truths = [
+                int(u * len(game)) % len(game) for u, game in zip(uniform, games, strict=True)
+            ]
+            plant(tables, games, truths, folder / f"data-{i}")
+            data = load(folder / f"data-{i}")
+            for method, attack, won in _round(
+                data, games, truths, guarantee, chance, ramp, folder / f"releases-{i}"
+            ):
+                right.setdefault((attack, method), []).append(won)
+    tell("done", 1.0)
+    return AttackFindings(jobs, seed, guarantee, repeats, _tallies(games, guarantee, right))
+
+
+def _round(
+    data: Tables,
+    games: Sequence[Game],
+    truths: Sequence[int],
+    guarantee: Guarantee,
+    chance: SeededCoins,
+    ramp: Ramp,
+    out: Path,
+) -> Iterator[tuple[str, str, float]]:
+    """One round of all games: publish in each way, guess, and see how often that is right."""
+    key = chance.words(4).tobytes()
+    out.mkdir()
+    seeds = [int(word) for word in chance.words(len(TABLES))]
+    shown: dict[str, tuple[list[_Shown], list[_Shown], list[_Shown]]] = {}
+    for (group, wanted), own in zip(TABLES.items(), seeds, strict=True):
+        infused = [
+            _Shown.of(infuse(data, **table, key=key, ramp=ramp, rounded=False).rows, "employment")
+            for table in wanted
+        ]
+        plan = attack_plan(data, guarantee, wanted[0])
+        release = publish(plan, data, ledger=None, out=out / group, coins=SeededCoins(own))
+        noisy = [_Shown.of(release.table("table-1"), "noisy")]
+        noisy += [_Shown.of(tabulate(data, **table).confidential, "count") for table in wanted[1:]]
+        shown[group] = infused, [table.rounded() for table in infused], noisy
+    for game, truth in zip(games, truths, strict=True):
+        infused, whole, noisy = shown[READ[game.attack]]
+        scores = {
+            OURS: noisy_scores(_seen(noisy, game), game.candidates),
+            INFUSED: infused_scores(_seen(whole, game), game.candidates, len(infused) * _HALF),
+            UNROUNDED: infused_scores(_seen(infused, game), game.candidates, _EXACT),
+        }
+        for method, found in scores.items():
+            yield method, game.attack, chance_of(truth, found)
+
+
+def attack_plan(data: Tables, guarantee: Guarantee, wanted: Mapping[str, Any]) -> Plan:
+    """A plan that spends the whole guarantee on one table."""
+    relation = guarantee.neighbours
+    assert isinstance(relation, Strong)
+    privacy = {"neighbours": "strong", "alpha": str(relation.alpha)}
+    privacy["epsilon"] = str(guarantee.epsilon)
+    table = {"name": "table-1", "share": "1", **wanted}
+    settings = {"data": data.folder.name, "privacy": privacy, "table": [table]}
+    try:
+        return Plan.of(settings, folder=data.folder.parent)
+    except Refusal:
+        raise Refusal(
+            f"no release with epsilon {plain(guarantee.epsilon)} and alpha {plain(relation.alpha)}"
+            " can be attacked; raise epsilon or lower alpha"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The worker cells of every workplace cell of a published table."""
+
+    rows: Mapping[tuple[str, ...], int]
+    numbers: Array
+
+    @classmethod
+    def of(cls, table: pa.Table, column: str) -> _Shown:
+        names = [name for name in CELL if name in table.column_names]
+        keys = list(zip(*(table[name].to_pylist() for name in names), strict=True))
+        cells = len(keys) // len(set(keys))  # worker cells lie side by side
+        rows = {key: i for i, key in enumerate(keys[::cells])}
+        return cls(rows, table[column].to_numpy().astype(np.float64).reshape(-1, cells))
+
+    def rounded(self) -> _Shown:
+        return _Shown(self.rows, np.rint(self.numbers))
+
+    def of_cell(self, cell: tuple[str, ...]) -> Array:
+        found: Array = self.numbers[self.rows[cell]]
+        return found
+
+
+def _seen(tables: Sequence[_Shown], game: Game) -> Array:
+    """What is published about a target: its cells, or how two tables differ."""
+    if len(tables) == 1:
+        return tables[0].of_cell(game.cell)
+    first, second = (table.of_cell(game.cell[:2]) for table in tables)
+    return first - second
+
+
+def _tallies(
+    games: Sequence[Game], guarantee: Guarantee, right: Mapping[tuple[str, str], list[float]]
+) -> tuple[Tally, ...]:
+    found = []
+    for attack in ATTACKS:
+        own = [game for game in games if game.attack == attack]
+        bounds = [success_bound(guarantee, len(game), game.steps) for game in own]
+        guessing = float(np.mean([1 / len(game) for game in own]))
+        for method in METHODS:
+            won = right[attack, method]
+            promised = float(np.mean(bounds)) if method == OURS else None
+            found.append(Tally(attack, method, len(won), sum(won), guessing, promised))
+    return tuple(found)

@@ -1,0 +1,270 @@
+"""How a contender fares: errors, rankings and dollars, beside noise infusion of the same cells."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from eree.noise.coins import SeededCoins
+from eree.policy.neighbours import plain
+from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small
+from eree_study.papers.contenders import Contender
+from eree_study.papers.estimate import Estimate
+from eree_study.papers.workloads import Counted, Workload
+
+Array = NDArray[np.float64]
+
+#: What one job too many or too few costs, in dollars (section 3.2 of the paper).
+PER_JOB = 3.50
+#: Relative errors this much apart still count as alike.
+POINTS = 0.10
+#: For tracts only contenders whose error is not known exactly are drawn, so often; those that take
+#: long less often.
+FEW, FEWEST = 5, 2
+#: Trials are left out by so many groups to see how much a share depends on them.
+GROUPS = 5
+#: The ranges of infusion, and what is put behind a measure that is held against each.
+RAMPS: Mapping[str, Ramp] = {"narrow": RAMP, "wide": WIDE}
+SUFFIXES: Mapping[str, str] = {"narrow": "", "wide": "_wide"}
+#: Figures by stratum and measure.
+Found = dict[tuple[str, str], Estimate]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of the study: a line of `errors.csv`."""
+
+    study: str
+    workload: str
+    mechanism: str
+    alpha: str | None
+    epsilon: str | None
+    delta: float
+    stratum: str
+    measure: str
+    value: float
+    standard_error: float
+    trials: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def seeded(*what: object) -> SeededCoins:
+    """Coins that belong to one purpose, the same in every run."""
+    digest = hashlib.sha256("|".join(map(str, what)).encode()).digest()
+    return SeededCoins(int.from_bytes(digest[:7], "big"))
+
+
+def uniforms(coins: SeededCoins, count: int) -> Array:
+    """Numbers between 0 and 1, never at the ends."""
+    numbers: Array = ((coins.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return numbers
+
+
+def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> Iterator[Array]:
+    """Noise infusion of some cells, again and again: what is published, before rounding.
+
+    Every trial has factors of its own, as if another key had been chosen.
+    """
+    workplaces = int(cells.rows.workplace.max(initial=-1)) + 1
+    for trial in range(trials):
+        coins = seeded(seed, name, trial)
+        factors = ramp.quantile(uniforms(coins, workplaces))
+        sums = cells.rows.sums(len(cells.counts), factors)
+        yield protect_small(cells.counts, sums, uniforms(coins, len(sums)))
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What contenders are held against: noise infusion of the same cells, and true ranks.
+
+    `means` are infusion's mean errors by range and stratum; `limits` the relative error of every
+    cell that is not empty plus 10 points, by range, over all trials and without each group of them.
+    """
+
+    means: Mapping[str, Mapping[str, Estimate]]
+    limits: Mapping[str, NDArray[np.float32]]
+    ranks: Mapping[str, Mapping[str, list[Array]]]
+    true_ranks: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, cells: Counted, trials: int, seed: int, *, ranked: bool) -> Yardstick:
+        """Infuse the cells."""
+        strata = cells.strata if ranked else {}
+        means, limits, ranks = {}, {}, {}
+        for name, ramp in RAMPS.items():
+            errors = Errors(cells, trials)
+            ranks[name] = {stratum: list[Array]() for stratum in strata}
+            for published in infusions(cells, ramp, trials, seed, f"infusion {name}"):
+                errors.add(np.abs(published - cells.counts))
+                for stratum, at in strata.items():
+                    ranks[name][stratum].append(rankdata(published[at]))
+            means[name], limits[name] = errors.means(), errors.relative() + np.float32(POINTS)
+        true = {stratum: rankdata(cells.counts[at]) for stratum, at in strata.items()}
+        return cls(means, limits, ranks, true)
+
+
+class Errors:
+    """Errors of trials: their means by stratum, and relative ones for every cell not empty."""
+
+    def __init__(self, cells: Counted, trials: int) -> None:
+        self.cells, self.trials, self.done = cells, trials, 0
+        groups = min(GROUPS, trials)
+        self._means: dict[str, list[float]] = defaultdict(list)
+        self._sums = np.zeros((groups, len(cells.some)), dtype=np.float32)
+        self._sizes = np.array([len(range(g, trials, groups)) for g in range(groups)])
+
+    def add(self, errors: Array) -> None:
+        """The errors of one more trial."""
+        for stratum, mean in self.cells.means(errors).items():
+            self._means[stratum].append(mean)
+        self._sums[self.done % len(self._sums)] += errors[self.cells.some]
+        self.done += 1
+
+    def means(self) -> dict[str, Estimate]:
+        """The mean error by stratum."""
+        return {stratum: Estimate.of(values) for stratum, values in self._means.items()}
+
+    def relative(self) -> NDArray[np.float32]:
+        """Mean relative errors of the cells that are not empty, then without each group."""
+        rows = [self._sums.sum(axis=0) / self.trials]
+        for group, size in enumerate(self._sizes):
+            left = self.trials - size
+            others = np.delete(self._sums, group, axis=0).sum(axis=0)
+            rows.append(others / left if left else rows[0])
+        counts = self.cells.counts[self.cells.some]
+        return (np.stack(rows) / counts).astype(np.float32)
+
+
+class Comparison:
+    """One workload: its cells, and what they are held against."""
+
+    def __init__(self, workload: Workload, cells: Counted, *, trials: int, seed: int) -> None:
+        self.workload, self.cells, self.trials, self.seed = workload, cells, trials, seed
+        self.yardstick = Yardstick.of(cells, trials, seed, ranked=workload.ranked)
+
+    def infusion(self) -> Iterator[Row]:
+        """What infusion itself does: its error in jobs, and how well it ranks."""
+        for ramp, suffix in SUFFIXES.items():
+            found = {(s, "l1"): mean for s, mean in self.yardstick.means[ramp].items()}
+            for stratum, ranks in self.yardstick.ranks[ramp].items():
+                true = self.yardstick.true_ranks[stratum]
+                values = [correlation(rank, true) for rank in ranks]
+                found[stratum, "spearman_truth"] = Estimate.of(values)
+            yield from self._rows("infusion" + suffix.replace("_", "-"), None, None, 1.0, found)
+
+    def rows(self, one: Contender, alpha: Fraction | None, epsilon: Fraction) -> Iterator[Row]:
+        """All measures of one contender."""
+        said = plain(alpha) if alpha is not None else None
+        expected = one.expected(self.cells)
+        found: Found = {}
+        if expected is None or self.workload.study == "paper":
+            found = self._drawn(one, said, plain(epsilon))
+        if expected is not None:  # exact, also where tails are so heavy that draws tell little
+            found |= self._exact(expected)
+        yield from self._rows(one.name, said, plain(epsilon), one.delta, found)
+
+    def _rows(
+        self, name: str, alpha: str | None, epsilon: str | None, delta: float, found: Found
+    ) -> Iterator[Row]:
+        of = (self.workload.study, self.workload.name, name, alpha, epsilon, delta)
+        for (stratum, measure), one in found.items():
+            yield Row(*of, stratum, measure, one.value, one.error, one.trials)
+
+    def _exact(self, errors: Array) -> Found:
+        """From the expected error of every cell."""
+        some = self.cells.some
+        relative = (errors[some] / self.cells.counts[some]).astype(np.float32)
+        found = self._sizes({s: Estimate(mean) for s, mean in self.cells.means(errors).items()})
+        return found | self._alike(relative[None], 0)
+
+    def _sizes(self, means: Mapping[str, Estimate]) -> Found:
+        """What follows from mean sizes of errors, by stratum and measure."""
+        found: Found = {}
+        for stratum, mine in means.items():
+            found[stratum, "l1"] = mine
+            for ramp, suffix in SUFFIXES.items():
+                found[stratum, "l1_ratio" + suffix] = mine.over(self.yardstick.means[ramp][stratum])
+            found[stratum, "dollars"] = mine.times(PER_JOB * len(self.cells.strata[stratum]))
+        return found
+
+    def _alike(self, relative: NDArray[np.float32], trials: int) -> Found:
+        """The share of cells whose relative error is at most 10 points above infusion's.
+
+        After fewer trials than there are groups only infusion's are left out, group by group.
+        """
+        if len(relative) < len(self.yardstick.limits["narrow"]):
+            relative = relative[:1]
+        found: Found = {}
+        for ramp, suffix in SUFFIXES.items():
+            alike = [
+                self.cells.shares(mine <= limit)
+                for mine, limit in zip(
+                    *np.broadcast_arrays(relative, self.yardstick.limits[ramp]), strict=True
+                )
+            ]
+            for stratum in alike[0]:
+                values = np.array([shares[stratum] for shares in alike])
+                found[stratum, "within_10_points" + suffix] = Estimate.jackknifed(values, trials)
+        return found
+
+    def _drawn(self, one: Contender, alpha: str | None, epsilon: str) -> Found:
+        """From draws, trial by trial."""
+        tried: dict[tuple[str, str], list[float]] = defaultdict(list)
+        cells, workload = self.cells, self.workload
+        counts = cells.counts.astype(np.float64)
+        few = FEWEST if one.slow else FEW
+        trials = min(few, self.trials) if workload.study == "report" else self.trials
+        errors = Errors(cells, trials)
+        for trial in range(trials):
+            coins = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
+            noisy = one.draw(cells, coins)
+            signed, released = noisy - counts, np.maximum(noisy, 0) - counts
+            errors.add(np.abs(signed))
+            sizes = {"released": np.abs(released), "bias": signed, "bias_released": released}
+            for name, each in sizes.items():
+                for stratum, mean in cells.means(each).items():
+                    tried[stratum, name].append(mean)
+            for stratum, at in cells.strata.items() if workload.ranked else ():
+                rank = rankdata(noisy[at])
+                for ramp, suffix in SUFFIXES.items():
+                    infused = self.yardstick.ranks[ramp][stratum][trial]
+                    tried[stratum, "spearman" + suffix].append(correlation(rank, infused))
+                true = self.yardstick.true_ranks[stratum]
+                tried[stratum, "spearman_truth"].append(correlation(rank, true))
+        narrow = self.yardstick.means["narrow"]
+        found = self._sizes(errors.means()) | self._alike(errors.relative(), trials)
+        for (stratum, name), values in tried.items():
+            estimate = Estimate.of(values)
+            if name == "released":
+                name, estimate = "l1_ratio_released", estimate.over(narrow[stratum])
+            found[stratum, name] = estimate
+        return found
+
+
+def correlation(first: Array, second: Array) -> float:
+    """The correlation of two lists of ranks; 1 where there is nothing to rank."""
+    a, b = first - first.mean(), second - second.mean()
+    size = float(np.sqrt(_product(a, a) * _product(b, b)))
+    return _product(a, b) / size if size > 0 else 1.0
+
+
+def _product(a: Array, b: Array) -> float:
+    """The inner product in one thread: several would wait for each other, and round at will."""
+    return float(np.einsum("i,i->", a, b))
+
+
+def cells_file(folder: Path, workload: Workload) -> Path:
+    """Where the cells of a workload are kept while a study runs."""
+    return folder / "cells" / f"{workload.cells}.npz"

@@ -1,0 +1,331 @@
+"""Who is compared: the papers' mechanisms as published, ours, and what they really cost."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.estimate.groups import shrunk_counts
+from eree.estimate.noise import can_be_shrunk, classes_for
+from eree.mechanisms.bent import BentMechanism
+from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.knorm_staircase import KNormStaircase
+from eree.mechanisms.leaning import LeaningStaircase
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.registry import calibrate, mechanism
+from eree.mechanisms.smooth_laplace import SmoothLaplace
+from eree.mechanisms.two_stage import TwoStageClip
+from eree.mechanisms.vector import VectorMechanism
+from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
+from eree.noise.coins import Coins
+from eree.noise.thousandths import JOB
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import NODE, Strong, Weak
+from eree_study.papers.reported import (
+    draw_report_gamma,
+    draw_report_laplace,
+    mean_report_errors,
+    worst_delta,
+)
+from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+
+Array = NDArray[np.float64]
+
+#: Single-cell mechanisms with an alpha, as published and ours.
+PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
+OURS = (
+    "log-laplace-tight",
+    "linlog",
+    "smooth-pareto",
+    "radial",
+    LeaningStaircase.name,
+    "auto",
+)
+#: The greatest delta at which the paper shows a point of Smooth Laplace.
+MOST_DELTA = 0.05
+#: Where estimates are shrunk, which takes longer than a draw: alpha and epsilon of the goals.
+SHRUNK_AT = {(Fraction(1, 10), Fraction(epsilon)) for epsilon in (1, 2, 4)}
+#: More worker cells take too long, and no goal is for them.
+MOST_SHRUNK = 8
+THETAS = (2, 20, 50, 100, 200, 500)
+#: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
+#: between them.  Noise begins to grow at 1 / alpha, and grows in proportion to large sizes; that of
+#: vectors, much wider than a job, does so earlier.
+_LARGE_SIZES = (10**4, 10**5, 10**6, 2 * 10**7)
+_SIZES = np.unique([*range(70), 100, *np.geomspace(70, 2000, 100).astype(np.int64), *_LARGE_SIZES])
+_FEW_SIZES = np.unique(
+    [*range(30), 100, *np.geomspace(30, 400, 40).astype(np.int64), 1000, *_LARGE_SIZES]
+)
+
+
+@dataclass(frozen=True)
+class Contender(ABC):
+    """A way to hide the cells of a workload.
+
+    `delta` is what it really has: for all worker cells where they are paid for together, for one
+    where each is a query of its own.
+    """
+
+    name: str
+    delta: float
+    #: Whether a trial takes long.
+    slow: ClassVar[bool] = False
+
+    @abstractmethod
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Signed noisy counts."""
+
+    @abstractmethod
+    def expected(self, cells: Counted) -> Array | None:
+        """The mean size of the error of every cell; None where only draws tell it."""
+
+
+@dataclass(frozen=True)
+class Single(Contender):
+    """A mechanism for one count, each cell by itself."""
+
+    mechanism: Mechanism
+    strong: bool
+
+    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+        return cells.largest_total if self.strong else cells.largest
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """One draw for each cell."""
+        return self.mechanism.draw(cells.counts, self._sizes(cells), coins=coins).astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array:
+        """By the largest workplace, or by the count where that is all the noise looks at."""
+        if isinstance(self.mechanism, LeaningStaircase):
+            return self.mechanism.mean_errors(self._sizes(cells))
+        if isinstance(self.mechanism, BentMechanism):
+            return by_size(cells.counts, lambda n: _mean_error(self.mechanism, n, n))
+        return by_size(self._sizes(cells), lambda x: _scaled_error(self.mechanism, x))
+
+
+@dataclass(frozen=True)
+class Truncated(Contender):
+    """Truncated Laplace: workplaces of theta or more are left out of every count."""
+
+    mechanism: TruncatedLaplace
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Noise on the counts of the small workplaces."""
+        counts = cells.below(self.mechanism.theta)
+        return self.mechanism.draw(counts, coins=coins).astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array:
+        """With the jobs that are left out."""
+        missing = cells.counts - cells.below(self.mechanism.theta)
+        return self.mechanism.errors_without(missing.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Together(Contender):
+    """A vector mechanism: all worker cells of a group at once."""
+
+    mechanism: VectorMechanism
+
+    def draw(self, cells: Counted, coins: Coins, bounds: NDArray[np.int64] | None = None) -> Array:
+        """One draw for each group; `bounds` are those of a first stage, if they are drawn."""
+        groups = cells.counts.reshape(-1, cells.workers)
+        largests = cells.largest_total[:: cells.workers]
+        chosen = self.mechanism
+        if isinstance(chosen, TwoStageClip):
+            bounds = chosen.bounds(largests, coins=coins) if bounds is None else bounds
+            rows = cells.rows
+            limit = bounds[rows.cell // cells.workers]
+            share = JOB * rows.jobs
+            scaled = np.where(rows.size > limit, share * limit // rows.size, share)
+            sums = np.bincount(rows.cell, weights=scaled.astype(np.float64), minlength=groups.size)
+            thousandths = sums.astype(np.int64).reshape(groups.shape)
+            return chosen.draw(thousandths, bounds, coins=coins).ravel().astype(np.float64)
+        given = (largests,) if len(chosen.statistics()) > 1 else ()
+        return chosen.draw(groups, *given, coins=coins).ravel().astype(np.float64)
+
+    def expected(self, cells: Counted) -> Array | None:
+        """By the largest total, or by the count on heights; two stages have to be drawn."""
+        chosen = self.mechanism
+        if isinstance(chosen, TwoStageClip):
+            return None
+        if isinstance(chosen, KNormStaircase):
+            return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
+        return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
+
+
+@dataclass(frozen=True)
+class Shrunk(Contender):
+    """A vector mechanism, and estimates that are made of its noisy counts alone.
+
+    `shape` has the number of values of each worker attribute.
+    """
+
+    mechanism: VectorMechanism
+    shape: tuple[int, ...]
+    slow = True
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Draw, and shrink what was drawn: whole counts of at least 0."""
+        bounds: NDArray[np.int64] | None = None
+        if isinstance(self.mechanism, TwoStageClip):
+            bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], coins=coins)
+        noisy = Together(self.name, self.delta, self.mechanism).draw(cells, coins, bounds)
+        groups = noisy.astype(np.int64).reshape(-1, cells.workers)
+        classed = classes_for(self.mechanism, groups, cells.workplaces, bounds)
+        return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
+
+    def expected(self, cells: Counted) -> None:
+        """Only draws tell it."""
+        del cells
+
+
+@dataclass(frozen=True)
+class Reported(Contender):
+    """Algorithm 2 or 3 of the report, as printed: not private."""
+
+    alpha: Fraction
+    epsilon: Fraction
+    strong: bool
+
+    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+        return cells.largest_total if self.strong else cells.largest
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """In doubles, with the scale of the largest workplace."""
+        drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
+        return drawing(
+            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, coins=coins
+        )
+
+    def expected(self, cells: Counted) -> Array:
+        """By the largest workplace."""
+        which = 2 if self.name == "report-laplace" else 3
+
+        def error(x: int) -> float:
+            return mean_report_errors(which, x, self.alpha, self.epsilon)
+
+        return by_size(self._sizes(cells), error)
+
+
+def by_size(
+    sizes: NDArray[np.int64],
+    error: Callable[[int], float],
+    known: NDArray[np.int64] = _SIZES,
+) -> Array:
+    """An error that depends on a size alone: exact at many sizes, interpolated between them."""
+    at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
+    errors: Array = np.interp(sizes, at, np.array([error(int(x)) for x in at]))
+    return errors
+
+
+@lru_cache(maxsize=1 << 18)
+def _mean_error(made: Mechanism, count: int, largest: int) -> float:
+    return made.mean_error(count=count, largest=largest)[0]
+
+
+def _scaled_error(made: Mechanism, largest: int) -> float:
+    """By the largest workplace, up to 1 / alpha of which noise does not grow."""
+    relation = made.guarantee.neighbours
+    if isinstance(relation, (Strong, Weak)):
+        largest = max(largest, int(1 / relation.alpha))
+    return _mean_error(made, 0, largest)
+
+
+def contenders(
+    workload: Workload, cells: int, alpha: Fraction | None, epsilon: Fraction
+) -> Iterator[Contender]:
+    """Everyone who may take part in a workload with so many worker cells, at one alpha and epsilon.
+
+    Without an alpha: those that have none.  A mechanism that does not exist there is left out, as
+    in the papers.
+    """
+    touched = cells > 1 or workload.worker_values is not None
+    if alpha is None:
+        for theta in THETAS:
+            yield Truncated(
+                f"truncated-laplace-{theta}",
+                0.0,
+                TruncatedLaplace.calibrate(_node(epsilon), theta=theta),
+            )
+        yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
+        return
+    shares = cells if workload.paying == "together" else 1
+    each, strong = epsilon / shares, workload.strong and touched
+    together = workload.paying == "together" and cells > 1
+    for name in (*PUBLISHED, *(OURS[:-1] if together else OURS)):
+        made = _single(name, alpha, epsilon, each, workload.strong, touched)
+        if made is not None:
+            delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
+            yield Single(name, min(delta, 1.0), made, strong)
+    if workload.study == "report":
+        delta = min(shares * _worst_delta(alpha, each), 1.0)
+        yield Reported("report-laplace", delta, alpha, each, strong)
+        if float(each) >= 4 * float(np.log1p(float(alpha))):
+            yield Reported("report-gamma", 1.0, alpha, each, strong)
+    if together:
+        yield from _vectors(workload, cells, alpha, epsilon)
+
+
+def _vectors(
+    workload: Workload, cells: int, alpha: Fraction, epsilon: Fraction
+) -> Iterator[Contender]:
+    relation = Strong(alpha) if workload.strong else Weak(alpha, ["type"])
+    guarantee = Guarantee(relation, epsilon)
+    for name in VECTOR_MECHANISMS:
+        try:
+            chosen = calibrate(name, guarantee, {"cells": cells})
+        except Refusal:
+            continue
+        assert isinstance(chosen, VectorMechanism)
+        yield Together(name, 0.0, chosen)
+    try:
+        chosen = automatic_vector(guarantee, cells)[0]
+    except Refusal:
+        return
+    yield Together("auto", 0.0, chosen)
+    if (alpha, epsilon) not in SHRUNK_AT or cells > MOST_SHRUNK:
+        return
+    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
+    if workload.strong and can_be_shrunk(chosen):
+        yield Shrunk("auto-shrunk", 0.0, chosen, shape)
+
+
+def _node(epsilon: Fraction) -> Guarantee:
+    return Guarantee(NODE, epsilon)
+
+
+def _single(
+    name: str, alpha: Fraction, epsilon: Fraction, each: Fraction, strong: bool, touched: bool
+) -> Mechanism | None:
+    """A mechanism for one cell, or None where it may not take part."""
+    if name == "smooth-laplace" and float(SmoothLaplace.default_delta(alpha, epsilon)) > MOST_DELTA:
+        return None
+    try:
+        made = mechanism(name, alpha=alpha, epsilon=each)
+        if strong and touched and isinstance(made, BentMechanism):
+            return None
+        if not np.isfinite(made.mean_error(count=1, largest=1)[0]):
+            return None
+        return made
+    except Refusal:
+        return None
+
+
+_worst_delta = lru_cache(maxsize=256)(worst_delta)
+
+
+@lru_cache(maxsize=256)
+def _true_delta(alpha: Fraction, epsilon: Fraction) -> float:
+    """The delta that Smooth Laplace as published really has, from its chances."""
+    try:
+        return mechanism("smooth-laplace", alpha=alpha, epsilon=epsilon).certify().found_delta
+    except Refusal:
+        return 1.0

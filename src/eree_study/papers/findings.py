@@ -1,0 +1,252 @@
+"""What the papers found, judged by the numbers of a study: the six findings of the paper.
+
+Where the paper is vague, these numbers stand for its words: a correlation is close to 1, and a
+ranking good, from 0.95 on; errors are nearly the same up to a factor of 1.5; two mechanisms are
+alike within a factor of 2 or, in rankings, within 0.05 of correlation; larger places have 100,000
+people or more; more epsilon does not help where it takes less than 5% off an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import expm1, hypot, log, log1p
+
+from eree.mechanisms.grid import ALPHAS, EPSILONS
+from eree_study.papers.claims import Claim, Finding, Judge, Margin, Told, between, counted, short
+from eree_study.papers.compare import Row
+from eree_study.papers.contenders import THETAS
+from eree_study.papers.report_findings import REPORT
+from eree_study.papers.workloads import STRATA
+
+CLOSE, SAME, ALIKE, NEAR, HELP = 0.95, 1.5, 2.0, 0.05, 0.05
+LARGE = "100k+"
+LOG, GAMMA, LAPLACE = "log-laplace", "smooth-gamma", "smooth-laplace"
+THREE = (LOG, GAMMA, LAPLACE)
+TRUNCATED = tuple(f"truncated-laplace-{theta}" for theta in THETAS)
+WORKLOADS = ("workload-1", "workload-2", "workload-3")
+RANKINGS = ("ranking-1", "ranking-2")
+
+
+def _ranks(
+    judge: Judge, ranking: str, names: Sequence[str], epsilons: Sequence[str], stratum: str = "all"
+) -> list[Row]:
+    return judge.rows(ranking, names, epsilons=epsilons, measure="spearman", strata=(stratum,))
+
+
+def _first(judge: Judge) -> Iterator[Claim]:
+    yield judge.most(
+        "Log-Laplace and Smooth Gamma are within a factor of 3",
+        3,
+        judge.rows("workload-1", (LOG, GAMMA)),
+    )
+    yield judge.most(
+        "Smooth Laplace is better than infusion", 1, judge.rows("workload-1", (LAPLACE,))
+    )
+    yield judge.least(
+        "Smooth Laplace ranks close to infusion from epsilon 2 on",
+        CLOSE,
+        _ranks(judge, "ranking-1", (LAPLACE,), ("2", "4")),
+    )
+    yield judge.least(
+        "so do the others at epsilon 4", CLOSE, _ranks(judge, "ranking-1", (LOG, GAMMA), ("4",))
+    )
+    yield judge.least(
+        "in large places Smooth Laplace does at every epsilon that it has",
+        CLOSE,
+        _ranks(judge, "ranking-1", (LAPLACE,), EPSILONS, LARGE),
+    )
+    yield judge.least(
+        "and Log-Laplace from epsilon 1 on",
+        CLOSE,
+        _ranks(judge, "ranking-1", (LOG,), ("1", "2", "4"), LARGE),
+    )
+    for name, share in ((LOG, 0.65), (LAPLACE, 0.75), (GAMMA, 0.29)):
+        yield judge.least(
+            f"{name} is at most 10 points above infusion's relative error in {share:.0%} of cells",
+            share,
+            judge.rows("workload-1", (name,), measure="within_10_points"),
+        )
+
+
+def _second(judge: Judge) -> Iterator[Claim]:
+    yield judge.most("Log-Laplace is within a factor of 3", 3, judge.rows("workload-2", (LOG,)))
+    yield judge.most(
+        f"Smooth Laplace has nearly the same error (at most {SAME} times)",
+        SAME,
+        judge.rows("workload-2", (LAPLACE,)),
+    )
+    yield judge.most(
+        "at epsilon 4 Smooth Laplace is better than infusion for every alpha",
+        1,
+        judge.rows("workload-2", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
+    )
+    yield judge.least(
+        "Smooth Laplace ranks close to infusion at epsilon 4",
+        CLOSE,
+        _ranks(judge, "ranking-2", (LAPLACE,), ("4",)),
+    )
+    yield judge.most("the others do not", CLOSE, _ranks(judge, "ranking-2", (LOG, GAMMA), EPSILONS))
+    yield judge.least(
+        "in large places Log-Laplace and Smooth Laplace do at every epsilon that they have",
+        CLOSE,
+        _ranks(judge, "ranking-2", (LOG, LAPLACE), EPSILONS, LARGE),
+    )
+
+
+def _third(judge: Judge) -> Iterator[Claim]:
+    yield judge.least(
+        "all three are worse than infusion at alpha 0.1, at every epsilon that they have",
+        1,
+        judge.rows("workload-3", THREE, epsilons=EPSILONS),
+    )
+    yield judge.most(
+        "Log-Laplace is within a factor of 10 at epsilon 4 for alpha up to 0.05",
+        10,
+        judge.rows("workload-3", (LOG,), alphas=("0.01", "0.05"), epsilons=("4",)),
+    )
+    yield judge.most(
+        "Smooth Laplace is within a factor of 10 at epsilon 4 for every alpha",
+        10,
+        judge.rows("workload-3", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
+    )
+    yield judge.most(
+        "Smooth Laplace is within a factor of 3 at alpha 0.01 and epsilon 4",
+        3,
+        judge.rows("workload-3", (LAPLACE,), alphas=("0.01",), epsilons=("4",)),
+    )
+
+
+def _level(measure: str, row: Row) -> Margin:
+    """How bad a figure is: the logarithm of an error, or minus a correlation."""
+    if measure == "spearman":
+        return -row.value, row.standard_error
+    return log(row.value), row.standard_error / row.value
+
+
+def _gain(levels: Sequence[Margin], signs: Sequence[int]) -> Margin:
+    """A sum of levels, each with a sign or a factor, and its standard error."""
+    errors = (sign * error for sign, (_, error) in zip(signs, levels, strict=True))
+    total = sum(sign * level for sign, (level, _) in zip(signs, levels, strict=True))
+    return total, hypot(*errors)
+
+
+def _step(measure: str, first: Row, second: Row) -> Margin:
+    """How much better a figure gets from one row to another."""
+    return _gain([_level(measure, row) for row in (first, second)], (1, -1))
+
+
+def _fourth(judge: Judge) -> Iterator[Claim]:
+    for workload in (*WORKLOADS, *RANKINGS):
+        measure = "spearman" if workload in RANKINGS else "l1_ratio"
+        epsilon = "4" if workload == "workload-3" else "2"
+        first: list[Margin] = []
+        for name in THREE:
+            rows = judge.rows(
+                workload, (name,), epsilons=(epsilon,), measure=measure, strata=STRATA
+            )
+            yield Claim.of(
+                f"{workload} at epsilon {epsilon}: {name} gets better from stratum to stratum",
+                [_step(measure, *pair) for pair in pairwise(rows)],
+                " → ".join(short(row.value) for row in rows),
+            )
+            if len(rows) == len(STRATA):
+                levels = [_level(measure, row) for row in rows]
+                # the first step, a - b, less each of the others, b - c and c - d
+                first += [_gain(levels, (1, -2, 1, 0)), _gain(levels, (1, -1, -1, 1))]
+        yield Claim.of(
+            f"{workload} at epsilon {epsilon}: the first step is the largest, for all three",
+            first,
+            counted(first),
+        )
+
+
+def _fifth(judge: Judge) -> Iterator[Claim]:
+    for workload in WORKLOADS:
+        yield judge.fewer(
+            f"{workload}: Smooth Laplace has the least error of the three everywhere",
+            judge.both(workload, LAPLACE, LOG) + judge.both(workload, LAPLACE, GAMMA),
+        )
+    for ranking in RANKINGS:
+        yield judge.fewer(
+            f"{ranking}: Smooth Laplace ranks most like infusion of the three everywhere",
+            judge.both(ranking, LOG, LAPLACE, measure="spearman")
+            + judge.both(ranking, GAMMA, LAPLACE, measure="spearman"),
+        )
+    for workload in (*WORKLOADS, *RANKINGS):
+        ranked = workload in RANKINGS
+        measure, most = ("spearman", NEAR) if ranked else ("l1", log(ALIKE))
+        pairs = judge.both(workload, LOG, GAMMA, measure=measure)
+        steps = [_step(measure, *pair) for pair in pairs]
+        apart = [(most - abs(gain), error) for gain, error in steps]
+        limit = f"{NEAR:g} of correlation" if ranked else f"a factor of {ALIKE:g}"
+        yield Claim.of(
+            f"{workload}: Log-Laplace and Smooth Gamma are within {limit}", apart, counted(apart)
+        )
+    for workload in ("workload-1", "workload-2"):
+        yield judge.fewer(
+            f"{workload}: Log-Laplace has less error than Smooth Gamma up to epsilon 1",
+            judge.both(workload, LOG, GAMMA, [e for e in EPSILONS if float(e) <= 1]),
+        )
+    wins = [between(*pair) for workload in WORKLOADS for pair in judge.both(workload, LOG, GAMMA)]
+    ends = [_surest(wins), _surest([(-gain, error) for gain, error in wins])] if wins else []
+    yield Claim.of(
+        "which of the two has less error is not always the same",
+        ends,
+        f"Log-Laplace {counted(wins)}",
+    )
+
+
+def _surest(margins: Sequence[Margin]) -> Margin:
+    """The margin that most surely is above 0."""
+    return max(margins, key=lambda margin: margin[0] / max(margin[1], 1e-12))
+
+
+def _sixth(judge: Judge) -> Iterator[Claim]:
+    for workload in WORKLOADS:
+        pairs = []
+        for epsilon in EPSILONS:
+            truncated = judge.rows(
+                workload, TRUNCATED, alphas=(None,), epsilons=(epsilon,), measure="l1"
+            )
+            ours = judge.rows(workload, THREE, epsilons=(epsilon,), measure="l1")
+            pairs += [(mine, other) for mine in ours for other in truncated]
+        yield judge.fewer(
+            f"{workload}: Truncated Laplace has more error than all three, for every theta", pairs
+        )
+    yield judge.least(
+        "it has at least 10 times infusion's error in workload-1 at epsilon 4, for every theta",
+        10,
+        judge.rows("workload-1", TRUNCATED, alphas=(None,), epsilons=("4",)),
+    )
+    gains = []
+    for name in TRUNCATED:
+        ends = judge.rows("workload-1", (name,), alphas=(None,), epsilons=("1", "4"), measure="l1")
+        if len(ends) == 2:
+            gains.append(_step("l1", *ends))
+    text = " → ".join(f"{-expm1(-gain):.1%}" for gain, _ in gains)
+    few = [(-log1p(-HELP) - gain, error) for gain, error in gains]
+    yield Claim.of("more epsilon hardly helps (less than 5% from 1 to 4), at any theta", few, text)
+    yield Claim.of("not at theta 2 at least", few[:1], text)
+    later = [(b - a, hypot(wrong, error)) for (a, wrong), (b, error) in pairwise(gains)]
+    yield Claim.of("and helps the more, the larger theta", later, text)
+    yield judge.most(
+        "its rankings correlate by at most 0.7 with infusion's, for every theta and epsilon",
+        0.7,
+        judge.rows("ranking-1", TRUNCATED, alphas=(None,), epsilons=EPSILONS, measure="spearman"),
+    )
+
+
+PAPER: tuple[Told, ...] = (
+    ("Finding 1", "marginals over workplace attributes: comparable or better", _first),
+    ("Finding 2", "single queries with worker attributes: comparable or better (weak)", _second),
+    ("Finding 3", "whole marginals with worker attributes: worse, acceptable at times", _third),
+    ("Finding 4", "all three get better as the population of the place grows", _fourth),
+    ("Finding 5", "Smooth Laplace is the best of the three, the others alike", _fifth),
+    ("Finding 6", "Truncated Laplace costs far more, and ranks poorly", _sixth),
+)
+
+
+def judged(judge: Judge) -> list[Finding]:
+    """The paper's six findings, and the report's five."""
+    return [judge.finding(*told) for told in (*PAPER, *REPORT)]

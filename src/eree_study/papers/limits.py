@@ -1,0 +1,209 @@
+"""What no mechanism has, to hold them against: public scales of noise, and all-knowing estimates.
+
+Neither is private: they look at the largest workplace, and the estimates at every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import comb, exp, log, log1p
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.estimate.groups import factors, usual_shares
+from eree.noise.coins import Coins
+from eree.noise.exact import halves
+from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
+from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+
+Array = NDArray[np.float64]
+#: The squares in which the bound of noise is looked for, and how far: beyond is one long one.
+_SQUARE, _SQUARES = 0.01, 1.5
+#: Totals vary so much more than noise does.
+_FREE = 100.0
+
+
+def least_noise(cells: int, epsilon: float) -> float:
+    """A mean error of one of d cells, in units of S, that no noise added at a public scale S beats.
+
+    S is large, so that counts are as good as real numbers.  Let T be the simplex of growths:
+    vectors of numbers at least 0 with a sum of at most S.  Where the density of the noise is above
+    h, moved by T, it is above h e^-eps, and so moved by -T; after k steps it is above h e^-(k eps)
+    on A + U_k, U_k the union of all i T - (k - i) T.  Let R_k be the radius of a ball of the L1
+    norm with the volume of the set where the density is above h e^-(k eps), and r_k that of U_k.
+    By Brunn and Minkowski R_(j+k) >= R_j + r_k where the first set is not empty.  Of all sets of a
+    volume the ball has the least mean norm.  So the mean norm of one cell is at least M / (d + 1),
+    M the least of sum q^k R_k^(d+1) / sum q^k R_k^d over such sequences, q = e^-eps.
+
+    M >= L if the sum of q^k p(R_k) is never below 0, p(R) = R^d (R - L).  p falls up to
+    m = L d / (d + 1) and grows from there on.  Let K be the first k with R_K >= m, R_K = m + y and
+    R_(K-1) = m - x, 0 <= x <= m.  Then y + x >= r_1, and
+
+        R_(K+i) >= max(m + y + r_i, m - x + r_(i+1)), where p grows,
+        R_(K-1-i) <= min(m - x - r_i, m + y - r_(i+1)), where p falls and is below 0,
+
+    so the sum is at least that of p at these; if nothing is left at K - 1, x = m, and the second
+    bound of R_(K+i) is no bound.  `_least_sum` takes the least over all x and y, in small squares.
+    With one cell the bound is the best staircase itself.
+    """
+    steps = int(80 / epsilon) + 40 + 8 * cells
+    reach = np.array([_reach(cells, k) for k in range(steps + 1)]) / 2
+    low, high = 0.0, (cells + 1) / epsilon  # of Laplace noise
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        fits = _least_sum(cells, epsilon, reach, middle) >= 0
+        low, high = (middle, high) if fits else (low, middle)
+    return low / (cells + 1)
+
+
+def _least_sum(cells: int, epsilon: float, reach: Array, scale: float) -> float:
+    """A bound of the least sum of q^k p(R_k), L the scale, over q^K and L^d.
+
+    In a square of x and y each radius is taken at the corner where the sum is least.
+    """
+    middle, steps = scale * cells / (cells + 1), np.arange(len(reach) - 1)
+    edges = np.append(np.arange(0.0, _SQUARES, _SQUARE), np.inf)
+
+    def p(radius: Array) -> Array:
+        found: Array = (radius / scale) ** cells * (radius - scale)
+        return found
+
+    least = np.inf
+    after = np.exp(-epsilon * steps)
+    for left, right in pairwise(np.append(edges[edges < middle], middle)):
+        some = edges[1:] + right >= reach[1]
+        bottom, top = edges[:-1][some, None], edges[1:][some, None]
+        outer = middle + bottom + reach[:-1]
+        if right < middle:
+            outer = np.maximum(outer, middle - right + reach[1:])
+        inner = np.minimum(middle - left - reach[:-1], middle + top - reach[1:])
+        kept = int((inner > 0).any(0).sum())  # radii only fall
+        sums = p(outer) @ after
+        sums += p(np.maximum(inner[:, :kept], 0.0)) @ np.exp(epsilon * (steps[:kept] + 1))
+        least = min(least, float(sums.min()))
+    return least
+
+
+def _reach(cells: int, k: int) -> float:
+    """The d-th root of the volume of the union of all i T - (k - i) T, that of T being 1.
+
+    With j numbers above 0, of the sum a, and d - j below, of the sum -b, these are the points with
+    ceil(a) + ceil(b) <= k.  Points with a up to a have the volume a^j / j!, those below likewise,
+    and d! over j! and (d - j)! is a binomial, as is the number of ways to choose who is above.
+    """
+    volume = 2 * k**cells
+    for j in range(1, cells):
+        layers = ((i**j - (i - 1) ** j) * (k - i) ** (cells - j) for i in range(1, k))
+        volume += comb(cells, j) ** 2 * sum(layers)
+    return exp(log(volume) / cells) if volume else 0.0
+
+
+@dataclass(frozen=True)
+class KnownScales(Contender):
+    """Laplace noise of the scale S / epsilon in each cell, S = max(b x, 1), b = ln(1 + alpha).
+
+    S is the scale of `vector-radial`: this is what it would have if to hide S cost nothing.
+    """
+
+    alpha: float
+    epsilon: float
+
+    def scales(self, cells: Counted) -> Array:
+        """S of every group."""
+        scales: Array = np.maximum(log1p(self.alpha) * cells.largest_total[:: cells.workers], 1.0)
+        return scales
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Counts and Laplace noise."""
+        uniform, sign = halves(coins.words(len(cells.counts)))
+        scale = np.repeat(self.scales(cells), cells.workers) / self.epsilon
+        noisy: Array = cells.counts - np.log(uniform) * sign * scale
+        return noisy
+
+    def expected(self, cells: Counted) -> Array | None:
+        """The scale: the mean size of Laplace noise."""
+        return np.repeat(self.scales(cells) / self.epsilon, cells.workers)
+
+
+@dataclass(frozen=True)
+class KnownScalesShrunk(KnownScales):
+    """The same, and the best linear estimates for one who knows all sizes and how groups differ."""
+
+    shape: tuple[int, ...]
+    slow: ClassVar[bool] = True
+
+    def expected(self, cells: Counted) -> None:
+        """Only draws tell it."""
+        del cells
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Draw, and estimate with all that is confidential but the counts themselves."""
+        d = cells.workers
+        true = cells.counts.reshape(-1, d).astype(np.float64)
+        noisy = super().draw(cells, coins).reshape(-1, d)
+        totals, squares = true.sum(1), squared_sizes(cells)
+        noise = 2 * (self.scales(cells) / self.epsilon) ** 2
+        shares = usual_shares(true, cells.kinds)
+        contrasts = [factors(one, self.shape) for one in shares]
+        habits = _true_habits(true, cells.kinds, shares, contrasts, squares)
+        found = np.empty_like(noisy)
+        for kind, share in enumerate(shares):
+            at = np.flatnonzero(cells.kinds == kind)
+            free = _FREE * noise[at] + totals[at] ** 2
+            spread = free[:, None, None] * np.outer(share, share)
+            for one, habit in zip(contrasts[kind], habits, strict=True):
+                variance = habit * np.maximum(squares - totals, 0)[at] + totals[at]
+                spread = spread + variance[:, None, None] * (one @ one.T)
+            whole = spread + noise[at, None, None] * np.eye(d)
+            found[at] = (spread @ np.linalg.solve(whole, noisy[at, :, None]))[:, :, 0]
+        estimates: Array = np.rint(np.maximum(found, 0)).ravel()
+        return estimates
+
+
+def limits(
+    workload: Workload, cells: int, alpha: Fraction | None, epsilon: Fraction
+) -> Iterator[Contender]:
+    """Both, for whole worker marginals under the strong guarantee, where estimates are shrunk."""
+    if workload.paying == "together" and workload.strong and (alpha, epsilon) in SHRUNK_AT:
+        given = float(alpha or 0), float(epsilon)
+        yield KnownScales("known-scales", 1.0, *given)
+        shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
+        if cells <= MOST_SHRUNK:
+            yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, shape)
+
+
+def squared_sizes(cells: Counted) -> Array:
+    """The sum of the squared sizes of the workplaces of every group."""
+    rows = cells.rows
+    _, first = np.unique(rows.workplace, return_index=True)
+    sizes = rows.size[first].astype(np.float64)
+    groups = len(cells.counts) // cells.workers
+    found = np.bincount(rows.cell[first] // cells.workers, weights=sizes**2, minlength=groups)
+    return found.astype(np.float64)
+
+
+def _true_habits(
+    true: Array,
+    kinds: NDArray[np.int64],
+    shares: Array,
+    contrasts: list[list[Array]],
+    squares: Array,
+) -> Array:
+    """How alike workers of one workplace are, from the true counts: moments, set by set."""
+    totals = true.sum(1)
+    above, below = np.zeros((2, len(contrasts[0])))
+    weight = np.where(squares > totals, 1 / np.maximum(squares, 1), 0.0)
+    for kind, share in enumerate(shares):
+        at = np.flatnonzero(kinds == kind)
+        away = (true[at] - totals[at, None] * share) / np.sqrt(share)
+        for i, one in enumerate(contrasts[kind]):
+            basis = np.linalg.qr(one / np.sqrt(share)[:, None])[0]
+            energy, rank = ((away @ basis) ** 2).sum(1), one.shape[1]
+            above[i] += (weight[at] * (energy - rank * totals[at])).sum()
+            below[i] += (weight[at] * rank * (squares - totals)[at]).sum()
+    return np.maximum(above / np.maximum(below, 1e-9), 0.0)

@@ -1,0 +1,185 @@
+"""Runs the study: makes a population, counts it, and compares everyone on both cores.
+
+A study is a folder.  Each workload at each alpha and epsilon is a part of its own, written whole,
+so that a study that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+from eree.data.tables import load
+from eree.errors import Refusal
+from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
+from eree.partial import is_partial, replacing_file, sweep
+from eree_study.papers.compare import Comparison, Row, cells_file
+from eree_study.papers.contenders import Contender, contenders
+from eree_study.papers.limits import limits
+from eree_study.papers.tidy import Part
+from eree_study.papers.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
+from eree_study.papers.workplaces import by_workplace
+from eree_study.synth import synthesize
+from eree_study.synth.assumptions import USUAL, assumptions_named
+
+DEFAULT_JOBS = 250_000
+SETTINGS = "study.json"
+#: Rises whenever figures of an older study cannot stand beside new ones.
+FORMAT = 5
+#: What the query engine may use while it counts.
+MEMORY = "2GB"
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is compared, on what, and how often."""
+
+    folder: Path
+    jobs: int
+    trials: int
+    seed: int
+    assumptions: str = USUAL
+    version: str = field(default_factory=lambda: f"{version('eree')}, format {FORMAT}")
+
+    def settings(self) -> dict[str, int | str]:
+        """What must stay the same if a study goes on."""
+        kept = {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
+        return {**kept, "assumptions": self.assumptions, "version": self.version}
+
+    @classmethod
+    def read(cls, folder: Path) -> Study:
+        """The study of a folder."""
+        try:
+            kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+            jobs, trials, seed = (int(kept[name]) for name in ("jobs", "trials", "seed"))
+            return cls(folder, jobs, trials, seed, str(kept["assumptions"]), str(kept["version"]))
+        except KeyError:
+            raise Refusal(
+                f"{folder} holds a study of another version of eree; run a new one elsewhere"
+            ) from None
+        except (OSError, ValueError, TypeError):
+            raise Refusal(
+                f"{folder} holds no study; run one with 'eree study run --out {folder}'"
+            ) from None
+
+
+def run_study(
+    out: str | os.PathLike[str],
+    *,
+    jobs: int = DEFAULT_JOBS,
+    trials: int = 20,
+    seed: int = 1,
+    assumptions: str = USUAL,
+    only: Iterable[str] = (),
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Study:
+    """Run, or go on with, a study in a folder of its own; only some workloads if they are named.
+
+    `assumptions` are those of the made-up population: "usual", or "other".
+    """
+    tell = progress or (lambda _step, _done: None)
+    study = Study(Path(out), jobs, trials, seed, assumptions)
+    assumptions_named(assumptions)
+    wanted = [workload_named(name) for name in only] or list(WORKLOADS.values())
+    if trials < 1:
+        raise Refusal("a study needs at least one trial")
+    _begin(study)
+    _count(study, wanted, lambda step, done: tell(step, 0.1 * done))
+    parts = [part for part in parts_of(wanted) if not part.file(study.folder).exists()]
+    given = [(study, part) for part in parts]
+    for done, (number, _) in enumerate(on_every_core(work, given, processes), start=1):
+        tell(parts[number].words(), 0.1 + 0.9 * done / len(parts))
+    tell("done", 1.0)
+    return study
+
+
+def _begin(study: Study) -> None:
+    """Make the folder, or see that it holds the same study."""
+    if (study.folder / SETTINGS).exists():
+        if Study.read(study.folder) != study:
+            raise Refusal(
+                f"{study.folder} holds a study with other settings, or of another version of eree;"
+                " name a new folder with --out"
+            )
+    elif study.folder.exists() and not all(map(is_partial, study.folder.iterdir())):
+        raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
+    else:
+        study.folder.mkdir(parents=True, exist_ok=True)
+        _write(study.folder / SETTINGS, study.settings())
+    (study.folder / "parts").mkdir(exist_ok=True)
+    for folder in (study.folder, study.folder / "cells", study.folder / "parts"):
+        sweep(folder)
+
+
+def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
+    """Make the population and count what the workloads look at; both stay for the next time."""
+    missing = {
+        workload.cells: workload
+        for workload in wanted
+        if not cells_file(study.folder, workload).exists()
+    }
+    if not missing:
+        return
+    data = study.folder / "data"
+    if not data.exists():
+        tell("making a population", 0.0)
+        synthesize(data, jobs=study.jobs, seed=study.seed, assumptions=study.assumptions)
+    tell("checking it", 0.3)
+    tables = load(data, memory_limit=MEMORY)
+    (study.folder / "cells").mkdir(exist_ok=True)
+    for done, workload in enumerate(missing.values()):
+        tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
+        path = cells_file(study.folder, workload)
+        with replacing_file(path) as partial:
+            counted_for(tables, workload).save(partial)
+
+
+def parts_of(wanted: Iterable[Workload]) -> Iterator[Part]:
+    """Everything that has to be done for some workloads."""
+    for workload in wanted:
+        for alpha in (None, *ALPHAS):
+            for epsilon in EPSILONS:
+                yield Part(workload.name, alpha, epsilon)
+
+
+def work(study: Study, part: Part) -> None:
+    """Compare everyone in one part, and write the figures down."""
+    comparison = _comparison(study, part.workload)
+    alpha = Fraction(part.alpha) if part.alpha is not None else None
+    epsilon, workers = Fraction(part.epsilon), comparison.cells.workers
+    rows = []
+    if alpha is None and part.epsilon == EPSILONS[0]:
+        rows += list(comparison.infusion())
+    known: dict[Contender, list[Row]] = {}
+    taking_part = (
+        one
+        for those in (contenders, by_workplace, limits)
+        for one in those(comparison.workload, workers, alpha, epsilon)
+    )
+    for one in taking_part:
+        nameless = replace(one, name="")  # what is chosen by 'auto' takes part by its name as well
+        if nameless not in known:
+            known[nameless] = list(comparison.rows(one, alpha, epsilon))
+        rows += [replace(row, mechanism=one.name) for row in known[nameless]]
+    _write(part.file(study.folder), [row.as_json() for row in rows])
+
+
+@lru_cache(maxsize=1)
+def _comparison(study: Study, name: str) -> Comparison:
+    workload = workload_named(name)
+    cells = Counted.read(cells_file(study.folder, workload))
+    return Comparison(workload, cells, trials=study.trials, seed=study.seed)
+
+
+def _write(path: Path, data: object) -> None:
+    """A file that is there whole or not at all."""
+    with replacing_file(path) as partial:
+        partial.write_text(json.dumps(data), encoding="utf-8")

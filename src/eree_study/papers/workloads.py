@@ -1,0 +1,278 @@
+"""What the papers count: their workloads and rankings, as arrays of a made-up population."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+
+from eree.data.tables import Tables
+from eree.data.tabulate import tabulate
+from eree.errors import Refusal
+from eree.policy.schema import Attribute
+from eree.workload import Marginal
+from eree_study.papers.workplace_counts import WorkplaceCounts
+from eree_study.synth.workers import ATTRIBUTES
+
+Whole = NDArray[np.int64]
+Array = NDArray[np.float64]
+#: How the price of a workload is paid: each cell at the whole price, or all worker cells together.
+Paying = Literal["each", "together"]
+
+PLACES = ("place", "sector", "ownership")
+TRACTS = ("tract", "sector", "ownership")
+#: Populations of places where the papers' strata begin.
+STRATA = MappingProxyType({"0-100": 0, "100-10k": 100, "10k-100k": 10_000, "100k+": 100_000})
+WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One set of counts, and how it is paid for.
+
+    `strong` says whether noise must hide whole workplaces in worker cells (`largest_total`), or
+    only what is in the cell (`largest`: the weak guarantee).  A ranking may look at the workers of
+    some values alone.
+    """
+
+    name: str
+    study: Literal["paper", "report"]
+    by: tuple[str, ...]
+    paying: Paying = "each"
+    strong: bool = True
+    ranked: bool = False
+    worker_values: Mapping[str, str] | None = None
+
+    @property
+    def cells(self) -> str:
+        """A name for the cells, which several workloads may share."""
+        return "-".join((*self.by, *(self.worker_values or {}).values()))
+
+
+#: How many values worker attributes of the made-up population have.
+WORKER_VALUES = MappingProxyType({a.name: len(a.values) for a in ATTRIBUTES})
+_PEOPLE = (*PLACES, "sex", "education")
+_GRADUATES = MappingProxyType({"sex": "F", "education": "college"})
+
+WORKLOADS: Mapping[str, Workload] = MappingProxyType(
+    {
+        workload.name: workload
+        for workload in (
+            Workload("workload-1", "paper", PLACES),
+            Workload("workload-2", "paper", _PEOPLE, strong=False),
+            Workload("workload-2-strong", "paper", _PEOPLE),
+            Workload("workload-3", "paper", _PEOPLE, "together", strong=False),
+            Workload("workload-3-strong", "paper", _PEOPLE, "together"),
+            Workload("ranking-1", "paper", PLACES, ranked=True),
+            Workload("ranking-2", "paper", _PEOPLE, "each", False, True, _GRADUATES),
+            Workload("ranking-2-strong", "paper", _PEOPLE, "each", True, True, _GRADUATES),
+            Workload("report-3", "report", TRACTS),
+            Workload("report-4", "report", (*TRACTS, "age"), strong=False),
+            Workload("report-4-true", "report", (*TRACTS, "age"), "together"),
+            Workload("report-5", "report", (*TRACTS, "age", "sex"), strong=False),
+            Workload("report-5-true", "report", (*TRACTS, "age", "sex"), "together"),
+            Workload("report-6", "report", (*TRACTS, "age", "sex", "race"), strong=False),
+            Workload("report-6-true", "report", (*TRACTS, "age", "sex", "race"), "together"),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """The cells of a marginal in a made-up population, and what every workplace adds to them.
+
+    `stratum` numbers the stratum of each cell's place; -1 where the papers have none.  Of every
+    group of worker cells `workplaces` has how many workplaces it has, and `kinds` a number for its
+    sector and ownership; both are public.
+    """
+
+    counts: Whole
+    largest: Whole
+    largest_total: Whole
+    stratum: NDArray[np.int8]
+    workers: int
+    rows: WorkplaceCounts
+    workplaces: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    kinds: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, tables: Tables, by: tuple[str, ...]) -> Counted:
+        """Count the cells of a marginal whose workplace attributes come first."""
+        cells = tabulate(tables, by=by).confidential
+        attributes = [tables.schema.attributes[name] for name in by]
+        workers = int(np.prod([len(a.values or ()) for a in attributes if a.owner == "worker"]))
+        totals = (
+            cells["largest_total"] if "largest_total" in cells.column_names else cells["largest"]
+        )
+        stratum = np.full(len(cells), -1, dtype=np.int8)
+        if "place" in by:
+            places = parquet.read_table(tables.folder / "place.parquet")
+            row = pc.index_in(cells["place"], places["place"])
+            population = places["population"].take(row).to_numpy()
+            starts = np.array(list(STRATA.values()))
+            stratum = (np.searchsorted(starts, population, side="right") - 1).astype(np.int8)
+        rows = WorkplaceCounts.of(tables, Marginal.over(tables.schema, by))
+        return cls(
+            cells["count"].to_numpy(),
+            cells["largest"].to_numpy(),
+            totals.to_numpy(),
+            stratum,
+            workers,
+            rows,
+            cells["workplaces"].to_numpy()[::workers],
+            _kinds(cells, attributes, workers),
+        )
+
+    def save(self, path: Path) -> None:
+        """Keep the arrays in a file."""
+        rows = self.rows
+        with path.open("wb") as file:  # a name would get an ending of its own
+            np.savez(
+                file,
+                counts=self.counts,
+                largest=self.largest,
+                largest_total=self.largest_total,
+                stratum=self.stratum,
+                workers=self.workers,
+                workplaces=self.workplaces,
+                kinds=self.kinds,
+                workplace=rows.workplace,
+                cell=rows.cell,
+                jobs=rows.jobs,
+                size=rows.size,
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Counted:
+        """The arrays of a file."""
+        with np.load(path) as kept:
+            rows = WorkplaceCounts(*(kept[name] for name in ("workplace", "cell", "jobs", "size")))
+            return cls(
+                kept["counts"],
+                kept["largest"],
+                kept["largest_total"],
+                kept["stratum"],
+                int(kept["workers"]),
+                rows,
+                kept["workplaces"],
+                kept["kinds"],
+            )
+
+    def only(self, worker_cell: int) -> Counted:
+        """One worker cell of every group."""
+        place = np.arange(worker_cell, len(self.counts), self.workers)
+        chosen = self.rows.cell % self.workers == worker_cell
+        rows = WorkplaceCounts(
+            self.rows.workplace[chosen],
+            self.rows.cell[chosen] // self.workers,
+            self.rows.jobs[chosen],
+            self.rows.size[chosen],
+        )
+        return Counted(
+            self.counts[place],
+            self.largest[place],
+            self.largest_total[place],
+            self.stratum[place],
+            1,
+            rows,
+            self.workplaces,
+            self.kinds,
+        )
+
+    def by_workplace(self) -> tuple[Whole, Whole]:
+        """The group of every workplace, and its counts: a row each, those without jobs last."""
+        rows = self.rows
+        _, first, place = np.unique(rows.workplace, return_index=True, return_inverse=True)
+        groups = rows.cell[first] // self.workers
+        empty = self.workplaces - np.bincount(groups, minlength=len(self.workplaces))
+        groups = np.concatenate([groups, np.repeat(np.arange(len(empty)), empty)])
+        counts = np.zeros((len(groups), self.workers), dtype=np.int64)
+        counts[place, rows.cell % self.workers] = rows.jobs
+        return groups, counts
+
+    @cached_property
+    def strata(self) -> dict[str, NDArray[np.intp]]:
+        """The cells of every stratum that has some, and all of them."""
+        found = {WHOLE: np.arange(len(self.counts))}
+        for number, name in enumerate(STRATA):
+            place = np.flatnonzero(self.stratum == number)
+            if place.size:
+                found[name] = place
+        return found
+
+    def means(self, values: Array) -> dict[str, float]:
+        """The mean over the cells of every stratum, and over all of them."""
+        sums = np.bincount(self.stratum + 1, weights=values, minlength=len(STRATA) + 1)
+        found = {WHOLE: float(sums.sum()) / max(len(values), 1)}
+        for number, name in enumerate(STRATA, start=1):
+            if name in self.strata:
+                found[name] = float(sums[number]) / len(self.strata[name])
+        return found
+
+    @cached_property
+    def some(self) -> NDArray[np.intp]:
+        """The cells that are not empty."""
+        return np.flatnonzero(self.counts)
+
+    def shares(self, chosen: NDArray[np.bool_]) -> dict[str, float]:
+        """The share of the cells not empty that are chosen, by stratum; 1 where all are empty."""
+        stratum = self.stratum[self.some] + 1
+        found = np.bincount(stratum[chosen], minlength=len(STRATA) + 1)
+        there = np.bincount(stratum, minlength=len(STRATA) + 1)
+        shares = {WHOLE: float(found.sum() / there.sum()) if there.sum() else 1.0}
+        for number, name in enumerate(STRATA, start=1):
+            if name in self.strata:
+                shares[name] = float(found[number] / there[number]) if there[number] else 1.0
+        return shares
+
+    def below(self, theta: int) -> Whole:
+        """The counts without workplaces of theta or more workers."""
+        small = self.rows.size < theta
+        jobs = self.rows.jobs[small].astype(np.float64)
+        found = np.bincount(self.rows.cell[small], weights=jobs, minlength=len(self.counts))
+        return found.astype(np.int64)
+
+    def __repr__(self) -> str:
+        return f"<Counted: {len(self.counts):,} cells>"
+
+
+def _kinds(cells: pa.Table, attributes: Iterable[Attribute], workers: int) -> Whole:
+    """A number for the declared workplace attributes of every group."""
+    kinds: Whole = np.zeros(len(cells) // workers, dtype=np.int64)
+    for attribute in attributes:
+        if attribute.owner == "workplace" and attribute.values is not None:
+            values = pa.array(list(attribute.values), cells[attribute.name].type)
+            code = pc.index_in(cells[attribute.name], values).to_numpy()
+            kinds = kinds * len(attribute.values) + code[::workers]
+    return np.unique(kinds, return_inverse=True)[1].astype(np.int64)
+
+
+def workload_named(name: str) -> Workload:
+    """A workload by its name."""
+    if name not in WORKLOADS:
+        raise Refusal(f"there is no workload named {name!r}; there are {', '.join(WORKLOADS)}")
+    return WORKLOADS[name]
+
+
+def counted_for(tables: Tables, workload: Workload) -> Counted:
+    """The cells that a workload looks at."""
+    counted = Counted.of(tables, workload.by)
+    if workload.worker_values is None:
+        return counted
+    place = 0
+    for name in workload.by:
+        attribute = tables.schema.attributes[name]
+        if attribute.owner == "worker":
+            values = list(attribute.values or ())
+            place = len(values) * place + values.index(workload.worker_values[name])
+    return counted.only(place)

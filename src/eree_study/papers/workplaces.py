@@ -1,0 +1,181 @@
+"""Contenders that hide workplaces one by one, or the small ones of an area together.
+
+Both are for the weak guarantee, and both are made of what a release would hold: noisy counts of
+single workplaces, of groups of small ones, and noisy sizes by which they were sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.estimate.groups import ShrunkGroups
+from eree.estimate.noise import classes_for
+from eree.estimate.workplaces import ShrunkWorkplaces
+from eree.mechanisms.knorm_staircase import KNormStaircase
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.registry import automatic
+from eree.mechanisms.vector_radial import VectorRadial
+from eree.mechanisms.vectors import automatic_vector
+from eree.noise.coins import Coins
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Weak
+from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
+from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+#: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
+SIZES_EPSILON = Fraction(3, 20)
+LARGE_FROM = 4
+
+
+@dataclass(frozen=True)
+class ByWorkplace(Contender):
+    """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
+
+    mechanism: KNormStaircase
+    shape: tuple[int, ...]
+    slow = True
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Draw, shrink, and add up: whole counts of at least 0."""
+        groups, counts = cells.by_workplace()
+        noisy = self.mechanism.draw(counts, coins=coins)
+        estimates = _alone(noisy, cells.kinds[groups], self.mechanism, self.shape)
+        return np.rint(np.maximum(_added(estimates, groups, cells), 0)).ravel()
+
+    def expected(self, cells: Counted) -> None:
+        """Only draws tell it."""
+        del cells
+
+
+@dataclass(frozen=True)
+class BySize(Contender):
+    """Noisy sizes first; then large workplaces one by one, and small ones of a group together.
+
+    `large` is the noisy size from which on a workplace is hidden by itself.  The price of `sizes`
+    and that of either other mechanism add up to the whole.
+    """
+
+    sizes: Mechanism
+    alone: KNormStaircase
+    together: VectorRadial
+    large: int
+    slow: ClassVar[bool] = True
+
+    def parts(self, cells: Counted, coins: Coins) -> tuple[_Large, _Small]:
+        """What is released: noisy counts of the large workplaces, and of groups of small ones."""
+        groups, counts = cells.by_workplace()
+        size = counts.sum(1)
+        single = self.sizes.draw(size, size, coins=coins) >= self.large
+        noisy = self.alone.draw(counts[single], coins=coins)
+        small, kept = groups[~single], np.zeros(len(cells.kinds), dtype=np.int64)
+        largest = np.zeros_like(kept)
+        np.add.at(kept, small, 1)
+        np.maximum.at(largest, small, size[~single])
+        there = np.flatnonzero(kept)
+        sums = _added(counts[~single], small, cells).astype(np.int64)[there]
+        pooled = self.together.draw(sums, largest[there], coins=coins)
+        return _Large(groups[single], noisy), _Small(there, pooled, kept[there])
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """The signed noisy counts, added up."""
+        large, small = self.parts(cells, coins)
+        sums = _added(large.noisy, large.groups, cells)
+        sums[small.groups] += small.noisy
+        return sums.ravel()
+
+    def expected(self, cells: Counted) -> None:
+        """Only draws tell it."""
+        del cells
+
+
+@dataclass(frozen=True)
+class BySizeShrunk(BySize):
+    """The same, and estimates from what is released alone."""
+
+    shape: tuple[int, ...]
+
+    def draw(self, cells: Counted, coins: Coins) -> Array:
+        """Draw, shrink, and add up: whole counts of at least 0."""
+        large, small = self.parts(cells, coins)
+        sums = _added(
+            _alone(large.noisy, cells.kinds[large.groups], self.alone, self.shape),
+            large.groups,
+            cells,
+        )
+        if len(small.noisy):
+            kinds = _numbered(cells.kinds[small.groups])
+            classed = classes_for(self.together, small.noisy, small.workplaces)
+            learnt = ShrunkGroups.learn(small.noisy, kinds, classed, self.shape)
+            sums[small.groups] += learnt.estimates()
+        return np.rint(np.maximum(sums, 0)).ravel()
+
+
+@dataclass(frozen=True, repr=False)
+class _Large:
+    """Noisy counts of large workplaces, and the group of each."""
+
+    groups: Whole
+    noisy: Whole
+
+
+@dataclass(frozen=True, repr=False)
+class _Small:
+    """Noisy counts of the small workplaces of groups, and how many of them there are."""
+
+    groups: Whole
+    noisy: Whole
+    workplaces: Whole
+
+
+def _alone(noisy: Whole, kinds: Whole, mechanism: KNormStaircase, shape: tuple[int, ...]) -> Array:
+    """Estimates of single workplaces."""
+    if not len(noisy):
+        return noisy.astype(np.float64)
+    return ShrunkWorkplaces.learn(noisy, _numbered(kinds), mechanism, shape).estimates()
+
+
+def _added(counts: NDArray[np.generic], groups: Whole, cells: Counted) -> Array:
+    """Counts of workplaces added up by group."""
+    sums = np.zeros((len(cells.kinds), cells.workers))
+    np.add.at(sums, groups, counts)
+    return sums
+
+
+def _numbered(kinds: Whole) -> Whole:
+    """Kinds counted from 0 on, without gaps."""
+    return np.unique(kinds, return_inverse=True)[1].astype(np.int64)
+
+
+def by_workplace(
+    workload: Workload, cells: int, alpha: Fraction | None, epsilon: Fraction
+) -> Iterator[Contender]:
+    """All three, for whole worker marginals under the weak guarantee where estimates are shrunk."""
+    if workload.paying != "together" or workload.strong or cells > MOST_SHRUNK:
+        return
+    if alpha is None or (alpha, epsilon) not in SHRUNK_AT:
+        return
+    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
+    relation = Weak(alpha, ["type"])
+    rest = Guarantee(relation, epsilon - SIZES_EPSILON)
+    whole, alone = (
+        automatic_vector(guarantee, cells, alone=True)[0]
+        for guarantee in (Guarantee(relation, epsilon), rest)
+    )
+    assert isinstance(whole, KNormStaircase)
+    assert isinstance(alone, KNormStaircase)
+    yield ByWorkplace("by-workplace-shrunk", 0.0, whole, shape)
+    sizes = automatic(Guarantee(relation, SIZES_EPSILON), alone=True)
+    together = VectorRadial.calibrate(rest, cells=cells)
+    parts = (sizes, alone, together, ceil(LARGE_FROM / alpha))
+    yield BySize("by-size", 0.0, *parts)
+    yield BySizeShrunk("by-size-shrunk", 0.0, *parts, shape)

@@ -1,0 +1,260 @@
+"""The query tool's evaluation, rerun: noise, raking to the one-way tables, and what it leaves.
+
+A cube of 17,280 cells and 182 cases gets capped Laplace noise, is calibrated to its ten one-way
+tables, and the variance of what is left is averaged over runs, by the dimension of tables: as
+published over runs that converged within ten cycles, and over all; with negative cells clipped;
+by least squares; and with noise in the control totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.mechanisms.grid import on_every_core
+from eree.noise.thousandths import JOB
+from eree.survey.calibrate.calibration import NoiseModel
+from eree.survey.calibrate.controls import Control, CubeMarginal
+from eree.survey.calibrate.least_squares import correction
+from eree.survey.calibrate.rake import rake, rake_nonnegative
+from eree.survey.shape import Shape, Variable
+from eree_study.querytool.readings import READINGS, Tables
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Progress = Callable[[str, float], None]
+
+LEVELS = (5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
+CASES, RUNS, EPSILON, CAP, CYCLES = 182, 1_000, 7.0, 1, 10
+#: Noise of control totals where they have some: of every one of the ten tables.
+CONTROL_EPSILON, CONTROL_CAP = 1.0, 7
+#: Cycles of raking without negative cells, after those that the paper allows for.
+LONG = 50
+#: Raking that comes so near is not carried on.
+NEAR = 1e-12
+#: Runs that one process does before it reports.
+_TOGETHER = 20
+
+#: Ways to calibrate, and the words for them.
+ARMS = {
+    "none": "without calibration",
+    "rake": "raked as published",
+    "rake-nonnegative": "negatives clipped, then raked",
+    "least-squares": "least squares",
+    "rake, noisy controls": "raked, noisy controls",
+    "rake-nonnegative, noisy controls": "clipped and raked, noisy controls",
+    "rake-nonnegative, reconciled controls": "clipped and raked, noisy controls reconciled",
+    "least-squares, noisy controls": "least squares, noisy controls",
+}
+RAKED = tuple(arm for arm in ARMS if arm.startswith("rake"))
+
+
+def capped_law(epsilon: float, cap: int) -> tuple[Whole, Array]:
+    """Values and chances of the capped law, proportional to e^(-epsilon |k|) for |k| <= cap."""
+    values = np.arange(-cap, cap + 1)
+    weights = np.array([exp(-epsilon * abs(int(k))) for k in values])
+    return values, weights / weights.sum()
+
+
+def capped_variance(epsilon: float, cap: int) -> float:
+    """The variance of the capped law."""
+    values, chances = capped_law(epsilon, cap)
+    return float(chances @ values**2)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run: the published evaluation by default."""
+
+    runs: int = RUNS
+    seed: int = 1
+    epsilon: float = EPSILON
+    cap: int = CAP
+    cycles: int = CYCLES
+    control_epsilon: float = CONTROL_EPSILON
+    control_cap: int = CONTROL_CAP
+
+    def __post_init__(self) -> None:
+        if self.runs < 2 or self.cap < 1 or self.control_cap < 1 or self.cycles < 1:
+            raise Refusal("the study needs two runs or more, caps and cycles of 1 or more")
+        if self.seed < 0:
+            raise Refusal("the seed must be a whole number, such as 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Figures of all runs: an array by run and dimension for each arm and reading.
+
+    `differences` is the largest relative difference to a control after the cycles that the paper
+    allows for, `later` the same after more of them, where negatives were clipped and there is a
+    solution; `changed` is the
+    share of cells that noise changed, `negative` the number of cells below zero after it.
+    """
+
+    settings: Settings
+    levels: tuple[int, ...]
+    cases: int
+    variances: dict[tuple[str, str], Array]
+    differences: dict[str, Array]
+    later: dict[str, Array]
+    changed: Array
+    negative: Array
+
+
+def shape_of(levels: Sequence[int]) -> Shape:
+    """A shape without meaning: variables v1, v2, … of some levels."""
+    return Shape(
+        tuple(
+            Variable(f"v{k}", f"variable {k}", codes, codes)
+            for k, level in enumerate(levels, start=1)
+            for codes in [tuple(map(str, range(1, level + 1)))]
+        )
+    )
+
+
+def simulate(
+    cubes: Sequence[Whole],
+    unit: int = JOB,
+    settings: Settings | None = None,
+    *,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> list[Runs]:
+    """Run the evaluation on cubes in thousandths; noise comes in steps of `unit` thousandths.
+
+    The unit is a case (1,000) for an unweighted cube and the average weight for a weighted one;
+    variances are in square units.  The same seed gives the same figures, on any number of cores.
+    """
+    chosen, tell = settings or Settings(), progress or (lambda _step, _done: None)
+    starts = range(0, chosen.runs, _TOGETHER)
+    tasks = [
+        (cube, unit, chosen, k, min(k + _TOGETHER, chosen.runs)) for cube in cubes for k in starts
+    ]
+    found: dict[int, dict[str, Array]] = {}
+    for number, part in on_every_core(some_runs, tasks, processes):
+        found[number] = part
+        runs = sum(tasks[k][4] - tasks[k][3] for k in found)
+        tell(f"{runs:,} of {chosen.runs * len(cubes):,} runs", len(found) / len(tasks))
+    each = len(starts)
+    return [
+        _joined(cube, unit, chosen, [found[k] for k in range(each * i, each * (i + 1))])
+        for i, cube in enumerate(cubes)
+    ]
+
+
+def _joined(cube: Whole, unit: int, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Runs(
+        chosen,
+        cube.shape,
+        round(float(cube.sum()) / unit),
+        {(arm, reading): whole[f"{reading} {arm}"] for arm in ARMS for reading in READINGS},
+        {arm: whole[f"difference {arm}"] for arm in RAKED},
+        {arm: whole[f"later {arm}"] for arm in RAKED if f"later {arm}" in whole},
+        whole["changed"],
+        whole["negative"],
+    )
+
+
+def some_runs(
+    cube: Whole, unit: int, settings: Settings, first: int, last: int
+) -> dict[str, Array]:
+    """The figures of some runs; each run has a seed of its own."""
+    evaluation = Evaluation(cube, unit, settings)
+    found: dict[str, list[Array | float]] = {}
+    for run in range(first, last):
+        for name, figure in evaluation.run(run).items():
+            found.setdefault(name, []).append(figure)
+    return {name: np.array(figures) for name, figures in found.items()}
+
+
+class Evaluation:
+    """Noise and calibrations on one cube, run by run."""
+
+    def __init__(self, cube: Whole, unit: int, settings: Settings) -> None:
+        self._cube, self._unit, self._settings = cube, unit, settings
+        self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
+        self.margins = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
+        self.sums = [margin.sums(cube) for margin in self.margins]
+        self._law = capped_law(settings.epsilon, settings.cap)
+        self._control_law = capped_law(settings.control_epsilon, settings.control_cap)
+
+    def noisy(self, run: int) -> tuple[Whole, list[Whole]]:
+        """The noisy cells and the noisy control totals of a run."""
+        rng = np.random.default_rng([self._settings.seed, run])
+        noise = rng.choice(self._law[0], self._cube.shape, p=self._law[1])
+        values, chances = self._control_law
+        totals = [s + self._unit * rng.choice(values, s.shape, p=chances) for s in self.sums]
+        return self._cube + self._unit * noise, totals
+
+    def run(self, run: int) -> dict[str, Array | float]:
+        """All figures of one run."""
+        cells, noisy_sums = self.noisy(run)
+        found: dict[str, Array | float] = {
+            "changed": float((cells != self._cube).mean()),
+            "negative": float((cells < 0).sum()),
+        }
+        made = {"none": cells.astype(np.float64)}
+        law = self._settings.control_epsilon, self._settings.control_cap
+        spread = self._unit**2 * capped_variance(*law)
+        made["least-squares"] = self._least_squares(cells, self.sums, 0.0)
+        agreed = self._least_squares(cells, noisy_sums, spread)
+        made["least-squares, noisy controls"] = agreed
+        targets = {
+            "": self.sums,
+            ", noisy controls": noisy_sums,
+            ", reconciled controls": [margin.sums(agreed) for margin in self.margins],
+        }
+        for arm in RAKED:
+            signed = not arm.startswith("rake-nonnegative")
+            suffix = arm.removeprefix("rake" if signed else "rake-nonnegative")
+            method, wanted = rake if signed else rake_nonnegative, targets[suffix]
+            controls = [np.asarray(total, dtype=np.float64) for total in wanted]
+            cycles = self._settings.cycles
+            raked, report = method(
+                made["none"], self.margins, controls, cycles=cycles, tolerance=NEAR
+            )
+            found[f"difference {arm}"] = np.inf if report.diverged else report.difference
+            if not signed and suffix != ", noisy controls":  # goes on where it was
+                more = max(LONG - cycles, 1)
+                raked, report = method(raked, self.margins, controls, cycles=more)
+                found[f"later {arm}"] = np.inf if report.diverged else report.difference
+            made[arm] = raked
+        errors = np.stack([(made[arm] - self._cube) / self._unit for arm in ARMS])
+        energies = self._tables.energies(errors)
+        for reading in READINGS:
+            figures = self._tables.figures(energies, reading)
+            found |= {f"{reading} {arm}": row for arm, row in zip(ARMS, figures, strict=True)}
+        return found
+
+    def _least_squares(self, cells: Whole, totals: Sequence[Whole], spread: float) -> Array:
+        variance = capped_variance(self._settings.epsilon, self._settings.cap) * self._unit**2
+        controls = [
+            Control((variable.name,), total, spread)
+            for variable, total in zip(self._shape.variables, totals, strict=True)
+        ]
+        return np.asarray(cells + correction(cells, self._shape, controls, variance)[0])
+
+
+def expected(levels: tuple[int, ...], settings: Settings) -> dict[str, dict[str, Array]]:
+    """What is known without a draw: every reading for no calibration and for least squares."""
+    tables, shape = Tables(levels), shape_of(levels)
+    variance = capped_variance(settings.epsilon, settings.cap)
+    spread = capped_variance(settings.control_epsilon, settings.control_cap)
+    plain = np.full(1 << len(levels), variance)
+    found = {"none": tables.expected(plain)}
+    for arm, noise in (("least-squares", 0.0), ("least-squares, noisy controls", spread)):
+        controls = [
+            Control((variable.name,), np.zeros(len(variable.codes), dtype=np.int64), noise).noise
+            for variable in shape.variables
+        ]
+        left = plain.copy()
+        for gain in NoiseModel(shape, "least-squares", variance, tuple(controls)).gains:
+            left[sum(1 << axis for axis in gain.axes)] = gain.left
+        found[arm] = tables.expected(left)
+    return found

@@ -1,0 +1,5 @@
+"""A made-up linked employer-employee population, heavy-tailed like the papers' data."""
+
+from eree_study.synth.population import synthesize
+
+__all__ = ["synthesize"]
