@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eree
-from eree.noise.thousandths import JOB
 from eree.policy.protected import protected_records
 from eree.survey.bounds import Bounds
 from eree.survey.cube import Sums
 from eree.survey.laplace import ShiftNoise
+from eree.workload import JOB
 
 LEVELS, RECORDS = (40, 5, 5, 4, 4, 4, 3, 3, 3, 2), 40_000
 MOST_WEIGHT, MOST_RECORDS = 2_000, 4

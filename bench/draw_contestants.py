@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eree
-from eree.noise import exact
+from eree.random import exact
 
 CELLS = 1_000_000
 #: OpenDP takes hundreds of times as long for a draw; so many are enough to time it.

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import eree
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 
 TRIALS = 5
 SHARES = ("0", "1/10", "1/4", "1/2")

@@ -11,9 +11,8 @@ import numpy as np
 from scipy import stats
 
 from eree.mechanisms.mechanism import exactly
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Verdict
-from eree.noise.rows import settle_row
+from eree.random.exact import Verdict, settle
+from eree.random.source import SeededCoins
 
 
 def check_fast_against_slow(chosen: Any, tries: int) -> None:
@@ -21,7 +20,7 @@ def check_fast_against_slow(chosen: Any, tries: int) -> None:
     words = SeededCoins(11).words(chosen.uniforms * tries).reshape(chosen.uniforms, tries)
     rows, verdicts = chosen.fast(words, np.arange(tries))
     for i in range(tries):
-        settled = settle_row(chosen, words[:, i], i, SeededCoins(i))
+        settled = settle(chosen, words[:, i], i, SeededCoins(i))
         if verdicts[i] == Verdict.ACCEPT:
             assert settled == tuple(rows[i].tolist())
         elif verdicts[i] == Verdict.REJECT:

@@ -16,15 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
-from eree.noise.coins import SeededCoins
+from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
+from eree.mechanisms.vector.vector import VectorMechanism
+from eree.random.source import SeededCoins
 from eree_study.papers.tidy import Figures
 
 FILE = Path(__file__).with_suffix(".json")
 NAMES = (*MECHANISMS, *VECTOR_MECHANISMS)
 DRAWS = 1_000_000
+#: No more than are tried together, so that the order of tries does not matter.
+AT_ONCE = 16_000
 STUDY = {"jobs": 20_000, "trials": 2}
 #: Cells of a group, for mechanisms of groups.
 CELLS = 4
@@ -44,8 +45,12 @@ def drawn(name: str) -> str:
     counts = largests + np.minimum(sizes.pareto(0.9, DRAWS) * 2, 1e6).astype(np.int64)
     if isinstance(chosen, VectorMechanism):
         counts, largests = counts.reshape(-1, CELLS), largests[::CELLS] + 1
-    outputs = chosen.draw(counts, largests, coins=SeededCoins(11))
-    return _digest(np.ascontiguousarray(outputs, dtype="<i8").tobytes())
+    coins = SeededCoins(11)
+    outputs = [
+        chosen.draw(counts[start : start + AT_ONCE], largests[start : start + AT_ONCE], coins=coins)
+        for start in range(0, len(counts), AT_ONCE)
+    ]
+    return _digest(np.concatenate(outputs).astype("<i8").tobytes())
 
 
 def certified(name: str) -> str:

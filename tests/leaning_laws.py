@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from cases import made
-from eree.mechanisms.leaning import LeaningStaircase
-from eree.noise.leaning import LeaningStairs
-from eree.noise.leaning_table import Table
+from eree.mechanisms.staircase.density import LeaningStairs
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.staircase.pieces import Table
 
 NAME = "leaning-staircase"
 

@@ -12,7 +12,7 @@ import pages
 from eree.cli.ending import run as run_here
 from eree.cli.interrupts import Interrupts
 from eree.mechanisms.grid import ALPHAS, EPSILONS, Point, certify_grid, grid_point
-from eree.mechanisms.smooth_pareto import SmoothPareto
+from eree.mechanisms.scaled.smooth_pareto import SmoothPareto
 from test_cli import run
 
 PAGE = pages.ROOT / "docs" / "certificates.md"

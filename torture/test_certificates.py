@@ -11,10 +11,9 @@ import pytest
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import certify_grid
-from eree.mechanisms.leaning import LeaningStaircase
-from eree.mechanisms.leaning_loss import far_loss
-from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
+from eree.mechanisms.staircase.certificate import far_loss
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.policy.neighbours import Strong
 from torture import grid_page
 from torture.figures import Figures

@@ -10,7 +10,7 @@ from scipy import stats
 
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from torture.figures import Figures
 
 #: A right mechanism fails here less often than once in ten million cells of the campaign.

@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate
     from eree.mechanisms.grid import certify_grid
     from eree.mechanisms.mechanism import ExpectedError, Mechanism
-    from eree.mechanisms.registry import MECHANISMS, mechanism, parameters_from_text
-    from eree.mechanisms.vectors import VECTOR_MECHANISMS
-    from eree.noise.coins import Coins, SeededCoins
+    from eree.mechanisms.registry import (
+        MECHANISMS,
+        VECTOR_MECHANISMS,
+        mechanism,
+        parameters_from_text,
+    )
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
     from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.protected import Protected
     from eree.policy.schema import Attribute, Schema
+    from eree.random.source import Coins, SeededCoins
     from eree.release.classes import SizeClasses, size_classes
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
@@ -68,9 +72,13 @@ _HOMES = {
     "eree.mechanisms.certificate": ("Certificate",),
     "eree.mechanisms.mechanism": ("ExpectedError", "Mechanism"),
     "eree.mechanisms.grid": ("certify_grid",),
-    "eree.mechanisms.registry": ("MECHANISMS", "mechanism", "parameters_from_text"),
-    "eree.mechanisms.vectors": ("VECTOR_MECHANISMS",),
-    "eree.noise.coins": ("Coins", "SeededCoins"),
+    "eree.mechanisms.registry": (
+        "MECHANISMS",
+        "VECTOR_MECHANISMS",
+        "mechanism",
+        "parameters_from_text",
+    ),
+    "eree.random.source": ("Coins", "SeededCoins"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),

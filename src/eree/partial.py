@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 from eree.errors import Refusal
-from eree.noise.coins import fresh_name
+from eree.random.source import fresh_name
 
 LOG = logging.getLogger("eree.partial")
 _NAME = re.compile(r"\..+\.partial-[0-9a-f]{16}", re.DOTALL)

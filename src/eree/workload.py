@@ -13,6 +13,9 @@ import pyarrow as pa
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Schema, Value
 
+#: A job in the unit of scaled counts.
+JOB = 1000
+
 
 @dataclass(frozen=True)
 class DropFrom:

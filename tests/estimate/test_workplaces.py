@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import eree
 from eree.estimate.workplaces import HeightNoise, ShrunkWorkplaces, _height_moments
-from eree.mechanisms.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 
 Whole = NDArray[np.int64]
 SHARES = np.array([[0.3, 0.5, 0.2], [0.2, 0.2, 0.6]])

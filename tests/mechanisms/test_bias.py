@@ -8,11 +8,10 @@ import pytest
 from flint import arb
 
 import eree
-from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism, exactly
-from eree.mechanisms.registry import MECHANISMS
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.vector.vector import VectorMechanism
 
 #: Laws that are not the same on both sides, or that count something else than the truth.
 BENT = {"log-laplace", "log-laplace-tight", "linlog", "linlog-integer"}

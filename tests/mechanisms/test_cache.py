@@ -141,7 +141,8 @@ def test_the_digest_of_the_sources_changes_with_each_of_them(
     here = digest()
     package = Path(cache.__file__).parents[1]
     copy = tmp_path / "eree"
-    for name in ("errors.py", "policy/guarantee.py", "noise/exact.py", "mechanisms/cache.py"):
+    sources = ("errors.py", "workload.py", "policy/guarantee.py", "random/exact.py")
+    for name in (*sources, "mechanisms/cache.py"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((package / name).read_bytes())
     monkeypatch.setattr(cache, "__file__", str(copy / "mechanisms" / "cache.py"))
@@ -149,12 +150,12 @@ def test_the_digest_of_the_sources_changes_with_each_of_them(
     for path in sorted(copy.rglob("*.py")):
         path.write_bytes(path.read_bytes() + b"#\n")
         found.append(digest())
-    (copy / "noise" / "more.py").touch()
+    (copy / "random" / "more.py").touch()
     found.append(digest())
     monkeypatch.setattr(cache, "version", lambda _name: "0")
     found.append(digest())
     monkeypatch.undo()
-    assert len({here, *found}) == 1 + len(found) == 8
+    assert len({here, *found}) == 1 + len(found) == 9
     assert digest() == here
 
 

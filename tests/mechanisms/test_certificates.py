@@ -16,8 +16,8 @@ from scipy.integrate import quad
 
 from cases import BENT, PURE_SCALED, cells, every, made
 from eree.errors import Refusal
-from eree.mechanisms.laplace_loss import greatest_delta
 from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.published.certificate import greatest_delta
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.policy.neighbours import Strong
 from selection import combinations

@@ -17,18 +17,18 @@ from scipy import stats
 
 from cases import FALSE_ALARM
 from eree.errors import Refusal
-from eree.mechanisms.bent_loss import greatest_gain
-from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.mechanisms.linlog import IntegerLinLog
 from eree.mechanisms.mechanism import exactly
-from eree.mechanisms.vector import loss_of
-from eree.mechanisms.vectors import automatic_vector
-from eree.noise.bent import Knots
-from eree.noise.bent_rows import BentBoxes
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Whole
+from eree.mechanisms.registry import automatic_vector
+from eree.mechanisms.transformed.certificate import greatest_gain
+from eree.mechanisms.transformed.linlog import IntegerLinLog
+from eree.mechanisms.transformed.transform import Knots
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.vector import loss_of
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from eree.random.exact import Whole
+from eree.random.source import SeededCoins
 from selection import examples
 
 

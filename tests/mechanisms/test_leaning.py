@@ -15,18 +15,18 @@ from scipy.ndimage import maximum_filter1d
 
 from cases import cells
 from eree.errors import Refusal
-from eree.mechanisms import leaning as leaning_module
-from eree.mechanisms.leaning import LeaningStaircase
-from eree.mechanisms.leaning_loss import certify_leaning, chances_agree, worst_loss
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import mechanism
-from eree.noise import heights
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Verdict, settle
-from eree.noise.heights import lowest_heights
-from eree.noise.ladder import Ladder, Rungs
-from eree.noise.leaning import LeaningStairs
-from eree.noise.leaning_table import Table
+from eree.mechanisms.staircase import leaning_staircase as leaning_module
+from eree.mechanisms.staircase import levels
+from eree.mechanisms.staircase.certificate import certify_leaning, chances_agree, worst_loss
+from eree.mechanisms.staircase.density import LeaningStairs
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.staircase.levels import lowest_heights
+from eree.mechanisms.staircase.pieces import Table
+from eree.mechanisms.staircase.size_grid import Ladder, Rungs
+from eree.random.exact import Verdict, settle
+from eree.random.source import SeededCoins
 from leaning_laws import NAME, broken, chances, leaning, with_law
 from selection import combinations, examples
 
@@ -281,7 +281,7 @@ def test_no_law_depends_on_the_last_bit_of_an_exponential(monkeypatch: pytest.Mo
     before = mechanism(NAME, **own).parameters
     for name in ("exp", "log1p"):
         real = getattr(math, name)
-        monkeypatch.setattr(heights, name, lambda x, real=real: math.nextafter(real(x), math.inf))
+        monkeypatch.setattr(levels, name, lambda x, real=real: math.nextafter(real(x), math.inf))
     leaning_module._stairs.cache_clear()
     try:
         assert mechanism(NAME, **own).parameters == before

@@ -9,12 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eree.mechanisms.leaning_loss import certify_leaning, chances_agree, far_loss, worst_loss
 from eree.mechanisms.mechanism import LIMIT, exactly
-from eree.noise.leaning import LeaningStairs
-from eree.noise.leaning_exact import Side
-from eree.noise.leaning_moments import point_moments, scaled_norms, whole_moments
-from eree.noise.leaning_table import Table
+from eree.mechanisms.staircase.certificate import (
+    certify_leaning,
+    chances_agree,
+    far_loss,
+    worst_loss,
+)
+from eree.mechanisms.staircase.density import LeaningStairs
+from eree.mechanisms.staircase.exact_density import Side
+from eree.mechanisms.staircase.pieces import Table, point_moments, scaled_norms, whole_moments
 from leaning_laws import broken, chances, leaning, with_law
 
 

@@ -17,9 +17,9 @@ from cases import BENT, FALSE_ALARM, FIXED, SCALED, every, made
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, Mechanism, exactly
 from eree.mechanisms.registry import MECHANISMS, calibrate, mechanism
-from eree.noise.coins import SeededCoins
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from eree.random.source import SeededCoins
 from selection import combinations, examples
 
 CELLS = [(0, 0), (1, 1), (7, 4), (60, 60), (2_000, 900)]

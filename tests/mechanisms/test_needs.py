@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 
 from eree.errors import Refusal
 from eree.mechanisms.needs import TooLittle
-from eree.mechanisms.registry import AUTO, MECHANISMS, calibrate
-from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
+from eree.mechanisms.registry import (
+    AUTO,
+    MECHANISMS,
+    VECTOR_MECHANISMS,
+    automatic_vector,
+    calibrate,
+)
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
 

@@ -12,11 +12,10 @@ import pytest
 from scipy.integrate import quad
 
 from cases import ONE_WEIGHT, cells, made
-from eree.mechanisms.one_step import OneStep
-from eree.mechanisms.radial import Radial
-from eree.mechanisms.scaled import ScaledMechanism
-from eree.mechanisms.scaled_loss import worst_loss
-from eree.noise.laws import Scales
+from eree.mechanisms.scaled.certificate import OneStep, worst_loss
+from eree.mechanisms.scaled.distributions import Scales
+from eree.mechanisms.scaled.radial import Radial
+from eree.mechanisms.scaled.scaled import ScaledMechanism
 from eree.policy.neighbours import Strong
 from selection import combinations
 

@@ -11,8 +11,8 @@ from flint import arb
 import eree
 from eree.mechanisms.certificate import Cell
 from eree.mechanisms.mechanism import Mechanism, exactly
-from eree.noise.exact import exact_ball
 from eree.policy.neighbours import Edge, Strong, exact
+from eree.random.exact import exact_ball
 
 #: Name, alpha and epsilon, delta, and whether more than the addend is the probability of more loss.
 CASES = [

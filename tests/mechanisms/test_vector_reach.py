@@ -12,11 +12,11 @@ from scipy import integrate, stats
 
 from cases import FALSE_ALARM
 from eree.errors import Refusal
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
-from eree.noise.coins import SeededCoins
-from eree.noise.pareto_mixture import FAR
+from eree.mechanisms.registry import VECTOR_MECHANISMS
+from eree.mechanisms.vector.pareto import FAR
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
+from eree.random.source import SeededCoins
 from selection import combinations, examples
 
 every = pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])

@@ -19,17 +19,17 @@ from cases import FALSE_ALARM, made
 from drawn_rows import CommonRows
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, exactly
-from eree.mechanisms.scaled_vector import chances_agree
-from eree.mechanisms.two_stage import TwoStageClip, greatest_move
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vector_loss import worst_vector_loss
-from eree.mechanisms.vector_pareto import VectorPareto
-from eree.mechanisms.vector_radial import VectorRadial
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
-from eree.noise.coins import SeededCoins
-from eree.noise.laws import Scales
+from eree.mechanisms.registry import VECTOR_MECHANISMS
+from eree.mechanisms.scaled.distributions import Scales
+from eree.mechanisms.vector.certificate import worst_vector_loss
+from eree.mechanisms.vector.pareto import VectorPareto
+from eree.mechanisms.vector.radial import VectorRadial
+from eree.mechanisms.vector.scaled import chances_agree
+from eree.mechanisms.vector.two_stage import TwoStageClip, greatest_move
+from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
+from eree.random.source import SeededCoins
 from eree.workload import ScaleTo
 from selection import combinations, examples
 

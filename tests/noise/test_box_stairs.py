@@ -10,7 +10,7 @@ import pytest
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from eree.noise.box_stairs import BoxStairs, _mean, best_first
+from eree.mechanisms.vector.boxes import BoxStairs, _mean, best_first
 from selection import combinations
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins, SeededCoins
+from eree.random.source import Coins, SeededCoins
 from processes import ended
 
 
@@ -79,7 +79,7 @@ def enter():
 enter()
 if os.fork():
     os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 coins = Coins()
 coins.words(3)
 enter()

@@ -17,23 +17,22 @@ from scipy import stats
 from scipy.integrate import quad
 
 from drawn_rows import check_fast_against_slow
-from eree.noise import exact
-from eree.noise.bent import Knots
-from eree.noise.bent_rows import BentBoxes
-from eree.noise.box_stairs import BoxStairs
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Verdict, draw, settle
-from eree.noise.lattice import (
+from eree.mechanisms.scaled.distributions import Scales
+from eree.mechanisms.transformed.transform import Knots
+from eree.mechanisms.vector.boxes import BoxStairs
+from eree.mechanisms.vector.lattice import (
     VectorLatticePareto,
     points_at,
     points_within,
     weighted_sum,
     whole,
 )
-from eree.noise.laws import Scales
-from eree.noise.rows import draw_rows, near_choice, settle_row, sure_choice
-from eree.noise.thousandths import LaplaceOfThousandths
-from eree.noise.vector_radial import RoundedVectorRadial, VectorRadialShape
+from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRadialShape
+from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.two_stage import LaplaceOfThousandths
+from eree.random import exact
+from eree.random.exact import Verdict, draw, draw_rows, near_choice, settle, sure_choice
+from eree.random.source import SeededCoins
 from selection import combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
@@ -125,7 +124,7 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
     for word in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
         words = np.full((chosen.uniforms, 2), word, dtype=np.uint64)
         for group, verdict in enumerate(chosen.fast(words, np.arange(2))[1]):
-            settled = settle_row(chosen, words[:, group], group, SeededCoins(word % 97))
+            settled = settle(chosen, words[:, group], group, SeededCoins(word % 97))
             assert verdict in list(Verdict)
             assert settled is None or max(map(abs, settled)) < 10**60
 

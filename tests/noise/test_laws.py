@@ -11,12 +11,17 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from eree.noise import exact
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Doubt, Verdict, ball, draw, settle, sure_floor, sure_less, sure_round
-from eree.noise.geometric import CappedGeometric
-from eree.noise.laws import LatticePareto, RoundedLaplace, RoundedQuartic, Scales
-from eree.noise.radial import RadialShape, RoundedRadial
+from eree.mechanisms.published.fixed import CappedGeometric
+from eree.mechanisms.scaled.distributions import (
+    LatticePareto,
+    RoundedLaplace,
+    RoundedQuartic,
+    Scales,
+)
+from eree.mechanisms.scaled.radial import RadialShape, RoundedRadial
+from eree.random import exact
+from eree.random.exact import Doubt, Verdict, ball, draw, settle, sure_floor, sure_less, sure_round
+from eree.random.source import SeededCoins
 from selection import EVERYTHING, combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.

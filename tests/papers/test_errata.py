@@ -15,8 +15,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
 from cases import made
-from eree.mechanisms.laplace_loss import greatest_delta
 from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.published.certificate import greatest_delta
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, Strong, Weak, distance, steps_between

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cases import made
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.readings import Tables

@@ -13,7 +13,7 @@ import pytest
 from scipy.integrate import quad
 
 from cases import made
-from eree.mechanisms.log_laplace import relative_moments
+from eree.mechanisms.published.log_laplace import relative_moments
 from eree.policy.neighbours import NODE, Strong, distance, steps_between
 
 ALPHA, EPSILON = 0.1, 2.0

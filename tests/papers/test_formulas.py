@@ -14,8 +14,8 @@ from scipy.optimize import minimize_scalar
 
 from cases import made
 from eree.errors import Refusal
-from eree.mechanisms.log_laplace import relative_moments
-from eree.noise.coins import SeededCoins
+from eree.mechanisms.published.log_laplace import relative_moments
+from eree.random.source import SeededCoins
 
 SPREADS = [0.02, 0.1, 0.19, 0.3, 0.45]
 #: A mean of draws lies more than 5.5 standard errors off once in 26 million runs.

@@ -11,7 +11,7 @@ import pytest
 
 import eree
 import eree_study
-from eree.mechanisms.vectors import automatic_vector
+from eree.mechanisms.registry import automatic_vector
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 

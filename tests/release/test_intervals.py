@@ -10,7 +10,7 @@ from scipy import stats
 
 from cases import BENT, SCALED, made
 from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.release.intervals import UNBOUNDED, CountInterval, alike, intervals
 
 #: A right interval fails a test of its coverage less often than once in a million runs.

@@ -10,8 +10,8 @@ import pytest
 
 import eree
 from eree.data import frame
-from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.registry import automatic
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 
 TABLES = 60
 

@@ -13,7 +13,7 @@ import pytest
 import eree
 import eree_study
 from eree.errors import Refusal
-from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.published.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
 from eree.release.target import Target
 from offices import privacy, settings, table, text

@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 import eree
 import eree_study
-from eree.mechanisms.fixed import TruncatedLaplace
+from eree.mechanisms.published.fixed import TruncatedLaplace
 from eree.release.prediction import _mean_largest
 from eree.release.sizes import SizeClass, steps, thinned
 

@@ -15,8 +15,8 @@ import eree
 import eree_study
 from eree.estimate.noise import classes_for, variance_by_size
 from eree.mechanisms.registry import calibrate
-from eree.mechanisms.vector_pareto import VectorPareto
-from eree.mechanisms.vector_radial import VectorRadial
+from eree.mechanisms.vector.pareto import VectorPareto
+from eree.mechanisms.vector.radial import VectorRadial
 from uses import eree_command
 
 PEOPLE = ["place", "sector", "ownership", "sex", "education"]

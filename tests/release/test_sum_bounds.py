@@ -13,11 +13,11 @@ from scipy import stats
 
 from cases import FALSE_ALARM, SCALED, made
 from eree.errors import Refusal
-from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism, exactly
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Whole
-from eree.noise.leaning_moments import Spread
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.staircase.pieces import Spread
+from eree.random.exact import Whole
+from eree.random.source import SeededCoins
 from eree.release import sum_bounds
 from eree.release.intervals import UNBOUNDED, intervals
 from eree.release.sum_bounds import _levels, roots, sum_intervals

@@ -17,8 +17,8 @@ from scipy import stats
 import eree
 from cases import FALSE_ALARM
 from eree.data.tabulate import stream
-from eree.mechanisms.two_stage import TwoStageClip
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.mechanisms.registry import VECTOR_MECHANISMS
+from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.release.contents import SCALED_TO
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED, intervals

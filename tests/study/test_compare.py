@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 import eree
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from eree_study.legacy.infusion import RAMP, WIDE
 from eree_study.papers.claims import verdict
 from eree_study.papers.compare import Comparison, correlation, infusions, seeded

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree_study.papers.limits import (
     KnownScales,
     KnownScalesShrunk,

@@ -10,7 +10,7 @@ import pytest
 
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree_study.papers.reported import (
     claimed_delta,
     draw_report_gamma,

@@ -19,10 +19,10 @@ import pytest
 
 import eree
 import eree_study
-from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.registry import automatic, calibrate
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vector_radial import VectorRadial
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.radial import VectorRadial
+from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
 from eree_study.papers import run

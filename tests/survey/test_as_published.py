@@ -10,9 +10,9 @@ import pytest
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
-from eree.noise.coins import Coins, SeededCoins
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
+from eree.random.source import Coins, SeededCoins
 from eree.survey.bounds import Bounds
 from eree.survey.modes import AsPublished
 from small_cubes import Record, count, shape, survey, table_of

@@ -17,7 +17,7 @@ from scipy import stats
 
 import eree
 from cubes import indicators
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.assess.findings import cramers_v, hellinger, interval_overlap, normal_factor
 from eree.survey.assess.public import Published
 from eree.survey.assess.rules import Choice

@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.laplace import ShiftNoise
 from small_cubes import Cube, count, shape, survey, table_of
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.estimates import Estimates, deviations
 from eree.survey.query import Query
 from eree.survey.settings import METHODS

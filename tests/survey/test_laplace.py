@@ -15,11 +15,11 @@ from scipy import stats
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.published.fixed import CappedGeometric
 from eree.mechanisms.registry import mechanism
-from eree.noise.coins import SeededCoins
-from eree.noise.geometric import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
+from eree.random.source import SeededCoins
 from eree.survey.laplace import ShiftNoise, rounded_up, shift_delta
 
 #: A right distribution fails a test of its draws less often than once in a million runs.

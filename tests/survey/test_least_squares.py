@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cubes import brute_force, controlled, indicators, shaped
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import ControlSystem, correction

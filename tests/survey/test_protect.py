@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import eree
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey import files, protect
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cubes import controlled, shaped
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate, rounded
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.rake import rake, rake_nonnegative

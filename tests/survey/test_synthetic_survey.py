@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
 from eree.survey.query import Query
 from eree.survey.soc import group_of, titles
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import eree
 from eree.errors import Refusal
-from eree.noise.coins import Coins, SeededCoins
+from eree.random.source import Coins, SeededCoins
 from eree.survey.estimates import Estimates, SamplingModel, SquareSum, querytool_standard_errors
 from eree.survey.laplace import ShiftNoise
 from eree.survey.query import Query

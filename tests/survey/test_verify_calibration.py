@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.release.record import digest_of, file_digest, record_text
 from eree.survey.files import as_text
 from eree.survey.shape import Impossible

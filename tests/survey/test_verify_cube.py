@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import eree
-from eree.noise.coins import SeededCoins
+from eree.random.source import SeededCoins
 from eree.release.record import digest_of, file_digest, record_text
 from eree.release.signature import Signer
 from release_campaigns import assert_harmless, campaign, change_bytes

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import eree
-from eree.mechanisms.registry import MECHANISMS
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
 from eree.policy.neighbours import RECORD
 from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue

@@ -31,9 +31,9 @@ from eree.budget.entries import (
 from eree.budget.heads import Head, Heads
 from eree.budget.troubles import DamagedStore
 from eree.errors import Fault, Refusal
-from eree.noise.coins import fresh_name
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
+from eree.random.source import fresh_name
 
 if TYPE_CHECKING:
     from eree.budget.stores import Store, View

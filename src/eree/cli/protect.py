@@ -290,7 +290,7 @@ def show(
 
 def _answer(found: eree.Estimates, chance: float) -> Table:
     """The first rows of an answer."""
-    from eree.noise.thousandths import JOB
+    from eree.workload import JOB
 
     kept = " and ".join(f"{name} {', '.join(v)}" for name, v in found.query.where.items())
     title = f"Jobs by {' × '.join(found.query.by)}" if found.query.by else "Jobs"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 
 Array = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.grids import Classed, Grid
 from eree.estimate.normal import NormalLaw, evenly
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 
 Array = NDArray[np.float64]
 

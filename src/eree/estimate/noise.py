@@ -8,9 +8,9 @@ from math import isfinite, pi
 from eree.errors import Refusal
 from eree.estimate.grids import Classed, by_bounds, by_workplaces
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.scaled_vector import ScaledVector
-from eree.mechanisms.two_stage import TwoStageClip
-from eree.noise.exact import Whole
+from eree.mechanisms.vector.scaled import ScaledVector
+from eree.mechanisms.vector.two_stage import TwoStageClip
+from eree.random.exact import Whole
 
 #: From this scale on noise grows in proportion.
 _LARGE = 100

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 
 Array = NDArray[np.float64]
 

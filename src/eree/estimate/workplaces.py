@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
-from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.noise.exact import Whole
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.random.exact import Whole
 
 Array = NDArray[np.float64]
 

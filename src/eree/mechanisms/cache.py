@@ -34,12 +34,12 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Cell, Certificate, WorstPair
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.vector import Group, GroupPair, VectorCertificate
+from eree.mechanisms.vector.vector import Group, GroupPair, VectorCertificate
 from eree.partial import replacing_file
 
 #: Entries, of some kilobytes each; beyond this number the oldest half makes room.
 MOST_ENTRIES = 5_000
-_SOURCES = ("errors.py", "policy", "noise", "mechanisms")
+_SOURCES = ("errors.py", "workload.py", "policy", "random", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
 #: What an entry raises that is whole but not written as entries are.

@@ -13,8 +13,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 from eree.errors import Refusal
-from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS
+from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
 from eree.policy.neighbours import Strong, Weak
 
 Result = TypeVar("Result")

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.needs import LEAST_EPSILON, MOST_EPSILON
-from eree.noise.coins import Coins
-from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
+from eree.random.exact import Whole
+from eree.random.source import Coins
 
 if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate

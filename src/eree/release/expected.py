@@ -18,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
-from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.noise.exact import Whole
+from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.random.exact import Whole
 from eree.release.release import Release
 from eree.release.sums import treatment_of
 from eree.release.treatment import Treatment

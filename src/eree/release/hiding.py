@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import EngineFailure
-from eree.noise.coins import Coins
-from eree.noise.exact import Whole
 from eree.policy.schema import Owner, Schema
+from eree.random.exact import Whole
+from eree.random.source import Coins
 from eree.release.contents import SCALED_TO, columns_of
 from eree.release.intervals import UNBOUNDED
 from eree.release.treatment import Ends, Numbers, Treatment

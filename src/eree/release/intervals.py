@@ -19,14 +19,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.fixed import FixedMechanism, TruncatedLaplace
-from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.scaled import SizedMechanism
-from eree.mechanisms.two_stage import TwoStageClip
-from eree.noise.bent import Bend
-from eree.noise.exact import Whole
+from eree.mechanisms.published.fixed import FixedMechanism, TruncatedLaplace
+from eree.mechanisms.scaled.scaled import SizedMechanism
+from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.transformed.transform import Bend
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.two_stage import TwoStageClip
+from eree.random.exact import Whole
 from eree.workload import GREATEST_BOUND
 
 #: Stands for "no finite bound" in a column of high ends; written as null.

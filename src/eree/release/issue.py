@@ -18,10 +18,10 @@ from typing import Any
 
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.noise.coins import Coins, fresh_name
 from eree.partial import kind_of, not_writable, partial_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
+from eree.random.source import Coins, fresh_name
 from eree.release.payment import Payment
 from eree.release.record import RECORD, digest_of, record_text
 from eree.release.signature import Signer

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.exact import Whole
 from eree.policy.schema import Value
+from eree.random.exact import Whole
 from eree.release.expected import CellErrors
 from eree.release.listing import in_words, write_csv
 from eree.release.release import Release

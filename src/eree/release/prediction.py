@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.fixed import TruncatedLaplace
-from eree.mechanisms.knorm_staircase import KNormStaircase
+from eree.mechanisms.published.fixed import TruncatedLaplace
+from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.workload import Marginal

@@ -20,9 +20,9 @@ from eree.budget.ledger import Ledger
 from eree.data.tables import Tables
 from eree.data.tabulate import stream
 from eree.errors import Refusal
-from eree.noise.coins import Coins
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
+from eree.random.source import Coins
 from eree.release.hiding import Hiding
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.plan import Plan, PlannedTable

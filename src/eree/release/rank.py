@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level
 from eree.release.release import Release

@@ -22,10 +22,10 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
-from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import LIMIT, Mechanism
-from eree.noise.exact import Whole
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.policy.schema import Schema, Value
+from eree.random.exact import Whole
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, in_words, names_of, outside

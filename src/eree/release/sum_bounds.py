@@ -57,7 +57,7 @@ from math import factorial
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 from eree.release.intervals import UNBOUNDED
 from eree.release.sum_envelope import (
     HIGHEST,

@@ -9,8 +9,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
-from eree.noise.leaning_moments import Spread
+from eree.mechanisms.staircase.pieces import Spread
+from eree.random.exact import Whole
 
 Array = NDArray[np.float64]
 Reaches = Callable[[float, Whole], tuple[Whole, Whole]]

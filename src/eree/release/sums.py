@@ -24,15 +24,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
-from eree.mechanisms.fixed import FixedMechanism
-from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import LIMIT
-from eree.mechanisms.scaled import SizedMechanism
-from eree.mechanisms.scaled_vector import ScaledVector
-from eree.noise.exact import Whole
-from eree.noise.leaning_moments import Spread
+from eree.mechanisms.published.fixed import FixedMechanism
+from eree.mechanisms.scaled.scaled import SizedMechanism
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.staircase.pieces import Spread
+from eree.mechanisms.vector.scaled import ScaledVector
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
+from eree.random.exact import Whole
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of

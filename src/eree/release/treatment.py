@@ -24,25 +24,23 @@ from eree.data.tabulation import check_combinations
 from eree.errors import Refusal
 from eree.mechanisms.cache import certificate_of
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.fixed import TruncatedLaplace
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.needs import TooLittle
-from eree.mechanisms.registry import AUTO, automatic, calibrate
-from eree.mechanisms.scaled import SizedMechanism
-from eree.mechanisms.scaled_vector import ScaledVector
-from eree.mechanisms.two_stage import TwoStageClip
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
-from eree.noise.coins import Coins
-from eree.noise.exact import Whole
-from eree.noise.thousandths import JOB
+from eree.mechanisms.published.fixed import TruncatedLaplace
+from eree.mechanisms.registry import AUTO, VECTOR_MECHANISMS, automatic, automatic_vector, calibrate
+from eree.mechanisms.scaled.scaled import SizedMechanism
+from eree.mechanisms.vector.scaled import ScaledVector
+from eree.mechanisms.vector.two_stage import TwoStageClip
+from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
+from eree.random.exact import Whole
+from eree.random.source import Coins
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
-from eree.workload import DropFrom, Marginal
+from eree.workload import JOB, DropFrom, Marginal
 
 #: The public numbers of some rows of a released table, by column.
 Numbers = Mapping[str, Whole]

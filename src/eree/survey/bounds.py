@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import (
     ESTABLISHMENT,
     RECORD,
@@ -27,6 +26,7 @@ from eree.policy.neighbours import (
 )
 from eree.survey.settings import SQUARES, UNITS, Squares, Unit
 from eree.survey.shape import By
+from eree.workload import JOB
 
 #: Weights, in thousandths of a job, and numbers of records beyond these are a mistake.
 _MOST_WEIGHT, _MOST_RECORDS = 10**10, 10**6

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.thousandths import JOB
 from eree.partial import appearing_file, new_path
 from eree.policy.neighbours import exact, plain
 from eree.policy.protected import Protected, read_protected
 from eree.survey.declaration import read_declaration
 from eree.survey.microdata import MOST_WEIGHT, Progress, Survey, read_survey
 from eree.survey.shape import Integers, Shape
+from eree.workload import JOB
 
 FIRST_LINE = b"eree cube 1: CONFIDENTIAL\n"
 DIGEST_BYTES = hashlib.sha256().digest_size

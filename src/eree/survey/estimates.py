@@ -23,10 +23,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.release.listing import checked_level
 from eree.survey.query import Axis, Query
 from eree.survey.shape import Integers, Mask, Reals
+from eree.workload import JOB
 
 JOBS = pa.decimal128(18, 3)
 #: An estimate whose standard error is a larger share of it is called unreliable.

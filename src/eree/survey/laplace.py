@@ -12,11 +12,11 @@ from flint import arb
 from eree.errors import Refusal
 from eree.mechanisms.certificate import upper
 from eree.mechanisms.mechanism import check_range, exactly
-from eree.noise.coins import Coins
-from eree.noise.exact import draw, exact_ball, settle
-from eree.noise.geometric import CappedGeometric
+from eree.mechanisms.published.fixed import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact
+from eree.random.exact import draw, exact_ball, settle
+from eree.random.source import Coins
 from eree.survey.shape import Integers
 
 #: The largest cap of noise that is drawn cell by cell.

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from eree.data.columns import EITHER, WORDS
 from eree.data.sources import DAMAGED, UNREADABLE, Source, inspect_source
 from eree.errors import Fault, Faulty
-from eree.noise.thousandths import JOB
 from eree.survey.declaration import Declaration, inspect_declaration
 from eree.survey.shape import Integers, Reals, Shape, Variable
+from eree.workload import JOB
 
 TABLE = "records"
 #: The largest weight of a record, and of all records together, in jobs: sums stay exact.

@@ -23,11 +23,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.policy.plain_data import guarantee_of
+from eree.random.source import Coins
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import LIMIT
 from eree.survey.calibrate.controls import Control
@@ -38,6 +37,7 @@ from eree.survey.query import Query
 from eree.survey.settings import Squares, Unit
 from eree.survey.shape import By, Integers, Mask, Shape
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
 #: A scale of noise beyond this, in thousandths of a job, is a mistake.
 _MOST_SCALE = 10**10

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import plain
 from eree.survey.bounds import Bounds, Shares
@@ -30,6 +29,7 @@ from eree.survey.query import Query
 from eree.survey.settings import RAKED, SQUARES, CubeSettings, Method, Squares
 from eree.survey.shape import By, Shape
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
 #: More cycles of raking than this are a mistake.
 _MOST_CYCLES = 1_000

@@ -17,7 +17,7 @@ import numpy as np
 
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.release.release import Release
 from eree.survey.calibrate.calibration import Calibrated, NoiseModel, Sums
@@ -31,6 +30,7 @@ from eree.survey.modes import NoisyTotal
 from eree.survey.query import Query
 from eree.survey.settings import RAKED
 from eree.survey.shape import Integers, Mask, Reals, Shape
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

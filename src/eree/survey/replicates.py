@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.survey.cube import Cube, build_cube, first_records
 from eree.survey.microdata import Survey
 from eree.survey.shape import By, Integers, Reals, Shape
+from eree.workload import JOB
 
 #: The number of replicates of the American Community Survey.
 REPLICATES = 80

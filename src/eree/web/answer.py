@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 from eree.web.blocks import ABSENT, FLAGS, NO_SIDE, Block, Side, filled, side_of
 from eree.web.dataset import DataSet, Figures
 from eree.web.query import Query

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.noise.exact import Whole
+from eree.random.exact import Whole
 from eree.web.dataset import Axis, DataSet, Figures, Mask, Reals
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"

@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
 from eree.survey.estimates import UNRELIABLE, Estimates, deviations
 from eree.survey.modes import mode_of
@@ -21,6 +20,7 @@ from eree.survey.settings import RAKED
 from eree.survey.shape import Variable as CubeVariable
 from eree.survey.soc import LEVELS, Level, title_of
 from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
+from eree.workload import JOB
 
 JOBS = "jobs"
 

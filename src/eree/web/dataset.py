@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak, plain
+from eree.random.exact import Whole
 from eree.release.release import Release
 
 Error = Literal["margin", "standard-error", "interval", "relative"]

@@ -15,14 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.mechanisms.leaning import Lean, LeaningStaircase
-from eree.mechanisms.log_laplace import TightLogLaplace
-from eree.noise.exact import Whole
+from eree.mechanisms.published.log_laplace import TightLogLaplace
+from eree.mechanisms.staircase.leaning_staircase import Lean, LeaningStaircase
+from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
+from eree.random.exact import Whole
 from eree.release.intervals import UNBOUNDED
 from eree.release.release import Release
 from eree.release.sums import Areas

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from eree.budget.ledger import Ledger
-from eree.noise.thousandths import JOB
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT
 from eree.policy.plain_data import guarantee_as_json
@@ -24,6 +23,7 @@ from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
 from eree.survey.tables import Tabulator
 from eree.survey.verify import verify
+from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
 Progress = Callable[[str, float], None]

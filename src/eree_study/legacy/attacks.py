@@ -23,11 +23,11 @@ import pyarrow as pa
 from eree.data.tables import Tables, load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
-from eree.noise.exact import Whole
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
+from eree.random.exact import Whole
+from eree.random.source import SeededCoins
 from eree.release.plan import Plan
 from eree.release.publish import publish
 from eree_study.legacy.games import (

@@ -31,10 +31,10 @@ import pyarrow.parquet as parquet
 from eree.data.tables import Tables
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
-from eree.noise.exact import Whole
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, steps_between
 from eree.policy.schema import Schema
+from eree.random.exact import Whole
 
 SHAPE, SIZE, REIDENTIFICATION = "shape", "size", "re-identification"
 DIFFERENCING = "differencing"

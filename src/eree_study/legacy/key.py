@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from eree.errors import Refusal, Unreadable
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 
 KEY_BYTES = 32
 _LEAST, _MOST = 16, 64  # what a keyed BLAKE2b takes, and what nobody can guess

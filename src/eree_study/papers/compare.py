@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from eree.noise.coins import SeededCoins
 from eree.policy.neighbours import plain
+from eree.random.source import SeededCoins
 from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small
 from eree_study.papers.contenders import Contender
 from eree_study.papers.estimate import Estimate

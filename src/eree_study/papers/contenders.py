@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
-from eree.mechanisms.bent import BentMechanism
-from eree.mechanisms.fixed import TruncatedLaplace
-from eree.mechanisms.knorm_staircase import KNormStaircase
-from eree.mechanisms.leaning import LeaningStaircase
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.registry import calibrate, mechanism
-from eree.mechanisms.smooth_laplace import SmoothLaplace
-from eree.mechanisms.two_stage import TwoStageClip
-from eree.mechanisms.vector import VectorMechanism
-from eree.mechanisms.vectors import VECTOR_MECHANISMS, automatic_vector
-from eree.noise.coins import Coins
-from eree.noise.thousandths import JOB
+from eree.mechanisms.published.fixed import TruncatedLaplace
+from eree.mechanisms.published.smooth_laplace import SmoothLaplace
+from eree.mechanisms.registry import VECTOR_MECHANISMS, automatic_vector, calibrate, mechanism
+from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.two_stage import TwoStageClip
+from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
+from eree.random.source import Coins
+from eree.workload import JOB
 from eree_study.papers.reported import (
     draw_report_gamma,
     draw_report_laplace,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
-from eree.noise.coins import Coins
-from eree.noise.exact import halves
+from eree.random.exact import halves
+from eree.random.source import Coins
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 

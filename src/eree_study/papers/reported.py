@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
-from eree.noise.exact import Whole, halves
 from eree.policy.neighbours import Exact, exact
+from eree.random.exact import Whole, halves
+from eree.random.source import Coins
 
 Array = NDArray[np.float64]
 

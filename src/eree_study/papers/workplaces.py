@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
-from eree.mechanisms.knorm_staircase import KNormStaircase
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.registry import automatic
-from eree.mechanisms.vector_radial import VectorRadial
-from eree.mechanisms.vectors import automatic_vector
-from eree.noise.coins import Coins
+from eree.mechanisms.registry import automatic, automatic_vector
+from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from eree.random.source import Coins
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.noise.thousandths import JOB
 from eree.partial import temporary_folder
 from eree.survey.cube import build_cube
 from eree.survey.microdata import read_survey
+from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
 Whole = NDArray[np.int64]

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from eree.mechanisms.grid import on_every_core
-from eree.noise.thousandths import JOB
 from eree.survey.calibrate.rake import TOLERANCE, rake
+from eree.workload import JOB
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.readings import Tables
 from eree_study.querytool.runs import NEAR, Array, Evaluation, Progress, Settings, Whole

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.grid import on_every_core
-from eree.noise.coins import SeededCoins
-from eree.noise.thousandths import JOB
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
+from eree.random.source import SeededCoins
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.cube import Cube, build_cube
@@ -31,6 +30,7 @@ from eree.survey.query import Query
 from eree.survey.settings import METHODS, RAKED, Method
 from eree.survey.shape import Shape
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 from eree_study.querytool.runs import Array, Progress, Settings
 from eree_study.synth.job_requirements import IMPOSSIBLE, OCCUPATIONS, REQUIREMENTS, shape_of
 from eree_study.synth.survey import synthesize_survey

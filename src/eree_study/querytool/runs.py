@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
-from eree.noise.thousandths import JOB
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.shape import Shape, Variable
+from eree.workload import JOB
 from eree_study.querytool.readings import READINGS, Tables
 
 Array = NDArray[np.float64]

@@ -19,11 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.noise.thousandths import JOB
 from eree.partial import appearing_folder
 from eree.survey.declaration import SURVEY_FILE
 from eree.survey.replicates import MINIMUM_ORDER, hadamard, row_pairs, successive_factors
 from eree.survey.shape import Shape
+from eree.workload import JOB
 from eree_study.synth.job_requirements import (
     EVERYWHERE,
     IMPOSSIBLE,

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.coins import SeededCoins
-from eree.noise.thousandths import JOB
 from eree.policy.neighbours import plain
+from eree.random.source import SeededCoins
 from eree.survey.assess.comparison import Originals, compared, confidential_items
 from eree.survey.assess.findings import (
     BOUNDS,
@@ -36,6 +35,7 @@ from eree.survey.replicates import REPLICATES, Sampling
 from eree.survey.settings import METHODS, Method
 from eree.survey.shape import By
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

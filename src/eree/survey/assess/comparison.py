@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eree.noise.thousandths import JOB
 from eree.survey.assess.findings import (
     ASSOCIATION,
     DISTRIBUTIONS,
@@ -37,6 +36,7 @@ from eree.survey.query import Query
 from eree.survey.replicates import Sampling
 from eree.survey.shape import By, Mask, Reals
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
 #: Quantiles of differences, and their labels.
 _QUANTILES = {"median": 0.5, "90%": 0.9, "99%": 0.99, "largest": 1.0}

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 
-from eree.noise.thousandths import JOB
 from eree.survey.assess.findings import (
     ASSOCIATION,
     ERRORS,
@@ -34,6 +33,7 @@ from eree.survey.query import Query
 from eree.survey.settings import RAKED
 from eree.survey.shape import By, Mask, Reals
 from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 
 from eree.errors import Refusal
-from eree.noise.coins import Coins
+from eree.random.source import Coins
 from eree.survey.calibrate.controls import Control, ControlNoise
 from eree.survey.calibrate.least_squares import ControlSystem, Gain, correction, gains, variances
 from eree.survey.calibrate.rake import TOLERANCE, rake, rake_nonnegative

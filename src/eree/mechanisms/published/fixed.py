@@ -1,0 +1,337 @@
+"""Mechanisms whose noise is the same in every cell.
+
+Geometric noise on the whole numbers, with or without a cap.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, expm1, nextafter, sinh, sqrt
+from typing import Self
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Cell, Certificate, upper, worst_of
+from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly, least_error
+from eree.mechanisms.needs import TooLittle
+from eree.mechanisms.scaled.distributions import RoundedLaplace, Scales
+from eree.mechanisms.scaled.scaled import Noise
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Edge, Node
+from eree.random.exact import (
+    Verdict,
+    Whole,
+    Words,
+    coarse,
+    draw,
+    exact_ball,
+    halves,
+    sure_floor,
+    sure_halves,
+)
+from eree.random.source import Coins
+from eree.workload import DropFrom
+
+
+@dataclass(frozen=True, eq=False)
+class CappedGeometric:
+    """P(k) proportional to e^(-rate |k|) for |k| <= cap; without a cap for all whole numbers.
+
+    Recipe: a sign and the greatest k with U < P(|K| >= k).  With q = e^-rate that is the whole part
+    of -ln(X) / rate, X = U f + e, where f = N (1 - q) / 2, N the sum of the weights, and
+    e = q^(cap + 1), or 0 without a cap.  U >= 2^-20 is known to within 2^-42 of itself, so X is,
+    and the quotient to within (1 / rate + the quotient) 2^-41.
+    """
+
+    rate: Fraction
+    cap: int | None = None
+    uniforms = 1
+
+    def fast(self, words: Words, _cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+        """Values and verdicts; nothing is ever rejected."""
+        uniform, sign = halves(words[0])
+        before, ctx.prec = ctx.prec, 128
+        try:
+            factor, end = (float(part) for part in self._parts())
+        finally:
+            ctx.prec = before
+        steps = -np.log(uniform * factor + end) / float(self.rate)
+        doubt = coarse(uniform)
+        doubt |= np.abs(steps - np.rint(steps)) < (steps + float(1 / self.rate)) * 2.0**-40
+        values = np.where(doubt, 0, np.floor(steps)).astype(np.int64)
+        return sign * values, np.where(doubt, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
+
+    def slow(self, uniforms: Sequence[arb], _cell: int) -> int:
+        """The same in interval arithmetic."""
+        uniform, sign = sure_halves(uniforms[0])
+        factor, end = self._parts()
+        return sign * sure_floor(-(uniform * factor + end).log() / exact_ball(self.rate))
+
+    def tail(self, value: int, _cell: int) -> arb:
+        """The chance that the noise is at least `value`, for value >= 1."""
+        if self.cap is not None and value > self.cap:
+            return arb(0)
+        factor, end = self._parts()
+        return ((-exact_ball(self.rate) * value).exp() - end) / (2 * factor)
+
+    def _parts(self) -> tuple[arb, arb]:
+        """f and e of the recipe."""
+        rate = exact_ball(self.rate)
+        q = (-rate).exp()
+        end = arb(0) if self.cap is None else (-rate * (self.cap + 1)).exp()
+        return (1 + q) / 2 - end, end
+
+
+_MOST_CAP = 1_000_000
+
+
+@dataclass(frozen=True)
+class FixedMechanism(Mechanism):
+    """count + K, the law of K the same for every cell."""
+
+    @abstractmethod
+    def law(self, cells: int) -> Noise:
+        """The law of the noise of some cells."""
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same on both sides and for every cell."""
+        del count, largest
+        return self.law(1).tail(distance, 0)
+
+    def draw_outputs(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(len(counts)), len(counts), coins)
+
+
+@dataclass(frozen=True)
+class EdgeGeometric(FixedMechanism):
+    """count + K, P(K = k) proportional to e^(-epsilon |k|).
+
+    Theorem.  Under edge neighbours the output is epsilon-private with delta = 0, in every cell: one
+    worker moves the count by one at most, and ln P changes by at most epsilon from one whole number
+    to the next.  It protects workers alone; it says nothing of workplaces.
+    """
+
+    name = "edge-geometric"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The rate is epsilon."""
+        _needs(cls.name, guarantee, Edge)
+        return cls(guarantee)
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
+
+    def law(self, _cells: int) -> CappedGeometric:
+        """The geometric law of both signs."""
+        return CappedGeometric(self.guarantee.epsilon)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """With q = e^-epsilon: 2 q / (1 - q^2), and the root of 2 q / (1 - q)^2, without loss."""
+        del count, largest
+        rate = float(self.guarantee.epsilon)
+        return 1 / sinh(rate), sqrt(2 * exp(-rate)) / -expm1(-rate)
+
+    def certify(self) -> Certificate:
+        """ln P(k) is -epsilon |k| and a constant, so a step by one loses epsilon, exactly."""
+        rate = self.law(1).rate
+        worst = max(abs(rate * abs(k) - rate * abs(k - 1)) for k in range(-3, 4))
+        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), range(-3, 5))])
+        return Certificate.pure(self, worst, pair)
+
+
+@dataclass(frozen=True)
+class CappedLaplace(FixedMechanism):
+    """count + K, P(K = k) proportional to e^(-epsilon |k|) for |k| <= cap, 0 beyond.
+
+    Theorem.  Under edge neighbours (one record more or less) the output is (epsilon, delta)-private
+    with delta = P(K = cap), in every cell.  Proof.  Where both neighbours can give an output, its
+    chances differ by a factor of at most e^epsilon; each can give one output that the other cannot,
+    with the chance P(K = cap).
+    """
+
+    cap: int
+    name = "capped-laplace"
+
+    @classmethod
+    def default_delta(cls, _alpha: Fraction | None, _epsilon: Fraction) -> Fraction:
+        """One in a million."""
+        return Fraction(1, 1_000_000)
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, cap: int | None = None) -> Self:
+        """The least cap that keeps delta, or the one given if it does."""
+        _needs(cls.name, guarantee, Edge)
+        if guarantee.delta == 0:
+            raise Refusal(
+                f"{cls.name} needs a delta above 0, such as 1e-6; edge-geometric does without"
+            )
+        if cap is None:
+            cap = cls._least_cap(guarantee)
+        elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
+            raise Refusal("cap must be a whole number from 1 to 1,000,000")
+        made = cls(guarantee, cap)
+        if not made._keeps():
+            with exactly():
+                delta = upper(made.law(1).tail(cap, 0))
+            enough = cls._least_cap(guarantee)
+            larger = f", or a cap of {enough:,} or more" if cls(guarantee, enough)._keeps() else ""
+            raise TooLittle(
+                cls.name,
+                delta=delta,
+                why=f"with a cap of {cap:,}{larger}",
+                advice="raise either of both",
+            )
+        return made
+
+    @classmethod
+    def _least_cap(cls, guarantee: Guarantee) -> int:
+        """The least cap that keeps delta, or the greatest there is."""
+        low, cap = 0, 1
+        while not cls(guarantee, cap)._keeps() and cap < _MOST_CAP:
+            low, cap = cap, min(2 * cap, _MOST_CAP)
+        while cap - low > 1:
+            middle = (low + cap) // 2
+            keeps = cls(guarantee, middle)._keeps()
+            low, cap = (low, middle) if keeps else (middle, cap)
+        return cap
+
+    def _keeps(self) -> bool:
+        with exactly():
+            return bool(self.law(1).tail(self.cap, 0) <= arb(0) + _ball(self.guarantee.delta))
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
+
+    def law(self, _cells: int) -> CappedGeometric:
+        """The geometric law of both signs with a cap."""
+        return CappedGeometric(self.guarantee.epsilon, self.cap)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums over the cap."""
+        del count, largest
+        k: Array = np.arange(1.0, self.cap + 1.0)
+        weight = np.exp(-float(self.guarantee.epsilon) * k)
+        whole = 1 + 2 * weight.sum()
+        mean, square = 2 * (k * weight).sum() / whole, 2 * (k * k * weight).sum() / whole
+        return float(mean), sqrt(float(square))
+
+    def certify(self) -> Certificate:
+        """Where one neighbour alone can give an output its chance is delta; elsewhere epsilon."""
+        law = self.law(1)
+        inner = range(-min(self.cap, 3), min(self.cap, 3) + 1)
+        worst = max(abs(law.rate * abs(k) - law.rate * abs(k - 1)) for k in inner)
+        with exactly():
+            delta = nextafter(float(law.tail(self.cap, 0).upper()), 1.0)
+        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), {1 - self.cap, 0, 1, self.cap})])
+        return Certificate(self.name, self.guarantee, worst, delta, pair)
+
+
+@dataclass(frozen=True)
+class TruncatedLaplace(FixedMechanism):
+    """bounded count + (theta / epsilon) L, rounded; L of the density e^-|z| / 2.
+
+    The bounded count leaves out every workplace of theta or more workers.
+
+    Theorem.  Under node neighbours the output is epsilon-private with delta = 0, in every cell: a
+    workplace adds between 0 and theta - 1 to the bounded count, however it grows, and Laplace noise
+    of that scale hides theta.  What the bound leaves out is missing from the output on average.
+    """
+
+    theta: int
+    name = "truncated-laplace"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, theta: int = 100) -> Self:
+        """The published scale theta / epsilon."""
+        _needs(cls.name, guarantee, Node)
+        return cls(guarantee, DropFrom(theta).theta)
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count`, of cells bounded by `bound`."""
+        del worker_attributes
+        return ("count",)
+
+    @property
+    def bound(self) -> DropFrom:
+        """How workplaces are bounded before they are counted."""
+        return DropFrom(self.theta)
+
+    def law(self, cells: int) -> RoundedLaplace:
+        """Laplace noise of one scale."""
+        factor = self.theta / self.guarantee.epsilon
+        return RoundedLaplace(Scales(np.zeros(cells, dtype=np.int64), Fraction(0), factor))
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
+        del count, largest
+        half, rest = exp(-self.rate / 2), -expm1(-self.rate)
+        return half / rest, sqrt(half * (2 - rest)) / rest
+
+    @property
+    def rate(self) -> float:
+        """How fast the tails of the noise fall: epsilon / theta."""
+        return float(self.guarantee.epsilon / self.theta)
+
+    def errors_without(self, jobs: Array) -> Array:
+        """Mean errors of counts from which so many jobs were left out.
+
+        The mean of |K - b| is b + 2 P(K > b) + 2 P(K > b + 1) + …, because K has the mean 0; that
+        is b and q^b times the error without a bound.
+        """
+        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(count=0, largest=0)[0]
+        return errors
+
+    def whole_error(self, *, count: int, largest: int) -> float:
+        """The mean size of the error of a count in a workplace of `largest` workers."""
+        return float(self.errors_without(np.array([float(self._left_out(count, largest))]))[0])
+
+    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+        """What the size of that error stays within with a probability of `level`."""
+        missing, law = self._left_out(count, largest), self.law(1)
+
+        def at_least(noise: int) -> arb:
+            return law.tail(noise, 0) if noise > 0 else 1 - law.tail(1 - noise, 0)
+
+        def enough(error: int) -> bool:
+            above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
+            return bool(above + below <= 1 - arb(level))
+
+        with exactly():
+            return least_error(enough)
+
+    def _left_out(self, count: int, largest: int) -> int:
+        return count if largest >= self.theta else 0
+
+    def certify(self) -> Certificate:
+        """A density of the rate epsilon / theta loses at most that for each worker moved."""
+        most = self.theta - 1
+        worst = most / self.law(1).scales.factor
+        pair = worst_of(
+            self, [(Cell(0, 0), Cell(most, most), (-1, 0, most, most + 1, 10 * self.theta))]
+        )
+        return Certificate.pure(self, Fraction(worst), pair)
+
+
+def _ball(value: Fraction) -> arb:
+    return arb(value.numerator) / arb(value.denominator)
+
+
+def _needs(name: str, guarantee: Guarantee, relation: type[Edge] | type[Node]) -> None:
+    if not isinstance(guarantee.neighbours, relation):
+        wanted = relation.__name__.lower()
+        raise Refusal(
+            f"{name} is for {wanted} neighbours; under strong or weak ones use smooth-pareto"
+        )
+    check_range(guarantee, name)

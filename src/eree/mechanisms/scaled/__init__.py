@@ -1,0 +1,1 @@
+"""Noise in proportion to the largest workplace."""

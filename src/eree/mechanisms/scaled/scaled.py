@@ -1,0 +1,198 @@
+"""Mechanisms that add noise of a scale S = max(pace * largest, 1): what they have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, sqrt
+from typing import Protocol
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
+from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
+from eree.mechanisms.scaled.distributions import Scales
+from eree.policy.neighbours import Strong
+from eree.random.exact import Law, Whole, draw
+from eree.random.source import Coins
+
+#: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
+_LARGE = 1e3
+
+
+class Noise(Law, Protocol):
+    """A symmetric law of noise that knows its tail."""
+
+    def tail(self, value: int, cell: int) -> arb:
+        """The chance that the noise of a cell is at least `value` >= 1."""
+
+
+@dataclass(frozen=True)
+class SizedMechanism(Mechanism):
+    """count + K, the law of K depending on the cell through its largest workplace alone.
+
+    Under strong neighbours `largest` is the largest workplace of a cell of workplace attributes;
+    for a cell touched by a worker attribute it must be `largest_total`, because the whole workplace
+    may grow into the cell.  With `largest` there, the guarantee is weak.
+    """
+
+    @property
+    def alpha(self) -> Fraction:
+        """The share by which a workplace may grow in one step."""
+        return alpha_of(self.guarantee, self.name)
+
+    def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
+        """`count`, and `largest`, or `largest_total` where the whole workplace may grow into it."""
+        strong = isinstance(self.guarantee.neighbours, Strong)
+        return "count", "largest_total" if worker_attributes and strong else "largest"
+
+    @abstractmethod
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """For many sizes at once, a number of workers that is never below `quantile`.
+
+        The noise of no smaller size goes beyond it with a greater chance, on either side with at
+        most half of 1 - level.
+        """
+
+    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+        """The same below and above the count, each exceeded with at most half of 1 - level."""
+        reach = self.reach(level, largests)
+        return reach, reach
+
+
+@dataclass(frozen=True)
+class ScaledMechanism(SizedMechanism):
+    """count + K, the law of K depending on the cell through S = max(pace * largest, 1) alone."""
+
+    @property
+    def pace(self) -> Fraction:
+        """What S grows by with each worker of the largest workplace: alpha, or what a law needs."""
+        return self.alpha
+
+    @abstractmethod
+    def law(self, largests: Whole) -> Noise:
+        """The laws of the noise of some cells."""
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same on both sides and for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, 0)
+
+    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(largests), len(counts), coins)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee from the chances alone."""
+        return certify_scaled(self)
+
+    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+        """S times a factor for some cells."""
+        return Scales(largests, self.pace, factor)
+
+    # ------------------------------------------------------- for the certificate
+
+    @abstractmethod
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
+
+    @property
+    def one_step(self) -> OneStep:
+        """What one step can do to the count and to S."""
+        return OneStep(float(self.alpha), float(self.pace))
+
+    @abstractmethod
+    def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
+        """A bound of ln w(x) - ln w(y) over all x >= near and y <= stretch x + shift."""
+
+    @property
+    def far(self) -> float:
+        """The position from which on `most_drop` is all that has to be known."""
+        return 20 + 5 / float(self.alpha)
+
+    @property
+    def power_from(self) -> float:
+        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+        return inf
+
+    @property
+    def power_until(self) -> float:
+        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
+        return 0.0
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S: both 1 for a density."""
+        return 1.0, 1.0
+
+
+def least(enough: Callable[[Array], NDArray[np.bool_]]) -> float:
+    """The least z >= 0 from which on a condition holds, rounded up."""
+    low, high = 0.0, 1.0
+    while not enough(np.array([high]))[0]:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(np.array([middle]))[0] else (middle, high)
+    return high
+
+
+def whole_reach(away: Array, rounding: float) -> Whole:
+    """The whole numbers that noise reaches if it goes so far before it is rounded.
+
+    Rounding moves it by at most `rounding`: towards 0 where that is 1/2 of one number, as a number
+    that is rounded to k + 1 is at least k + 1/2.
+    """
+    reach: Whole = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
+    return np.maximum(reach, 0)
+
+
+@dataclass(frozen=True)
+class RoundedDensity(ScaledMechanism):
+    """Noise with a density in units of S, rounded to the nearest whole number.
+
+    Rounding looks at the noisy number alone, so a proof on the real line holds for what is drawn.
+    """
+
+    @abstractmethod
+    def scale(self) -> Fraction:
+        """The scale of the density in units of S."""
+
+    @abstractmethod
+    def tail(self, z: Array) -> Array:
+        """P(Z >= z) for z >= 0, Z the noise in units of its scale."""
+
+    @abstractmethod
+    def tail_moments(self, m: float) -> tuple[float, float]:
+        """The integrals of P(Z >= z) and of 2 z P(Z >= z) from m to infinity."""
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums of the tail over whole numbers, and its integral where they no longer differ.
+
+        The noise is at least k where scale * Z is at least k - 1/2.
+        """
+        del count
+        scale = float(scale_at(self.pace, largest) * self.scale())
+        last = int(3_000 + 30 * scale) if scale < _LARGE else 0
+        y: Array = np.arange(last, dtype=np.float64) + 0.5
+        tail = self.tail(y / scale)
+        mean, square = self.tail_moments(last / scale)
+        mean = 2 * (float(tail.sum()) + scale * mean)
+        square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
+        return mean, sqrt(max(square, 0.0))
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
+        away = least(lambda z: 2 * self.tail(z) <= 1 - level)
+        scale = np.maximum(largests * float(self.pace), 1.0) * float(self.scale())
+        return whole_reach(scale * away, 0.5)
+
+    def real_error(self, *, largest: int) -> tuple[float, float]:
+        """The same before rounding: what the papers report."""
+        scale = float(scale_at(self.pace, largest) * self.scale())
+        mean, square = self.tail_moments(0.0)
+        return 2 * scale * mean, scale * sqrt(2 * square)

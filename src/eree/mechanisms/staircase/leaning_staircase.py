@@ -1,0 +1,390 @@
+"""Leaning staircase: for each size of the largest workplace the least noise that hides a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from math import ceil, log1p, sqrt
+from operator import index
+from typing import Self
+
+import numpy as np
+from flint import arb, ctx
+
+from eree.errors import Refusal
+from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
+from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
+from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.scaled.scaled import SizedMechanism
+from eree.mechanisms.staircase.certificate import certify_leaning
+from eree.mechanisms.staircase.density import LeaningStairs
+from eree.mechanisms.staircase.levels import Heights, best_widths, lowest_heights
+from eree.mechanisms.staircase.pieces import (
+    Spread,
+    Table,
+    Tails,
+    point_moments,
+    scaled_norms,
+    whole_moments,
+)
+from eree.mechanisms.staircase.sampling import LeaningNoise
+from eree.mechanisms.staircase.size_grid import Ladder, Rungs
+from eree.policy.guarantee import Guarantee
+from eree.random.exact import Whole, draw
+from eree.random.source import Coins
+
+#: What is left of epsilon for the certificate and for edges that doubles put in order.
+_ROOM = Fraction(1, 1 << 20)
+_LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 1000), Fraction(1, 2)
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(3, 4), Fraction(200)
+#: How many times ln(1 + alpha) epsilon must be.
+_STEPS = 5
+#: Moments of so many rungs are computed one by one.
+_FEW = 12
+
+
+@dataclass(frozen=True)
+class Lean:
+    """The mean of noise that leans: from `least` to `greatest` up to a size of `up_to` workers.
+
+    Beyond, where laws are scaled, it is about `share` of the workers of the largest workplace.
+    """
+
+    up_to: int
+    least: float
+    greatest: float
+    share: float
+
+
+@dataclass(frozen=True)
+class LeaningStaircase(SizedMechanism):
+    """count + K; the law of K has a centre, and stairs that are as high as neighbours ask for.
+
+    Let (x, k) be a size of the largest workplace and an output as seen from the count, and let one
+    step lead to (x', k - d), x <= x' <= up(x), 0 <= d <= cap(x'), and back.  With q = e^-drop and
+    heights h that do not rise with x, the density at (x, k) is the greatest q^j h(y) over all ways
+    of j steps into the centre of a size y, -left(y) <= k <= right(y); in the centre of x itself it
+    is what is left of the chance, p(x) <= h(x).
+
+    Theorem.  If h(x) <= e^drop h(up(x)), p(x) >= q p(y) for all y that a step joins to x, and
+    p(x) >= q^2 h(y) for the least y from which two steps lead to x, the output is
+    (alpha, drop)-private with delta = 0: for one cell of workplace attributes under strong
+    neighbours, for one touched by worker attributes with its largest total, and for any cell under
+    weak ones.  Proof.  A way from a neighbour is one step shorter or longer, so that outside the
+    centres densities of neighbours differ by a factor of at most e^drop; see docs/proofs.
+
+    There is no normaliser whose change would cost anything, and a workplace that grows by one
+    worker at a time is hidden like one worker.  `heights` is a digest of all h, so that laws made
+    anew are known to be the same.
+    """
+
+    right: int
+    left: int
+    drop: Fraction
+    heights: int
+    name = "leaning-staircase"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee) -> Self:
+        """The least noise of this kind that keeps a guarantee."""
+        alpha, epsilon = alpha_of(guarantee, cls.name), guarantee.epsilon
+        step = log1p(float(alpha))
+        if not (
+            _LEAST_ALPHA <= alpha <= _MOST_ALPHA and _LEAST_EPSILON <= epsilon <= _MOST_EPSILON
+        ):
+            raise Refusal(
+                f"{cls.name} takes an alpha from 0.001 to 0.5 and an epsilon from 0.75 to 200;"
+                " use radial, or smooth-pareto"
+            )
+        if float(epsilon) < _STEPS * step:
+            raise TooLittle(
+                cls.name,
+                epsilon=above(_STEPS * step),
+                why=f"({_STEPS} ln(1 + alpha))",
+                advice="raise it, lower alpha, or use radial",
+                most=_MOST_EPSILON,
+            )
+        drop = epsilon * (1 - _ROOM)
+        stairs = _stairs(alpha, drop)
+        if not _centres_high_enough(stairs):
+            raise Refusal(
+                f"{cls.name} does not exist at this alpha and epsilon, because the centre of a law"
+                " would be too low; raise epsilon, lower alpha, or use radial"
+            )
+        digest = sha256(stairs.heights.heights.astype("<f8").tobytes()).digest()
+        heights = int.from_bytes(digest[:8], "big")
+        return cls(guarantee, stairs.ladder.right, stairs.ladder.left, drop, heights)
+
+    @property
+    def stairs(self) -> LeaningStairs:
+        """The laws of all sizes."""
+        return _stairs(self.alpha, self.drop)
+
+    def law(self, largests: Whole) -> LeaningNoise:
+        """The laws of the noise of some cells."""
+        return LeaningNoise(self.stairs, largests)
+
+    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise; it is the same for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, side, 0)
+
+    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
+        """From the densities: far out a chance is less than what is known of the tails."""
+        output, (count, size) = index(output), self._cell(count, largest)
+        if output == count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
+            return super().pmf(output=output, count=count, largest=size)
+        side = 1 if output > count else -1
+        return self.stairs.chance(abs(output - count), side, self.stairs.ladder.rung_of(size))
+
+    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw(self.law(largests), len(counts), coins)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee from the chances alone, once for the same laws and precision."""
+        return _certificate(self, self.stairs, ctx.prec)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums over the pieces of the density."""
+        del count
+        mean, _, square = self._moments(self.stairs.ladder.rung_of(largest))
+        return mean, sqrt(max(square, 0.0))
+
+    def mean_errors(self, largests: Whole) -> Array:
+        """The mean sizes of the errors of many cells."""
+        rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
+        errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
+        large, place = np.unique(rungs[rungs > last], return_inverse=True)
+        if large.size:
+            errors[rungs > last] = np.array([self._moments(int(r))[0] for r in large])[place]
+        return errors
+
+    def bias(self, *, largest: int) -> float:
+        """The mean of the noise: it leans, so that it is near zero, but not zero."""
+        return self._moments(self.stairs.ladder.rung_of(largest))[1]
+
+    @property
+    def lean(self) -> Lean:
+        """The bias of all sizes."""
+        stairs, biases = self.stairs, _all_moments(self.stairs)[:, 1]
+        last = stairs.heights.last
+        top = float(stairs.ladder.numbers(last + 1).top[last])
+        return Lean(int(top), float(biases.min()), float(biases.max()), float(biases[last]) / top)
+
+    def _moments(self, rung: int) -> tuple[float, float, float]:
+        known = self.stairs.__dict__.setdefault("_moments", {})
+        if len(known) == _FEW:  # who asks for so many asks for more
+            known |= dict(enumerate(map(tuple, _all_moments(self.stairs).tolist())))
+        if rung not in known:
+            known[rung] = _moments_of(self.stairs, rung)
+        found: tuple[float, float, float] = known[rung]
+        return found
+
+    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
+        """Looked up in doubles; where they leave doubt, found from the exact chances."""
+        _, size = self._cell(count, largest)
+        if 0 < float(level) < 1 - 1e-9:
+            stairs = self.stairs
+            found = _quantile(stairs, float(level), stairs.ladder.rung_of(size))
+            if found is not None:
+                return found
+        return super().quantile(level, count=count, largest=largest)
+
+    # ------------------------------------------------------------------------- for intervals
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """The further of the two reaches."""
+        return np.maximum(*self.reaches(level, largests))
+
+    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+        """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
+        rungs = self.stairs.ladder.rungs_of(largests)
+        found = []
+        for ends in _points(self.stairs, (1 - level) / 2):
+            away = self._of_all(ends, int(rungs.max(initial=0)))
+            whole = np.maximum.accumulate(np.ceil(away * (1 + 1e-9) - 0.5 + 1e-9))
+            found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
+        return found[0], found[1]
+
+    def spread(self, chance: float, largests: Whole, orders: Array) -> Spread:
+        """Means and moments of the noise of all sizes up to those, cut off at a chance.
+
+        It is cut where the law of its own size leaves half of the chance outside on each side: no
+        further out than its reaches.
+        """
+        rungs, stairs = self.stairs.ladder.rungs_of(largests), self.stairs
+        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders.tolist()))
+        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
+        scales: Array = np.power(float(stairs.ladder.ratio), more)
+        # rounding moves a mean by a half at most, whichever way the law leans
+        up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
+        scaled = scaled_norms(signed, sizes, scales, orders)
+        return Spread.of(up, down, np.append(norms, scaled, axis=1)).at(rungs)
+
+    def _of_all(self, shapes: Array, highest: int) -> Array:
+        """Numbers of all rungs up to one, from those that are not scaled."""
+        more = np.arange(1, max(highest + 1 - len(shapes), 0) + 1)
+        return np.append(shapes, shapes[-1] * float(self.stairs.ladder.ratio) ** more)
+
+
+@lru_cache(maxsize=64)
+def _stairs(alpha: Fraction, drop: Fraction) -> LeaningStairs:
+    """The laws for an alpha and a step; they take a while, and are asked for again and again."""
+    parts = min(max(12, ceil(8 / drop)), 64)
+
+    def compute() -> Arrays:
+        widths = best_widths(alpha, parts, drop)
+        found = lowest_heights(Ladder(alpha, parts, *widths), drop)
+        return {
+            "widths": np.array(widths),
+            "heights": found.heights,
+            "centres": found.centres,
+            "last": np.array(found.last),
+        }
+
+    kept = arrays_of(f"leaning-staircase {alpha} {drop} levels", compute)
+    ladder = Ladder(alpha, parts, *kept["widths"].tolist())
+    return LeaningStairs(ladder, drop, Heights(kept["heights"], kept["centres"], int(kept["last"])))
+
+
+def _kept(stairs: LeaningStairs, what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Arrays of the laws of all rungs; those of laws that were not calibrated are not kept."""
+    name = _name_of(stairs)
+    return compute() if name is None else arrays_of(f"{name} {what}", compute)
+
+
+def _known(stairs: LeaningStairs, what: str) -> Arrays | None:
+    """The same, if they were computed before."""
+    name = _name_of(stairs)
+    return None if name is None else arrays_kept(f"{name} {what}")
+
+
+def _name_of(stairs: LeaningStairs) -> str | None:
+    alpha, drop = stairs.ladder.alpha, stairs.drop
+    return f"leaning-staircase {alpha} {drop}" if stairs is _stairs(alpha, drop) else None
+
+
+@lru_cache(maxsize=64)
+def _certificate(mechanism: LeaningStaircase, stairs: LeaningStairs, bits: int) -> Certificate:
+    """What is found takes seconds; laws are the same only if they are one and the same object."""
+    del stairs, bits
+    return certify_leaning(mechanism)
+
+
+@lru_cache(maxsize=64)
+def _centres_high_enough(stairs: LeaningStairs) -> bool:
+    """The conditions of the theorem, in doubles, with some room."""
+    centres, ladder = stairs.heights.centres, stairs.ladder
+    rungs = np.arange(len(centres))
+    known = ladder.numbers(len(rungs) + ladder.per_step)
+    fall = float(np.exp(-float(stairs.drop))) * (1 + 1e-6)
+    heights = np.exp(stairs._log_heights(ladder.numbers(len(rungs)).top))[: len(rungs)]
+    down: Rungs = np.searchsorted(ladder.up(rungs), rungs)
+    up = np.minimum(ladder.up(rungs), len(rungs) - 1)
+    around = np.array([centres[down[i] : up[i] + 1].max() for i in rungs])
+    return bool(
+        (centres > fall * around).all()
+        and (centres > fall**2 * heights[down[down]]).all()
+        and (heights > fall * heights[down]).all()
+        and (known.cap[ladder.up(rungs)] <= 2 * known.cap[rungs]).all()
+        and (known.left[ladder.up(rungs)] <= (known.left + known.cap)[rungs]).all()
+    )
+
+
+def _every_rung(stairs: LeaningStairs) -> list[Table]:
+    """The tables of all laws that are not scaled."""
+    return stairs.tables(np.arange(stairs.heights.last + 1))
+
+
+@lru_cache(maxsize=64)
+def _all_moments(stairs: LeaningStairs) -> Array:
+    """The moments of all laws that are not scaled, a row for each rung."""
+
+    def compute() -> Arrays:
+        return {"moments": np.array([table.moments(1.0) for table in _every_rung(stairs)])}
+
+    return _kept(stairs, "moments", compute)["moments"]
+
+
+def _moments_of(stairs: LeaningStairs, rung: int) -> tuple[float, float, float]:
+    """The moments of one law; those of all are not computed for its sake."""
+    shape, more = stairs.shape_of(rung)
+    kept = _known(stairs, "moments") if not more else None
+    if kept is not None:
+        mean, bias, square = kept["moments"][rung].tolist()
+        return mean, bias, square
+
+    def compute() -> Arrays:
+        (table,) = stairs.tables(np.array([shape]))
+        return {"moments": np.array(table.moments(stairs.scale(rung)))}
+
+    mean, bias, square = _kept(stairs, f"moments of rung {rung}", compute)["moments"].tolist()
+    return mean, bias, square
+
+
+@lru_cache(maxsize=1_024)
+def _quantile(stairs: LeaningStairs, level: float, rung: int) -> int | None:
+    """The quantile of the size of the noise of one law; none where doubles leave doubt."""
+
+    def compute() -> Arrays:
+        (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
+        found = table.quantile(level, stairs.scale(rung))
+        return {"quantile": np.array([] if found is None else [found], dtype=np.int64)}
+
+    kept = _kept(stairs, f"quantile {level!r} of rung {rung}", compute)["quantile"]
+    return int(kept[0]) if len(kept) else None
+
+
+@lru_cache(maxsize=8)
+def _tails(stairs: LeaningStairs) -> Tails:
+    """The tails of all laws that are not scaled."""
+    return Tails.of(_every_rung(stairs))
+
+
+@lru_cache(maxsize=1_024)  # bounds of sums ask at many levels
+def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
+    """How far below and above zero a chance is left outside, for all laws that are not scaled."""
+
+    def compute() -> Arrays:
+        below, above = _tails(stairs).points(chance)
+        _all_moments(stairs)  # the tables are there now
+        return {"below": below, "above": above}
+
+    kept = _kept(stairs, f"points {chance!r}", compute)
+    return kept["below"], kept["above"]
+
+
+@lru_cache(maxsize=64)
+def _cut_off(
+    stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
+) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
+    """Means and norms of the laws of the first rungs, in whole numbers, and of what is scaled."""
+
+    def compute() -> Arrays:
+        last, powers = stairs.heights.last, np.array(orders)
+        below, above = np.maximum(_points(stairs, chance / 2), 0.0)
+        tables = _every_rung(stairs)
+        means, norms = [], []
+        for rung in range(last + 8 * stairs.ladder.per_step):
+            shape, _ = stairs.shape_of(rung)
+            cut = float(below[shape]), float(above[shape])
+            mean, norm = whole_moments(tables[shape], stairs.scale(rung), cut, powers)
+            means.append(mean)
+            norms.append(norm)
+        cut = float(below[last]), float(above[last])
+        mean, signed, sizes = point_moments(tables[last], cut, powers)
+        return {
+            "means": np.array(means),
+            "norms": np.array(norms).T,
+            "mean": np.array(mean),
+            "signed": signed,
+            "sizes": sizes,
+        }
+
+    kept = _kept(stairs, f"moments cut off at {chance!r}, of orders {orders}", compute)
+    return (kept["means"], kept["norms"]), (float(kept["mean"]), kept["signed"], kept["sizes"])

@@ -1,0 +1,228 @@
+"""Laws of a leaning staircase in doubles: their pieces, their moments and their tails.
+
+Means and central moments of leaning laws that are cut off, for bounds of their sums.
+
+A law is cut off where the point before rounding leaves a chance outside on each side; what lies
+beyond counts as 0.  Moments are told as norms: the n-th root of the size of the n-th moment.  Every
+number is raised by more than doubles are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eree.mechanisms.staircase.size_grid import Array
+
+#: A bound of the error of doubles, as a share of what is added up.
+_OFF = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A column for each of some sizes: bounds for the laws of all sizes up to it.
+
+    `up` is the greatest mean, `down` the greatest one below zero, both at least 0; `norms` has a
+    row for each of the orders asked for.
+    """
+
+    up: Array
+    down: Array
+    norms: Array
+
+    @classmethod
+    def of(cls, up: Array, down: Array, norms: Array) -> Spread:
+        """From bounds of the means, above and below, and norms of laws, from the smallest on."""
+        slack = _OFF * norms[0] + 1e-12
+        above, below = (np.maximum.accumulate(np.maximum(m + slack, 0.0)) for m in (up, down))
+        return cls(above, below, np.maximum.accumulate(norms, axis=1))
+
+    def at(self, chosen: np.ndarray) -> Spread:
+        """Some of the columns."""
+        return Spread(self.up[chosen], self.down[chosen], self.norms[:, chosen])
+
+
+def whole_moments(
+    table: Table, scale: float, cut: tuple[float, float], orders: Array
+) -> tuple[float, Array]:
+    """The mean and the norms of the number drawn, if its point is cut off at some distances."""
+    edges, low, high = table.edges * scale, -cut[0] * scale, cut[1] * scale
+    masses = np.append(0.0, np.cumsum(table.density * np.diff(table.edges)))
+    numbers = np.arange(np.rint(low), np.rint(high) + 1)
+    ends = np.clip(np.append(numbers - 0.5, numbers[-1] + 0.5), low, high)
+    chance = np.diff(np.interp(ends, edges, masses))
+    return _central(numbers, chance, orders)
+
+
+def _central(numbers: Array, chance: Array, orders: Array) -> tuple[float, Array]:
+    """The mean of numbers and the norms of their differences from it; the rest is at 0."""
+    numbers, chance = np.append(numbers, 0.0), np.append(chance, max(1 - chance.sum(), 0.0))
+    mean = float(numbers @ chance)
+    away = numbers - mean
+    unit = float(np.abs(away).max())
+    if unit == 0:
+        return mean, np.zeros(len(orders))
+    norms = np.empty(len(orders))
+    for i, power in enumerate(_powers(away / unit, orders)):
+        size = abs(float(power @ chance)) + _OFF * float(np.abs(power) @ chance)
+        norms[i] = unit * size ** (1 / orders[i])
+    return mean, norms
+
+
+def _powers(numbers: Array, orders: Array) -> Iterator[Array]:
+    """Numbers to the powers of rising orders, each from the one before by a multiplication.
+
+    Numbers of size 1 at most, so that an error grows by no more than 2^-52 an order.
+    """
+    power, steps = numbers ** orders[0], np.diff(orders)
+    factor = {float(step): numbers**step for step in np.unique(steps)}
+    yield power
+    for step in steps:
+        power = power * factor[float(step)]
+        yield power
+
+
+def point_moments(
+    table: Table, cut: tuple[float, float], orders: Array
+) -> tuple[float, Array, Array]:
+    """The same for the point itself; then the norms of its distance from the mean."""
+    edges = np.unique(np.clip(np.append(table.edges, 0.0), -cut[0], cut[1]))
+    middle = (edges[1:] + edges[:-1]) / 2
+    density = table.density[np.searchsorted(table.edges, middle) - 1]
+    rest = max(1 - float((density * np.diff(edges)).sum()), 0.0)
+    mean = float((density * np.diff(edges) * middle).sum())
+    edges, unit = edges - mean, float(np.abs(edges - mean).max())
+    signed, sizes = np.empty((2, len(orders)))
+    for i, (order, raised) in enumerate(
+        zip(orders, _powers(edges / unit, orders + 1), strict=True)
+    ):
+        power = raised / (order + 1)
+        size = (
+            np.diff(np.abs(power) * np.sign(edges)) @ density * unit
+            + rest * abs(mean / unit) ** order
+        )
+        value = np.diff(power) @ density * unit + rest * (-mean / unit) ** order
+        signed[i] = unit * (abs(value) + _OFF * size) ** (1 / order)
+        sizes[i] = unit * (size * (1 + _OFF)) ** (1 / order)
+    return mean, signed, sizes
+
+
+def scaled_norms(signed: Array, sizes: Array, scales: Array, orders: Array) -> Array:
+    """Norms of the whole numbers nearest to a point that is scaled up, one column for each scale.
+
+    Rounding moves a point by a half at most, and its distance from the mean by a number of mean 0
+    that stays within 1, the square of which is a quarter on average; Minkowski does the rest.
+    """
+    order = orders[:, None]
+    far, own = sizes[:, None], signed[:, None]
+    moved = (0.25 ** (1 / order)) / scales
+    norm = own**order + (far + moved) ** order - far**order
+    found: Array = (norm * (1 + _OFF)) ** (1 / order) * scales
+    return found
+
+
+#: Logarithms of chances lie between minus this and 0.
+_DEPTH = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The law of a rung in doubles: pieces of a density from the lowest to the highest.
+
+    `edges` has one more than `density`; `below` is the chance up to the left edge of each piece and
+    `above` that beyond its right edge, both without what lies beyond all pieces, of which `beyond`
+    is a bound.
+    """
+
+    edges: Array
+    density: Array
+    below: Array
+    above: Array
+    beyond: float
+
+    def moments(self, scale: float) -> tuple[float, float, float]:
+        """The means of the size, of the number itself, and of its square, after rounding."""
+        first, second = _rounded_integrals(self.edges * scale)
+        weight = self.density / scale
+        runs, squares = np.diff(first), np.diff(second)
+        # the density that crosses zero is split there, where both integrals are 0
+        sizes = np.diff(np.sign(self.edges) * first)
+        return (
+            float((weight * sizes).sum()),
+            float((weight * runs).sum()),
+            float((weight * squares).sum()),
+        )
+
+    def outside(self, away: float) -> float:
+        """The chance of a point that is further from zero than some distance."""
+        inside = np.clip(self.edges, -away, away)
+        return 1 - float((np.diff(inside) * self.density).sum())
+
+    def quantile(self, level: float, scale: float) -> int | None:
+        """The least Q such that the number is within Q with a chance; None where there is doubt."""
+        high = int(np.abs(self.edges[[0, -1]]).max() * scale) + 1
+        low = -1
+        while high - low > 1:
+            middle = (low + high) // 2
+            spare = 1 - level - self.outside((middle + 0.5) / scale)
+            if abs(spare) < 1e-9:
+                return None
+            low, high = (low, middle) if spare > 0 else (middle, high)
+        return high
+
+
+def _rounded_integrals(edges: Array) -> tuple[Array, Array]:
+    """The integrals from 0 of the nearest whole number and of its square."""
+    y = np.abs(edges)
+    k = np.floor(y + 0.5)
+    rest = y - (k - 0.5)
+    first = k * (k - 1) / 2 + k * rest
+    second = (k - 1) * k * (2 * k - 1) / 6 + k * k * rest
+    return first, np.sign(edges) * second
+
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """The tails of many laws, end to end, so that all are looked up at once.
+
+    For each side and piece: the logarithm of the chance outside, raised by `_DEPTH` for each law,
+    the edge there, and the density.
+    """
+
+    tables: Sequence[Table]
+    key: tuple[Array, ...]
+    outside: tuple[Array, ...]
+    edge: tuple[Array, ...]
+    density: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Table]) -> Tails:
+        """Of some tables, in their order."""
+        parts = [_outwards(tables, above) for above in (False, True)]
+        key, outside, edge, density = zip(*parts, strict=True)
+        return cls(tables, key, outside, edge, density)
+
+    def points(self, chance: float) -> tuple[Array, Array]:
+        """How far below and above zero a chance is left outside, for all laws."""
+        chance *= 1 - 1e-9
+        found = []
+        for key, outside, edge, density in zip(
+            self.key, self.outside, self.edge, self.density, strict=True
+        ):
+            wanted = _DEPTH * np.arange(1, len(self.tables) + 1) + np.log(chance)
+            i = np.searchsorted(key, wanted, side="right") - 1
+            found.append(edge[i] - np.maximum(chance - outside[i], 0.0) / density[i])
+        return found[0], found[1]
+
+
+def _outwards(tables: Sequence[Table], above: bool) -> tuple[Array, Array, Array, Array]:
+    """One side of some laws, each from its furthest piece inwards."""
+    outside = [t.above[::-1] if above else t.below for t in tables]
+    edge = [t.edges[:0:-1] if above else -t.edges[:-1] for t in tables]
+    density = [t.density[::-1] if above else t.density for t in tables]
+    chance: Array = np.concatenate(outside)
+    law = np.repeat(np.arange(1.0, len(tables) + 1), [len(part) for part in outside])
+    key: Array = _DEPTH * law + np.log(np.maximum(chance, np.exp(1 - _DEPTH)))
+    return key, chance, np.concatenate(edge), np.concatenate(density)

@@ -1,0 +1,242 @@
+"""Sizes of workplaces as rungs of a ladder, and how far a number of growth steps can lead.
+
+A rung stands for some neighbouring sizes and is as high as the largest of them.  Up to `UNITS`
+units of 1 / alpha the tops are whole numbers; from there on they are X rho^k with a real rho, so
+that the ladder looks the same from every rung.  A step of a workplace leads from a rung to one
+that is at most `up` of it, and adds at most `cap` of the higher rung to the count.  These are all
+moves that neighbours have, and a few more: a law that hides them hides every neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from math import ceil, exp, log, log1p
+from typing import TypeVar
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from eree.random.exact import Whole, exact_ball, sure_floor
+
+Array = NDArray[np.float64]
+Result = TypeVar("Result")
+Rungs = NDArray[np.intp]
+
+#: How many workers may join at once where whole numbers of them no longer matter.
+UNITS = 30
+#: The share by which steps are taken to add more than they can, so that doubles tell the edges of
+#: neighbours apart.
+_MARGIN = Fraction(1, 1 << 30)
+_GRAIN = 1 << 60
+#: Bits of the numbers that doubles are taken from, whatever precision is set.
+_BITS = 192
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs for an alpha, and the half-widths of the centre of a law at each of them.
+
+    `parts` is the most rungs to a unit of 1 / alpha; `right` and `left` are the whole numbers above
+    and below zero that belong to the centre where a workplace may grow by `UNITS`.
+    """
+
+    alpha: Fraction
+    parts: int
+    right: int
+    left: int
+
+    @cached_property
+    def per_step(self) -> int:
+        """How many large rungs a growth by alpha leads up: fewer where a growth is small."""
+        return next((m for m, a in ((16, 20), (8, 50), (4, 200)) if a * self.alpha >= 1), 2)
+
+    def growth(self, size: int) -> int:
+        """The most by which a workplace of so many workers grows."""
+        return max(self.alpha.numerator * size // self.alpha.denominator, 1)
+
+    def most_joined(self, size: int) -> int:
+        """The most who can have joined at once where no workplace has more than `size` workers.
+
+        At least 1, also where nobody works.
+        """
+        up, down = self.alpha.numerator, self.alpha.denominator
+        d = max(up * size // (up + down), 1)
+        while d < size and d + 1 <= self.growth(size - d - 1):
+            d += 1
+        return d
+
+    @cached_property
+    def tops(self) -> Whole:
+        """The tops of the small rungs; a rung never reaches over two units."""
+        tops = [0]
+        for n in range(UNITS):
+            first, after = ceil(n / self.alpha), ceil((n + 1) / self.alpha)
+            pieces = min(self.parts, after - first)
+            ends = (first - 1 + (after - first) * i // pieces for i in range(1, pieces + 1))
+            tops += [end for end in ends if end > tops[-1]]
+        return np.array(tops, dtype=np.int64)
+
+    @cached_property
+    def first_large(self) -> int:
+        """The number of the rung from which on tops are real numbers."""
+        return len(self.tops)
+
+    @cached_property
+    def start(self) -> int:
+        """X, the top of that rung."""
+        return ceil(UNITS / self.alpha)
+
+    @cached_property
+    def ratio(self) -> Fraction:
+        """rho: `per_step` of it are at least a growth by alpha."""
+        growth = 1 + self.alpha
+        near = _precisely(
+            lambda: sure_floor((exact_ball(growth).root(self.per_step) * _GRAIN).mid())
+        )
+        return Fraction(near + 2, _GRAIN)
+
+    @cached_property
+    def share(self) -> Fraction:
+        """The most that can have joined, as a share of a large rung's top."""
+        least = self.alpha / (1 + self.alpha) * (1 + _MARGIN)
+        return Fraction(ceil(least * _GRAIN), _GRAIN)
+
+    def rung_of(self, size: int) -> int:
+        """The lowest rung whose top is at least a size."""
+        if size < self.start:
+            return int(np.searchsorted(self.tops, size))
+        k = max(ceil(log(size / self.start) / log(float(self.ratio))) - 2, 0)
+        while _precisely(partial(self.top, self.first_large + k)) < size:
+            k += 1
+        return self.first_large + k
+
+    def rungs_of(self, sizes: Whole) -> Rungs:
+        """The same for many sizes."""
+        found: Rungs = self._small_rungs[np.minimum(sizes, self.start - 1)]
+        large = np.flatnonzero(sizes >= self.start)
+        distinct, place = np.unique(sizes[large], return_inverse=True)
+        height = np.log(distinct / self.start) / log(float(self.ratio))
+        rungs = self.first_large + np.ceil(height).astype(np.intp)
+        for i in np.flatnonzero(np.abs(height - np.rint(height)) < 1e-6):
+            rungs[i] = self.rung_of(int(distinct[i]))
+        found[large] = rungs[place]
+        return found
+
+    @cached_property
+    def _small_rungs(self) -> Rungs:
+        """The rungs of all sizes below the first large one."""
+        return np.searchsorted(self.tops, np.arange(self.start))
+
+    # ------------------------------------------------------------------ numbers by rung
+
+    @cached_property
+    def _small_up(self) -> Rungs:
+        return np.array([self.rung_of(int(t) + self.growth(int(t))) for t in self.tops])
+
+    def up(self, rungs: Rungs) -> Rungs:
+        """The highest rung to which one step leads."""
+        small = self._small_up[np.minimum(rungs, self.first_large - 1)]
+        found: Rungs = np.where(rungs < self.first_large, small, rungs + self.per_step)
+        return found
+
+    def numbers(self, rungs: int) -> Numbers:
+        """Tops, caps and half-widths in doubles, of at least so many rungs."""
+        size = 1 << max(rungs - 1, 1).bit_length()
+        known = self.__dict__.setdefault("_numbers", {})
+        if size not in known:
+            known[size] = _precisely(lambda: self._numbers_of(size))
+        found: Numbers = known[size]
+        return found
+
+    def _numbers_of(self, count: int) -> Numbers:
+        small, ratio = min(count, self.first_large), exact_ball(self.ratio)
+        tops = [float(top) for top in self.tops]
+        caps, rights, lefts = (list(column) for column in self.small_numbers)
+        top = arb(self.start)
+        parts = [exact_ball(share) for share in self.shares]
+        for _ in range(small, count):
+            tops.append(float(top))
+            for column, part in zip((caps, rights, lefts), parts, strict=True):
+                column.append(float(part * top))
+            top *= ratio
+        return Numbers(*(np.array(numbers) for numbers in (tops, caps, rights, lefts)))
+
+    @cached_property
+    def small_numbers(self) -> tuple[list[float], ...]:
+        """Caps and half-widths, above and below, of the small rungs."""
+        tops = [int(top) for top in self.tops]
+        widths = ([self._small_width(top, side) + 0.5 for top in tops] for side in (1, -1))
+        return [float(self.most_joined(top)) for top in tops], *widths
+
+    @cached_property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The same of a large rung, as shares of its top."""
+        halves = (Fraction(2 * most + 1, 2 * self.start) for most in (self.right, self.left))
+        return self.share, *halves
+
+    def top(self, rung: int) -> arb:
+        """The top of a rung, at the precision set."""
+        if rung < self.first_large:
+            return arb(int(self.tops[rung]))
+        return exact_ball(self.ratio) ** (rung - self.first_large) * self.start
+
+    def cap(self, rung: int) -> arb:
+        """The most by which a count grows when a workplace comes to lie on a rung, or another."""
+        if rung < self.first_large:
+            return arb(self.most_joined(int(self.tops[rung])))
+        return exact_ball(self.share) * self.top(rung)
+
+    def width(self, rung: int, side: int) -> arb:
+        """How far the centre of a law reaches on a side."""
+        most = self.right if side > 0 else self.left
+        if rung < self.first_large:
+            return arb(2 * self._small_width(int(self.tops[rung]), side) + 1) / 2
+        return exact_ball(Fraction(2 * most + 1, 2 * self.start)) * self.top(rung)
+
+    def _small_width(self, top: int, side: int) -> int:
+        """How many whole numbers of a side belong to the centre of a small rung.
+
+        Above, noise grows with the steps that lead up from there; below, with those to there.
+        """
+        if side > 0:
+            return min((2 * self.right + 1) * self.growth(top) // (2 * UNITS), self.right)
+        up, down = self.alpha.numerator, self.alpha.denominator
+        reach = (2 * self.left + 1) * self.most_joined(top) * (up + down)
+        return min(reach // (2 * UNITS * down), self.left)
+
+    def above(self, rung: int) -> int:
+        """The highest rung to which one step leads from one."""
+        return int(self._small_up[rung]) if rung < self.first_large else rung + self.per_step
+
+    def descent(self, epsilon: float) -> int:
+        """After how many steps down a path to a lower rung is never the best, at large rungs.
+
+        d steps down cost, in steps of the full length, d less their sum; if the whole part of that
+        times epsilon is more than what is gained in height, standing still is better.
+        """
+        b = log1p(float(self.alpha))
+        lost = [d - (1 - exp(-b * d)) / -np.expm1(-b) for d in range(4_000)]
+        worse = [int(x) * epsilon < d * b + 1.0 for d, x in enumerate(lost)]
+        return max(d for d, w in enumerate(worse) if w) + 1
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of all rungs, in doubles."""
+
+    top: Array
+    cap: Array
+    right: Array
+    left: Array
+
+
+def _precisely(work: Callable[[], Result]) -> Result:
+    before, ctx.prec = ctx.prec, _BITS
+    try:
+        return work()
+    finally:
+        ctx.prec = before

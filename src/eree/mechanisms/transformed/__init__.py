@@ -1,0 +1,1 @@
+"""Laplace noise on a transformed count."""

@@ -1,0 +1,1 @@
+"""All worker cells of a group at once."""

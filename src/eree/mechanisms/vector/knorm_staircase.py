@@ -1,0 +1,269 @@
+"""K-norm staircase: plateaus of noise on the heights of whole counts, for a group at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, log, log1p, sqrt
+from typing import Self
+
+import numpy as np
+from flint import arb
+
+from eree.errors import Refusal
+from eree.mechanisms.certificate import Certificate, upper
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_down, rounded_up
+from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.scaled.scaled import least
+from eree.mechanisms.transformed.certificate import greatest_gain
+from eree.mechanisms.transformed.linlog import IntegerLinLog
+from eree.mechanisms.transformed.transform import Knots
+from eree.mechanisms.vector.boxes import BoxStairs, OneNumber, best_first
+from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.vector import (
+    Group,
+    GroupPair,
+    VectorCertificate,
+    VectorMechanism,
+    group_size,
+    worst_groups,
+)
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Weak
+from eree.random.exact import Whole, draw_rows
+from eree.random.source import Coins
+
+_MOST_CELLS = 1_000
+#: Sums of more outputs than this give way to integrals, from which they no longer differ.
+_MOST_SUMMED = 300_000
+#: More plateaus than this take too long to sum.
+_MOST_PLATEAUS = 100_000
+#: A step of a large count has so many workers, and outputs that are looked at are below this.
+_FINE, _FAR_OUTPUT = 1_000, 1e60
+#: Points on a plateau, or the part of one between two knots, at which noise is looked at.
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(12)
+
+
+@dataclass(frozen=True)
+class KNormStaircase(VectorMechanism):
+    """phi^-1(phi(count_i) + z_i) for each cell i, rounded; z of a density that falls in steps.
+
+    phi is the scale of `IntegerLinLog`.  The density at z is proportional to q^(s(up) + s(down)):
+    up is the greatest of the z_i and down the greatest of the -z_i, each at least 0;
+    s(r) = ceil(r - gamma), at least 0; q = e^-epsilon.
+
+    Theorem.  Under weak neighbours whose types are at least as fine as the cells, all outputs of a
+    group together are (alpha, epsilon)-private with delta = 0, whatever gamma > 0.  Noise has a
+    finite mean for epsilon > b = ln(1 + alpha).
+
+    Proof.  In one step each cell i of a workplace grows by at most max(alpha h_i, 1), h_i what the
+    workplace has in it, at most the count: so its height grows by between 0 and 1, as for
+    `IntegerLinLog`.  All heights grow together, or all fall.  If they grow, the noise that leads to
+    the same noisy heights has a smaller or equal up, by at most 1, and a greater or equal down, by
+    at most 1.  As s(r) <= s(r + 1) <= s(r) + 1, s(up) falls by 0 or 1 and s(down) grows by 0 or 1:
+    their sum changes by at most 1, and the logarithm of the density by at most epsilon.  If they
+    fall, up and down change places.  What is made of the heights costs nothing.  Far out the
+    density falls like q^r times a power of r, and outputs grow like e^(b r).
+    """
+
+    spread: Fraction
+    rate: Fraction  # b, rounded up
+    gamma: Fraction
+    drop: Fraction  # epsilon, rounded down
+    name = "knorm-staircase"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
+        """Plateaus as wide as a step, and the gamma with the least mean noise of heights."""
+        group_size(cls.name, cells, _MOST_CELLS)
+        if not isinstance(guarantee.neighbours, Weak):
+            raise Refusal(
+                f"{cls.name} is for weak neighbours: under strong ones a workplace may grow in a"
+                " cell by more than the cell holds; use vector-radial, vector-pareto or"
+                " two-stage-clip"
+            )
+        rate = rounded_up(log1p(float(alpha_of(guarantee, cls.name))))
+        drop = rounded_down(float(guarantee.epsilon))
+        steps = BoxStairs(Fraction(1), Fraction(1), cells).steps()  # times epsilon - b
+        lowest = float(rate) + steps / _MOST_PLATEAUS
+        if drop <= lowest:
+            raise TooLittle(
+                cls.name,
+                epsilon=above(lowest),
+                why=f"to hide {cells} cells, as plateaus are too many below",
+                advice="raise it or lower alpha",
+            )
+        return cls(guarantee, cells, Fraction(1), rate, best_first(drop, cells), drop)
+
+    @cached_property
+    def single(self) -> IntegerLinLog:
+        """Laplace noise of one cell on the same heights."""
+        return IntegerLinLog(self.guarantee, self.spread, self.rate)
+
+    @property
+    def bend(self) -> Knots:
+        """The heights of counts."""
+        return self.single.bend
+
+    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
+        """`count` alone."""
+        del worker_attributes
+        return ("count",)
+
+    @cached_property
+    def stairs(self) -> BoxStairs:
+        """The law of the noise, in units of the spread."""
+        return BoxStairs(self.gamma, self.drop, self.cells)
+
+    def law(self, counts: Whole) -> BentBoxes:
+        """The laws of the outputs of some groups."""
+        return BentBoxes(self.bend, counts, self.spread, self.stairs)
+
+    def draw_groups(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+        """Outputs, made from the counts alone."""
+        return draw_rows(self.law(counts), len(counts), coins)
+
+    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+        """The chance of an output of one cell at least `distance` away from the count."""
+        del largest
+        law = self.law(np.zeros((1, self.cells), dtype=np.int64))
+        return law.beyond(count + side * distance, side, count=count)
+
+    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+        """The chance of all outputs of a group, from the chance of a box of heights."""
+        del largest
+        return self.law(np.array([counts], dtype=np.int64)).pmf(outputs, 0)
+
+    @cached_property
+    def one_number(self) -> OneNumber:
+        """The law of the noise of one height, on all plateaus that matter for errors.
+
+        Where squares of errors have a finite mean they matter as long as these do.
+        """
+        rate = float(self.rate * self.spread)
+        tilts = [n * rate for n in (2, 1) if n * rate < self.drop]
+        lengths = [self.stairs.steps(tilt) for tilt in tilts]
+        return self.stairs.one_number(next(n for n in lengths if n <= 2 * _MOST_PLATEAUS))
+
+    def near_tail(self, heights: Array) -> Array:
+        """The chance that the noise of one cell's height is at least so much, in doubles."""
+        return self.one_number.tail(heights / float(self.spread))
+
+    def height_reach(self, level: float) -> float:
+        """The noise of one cell's height stays within this with at least such a chance."""
+        return least(lambda x: 2 * self.near_tail(x) <= 1 - level)
+
+    def height_error(self) -> tuple[float, float]:
+        """The mean and root mean square of the noise of one cell's height."""
+        mean, square, _ = self.stairs.moments
+        spread = float(self.spread)
+        return mean * spread, sqrt(square * spread**2)
+
+    def height_covariance(self) -> Array:
+        """The covariance of the noise of all heights of a group.
+
+        That of two cells is the variance of the middle of a box, averaged over all boxes.
+        """
+        _, square, middle = self.stairs.moments
+        variance, covariance = (part * float(self.spread) ** 2 for part in (square, middle))
+        found: Array = (variance - covariance) * np.eye(self.cells) + covariance
+        return found
+
+    def certify(self) -> Certificate:
+        """The loss between two groups is that of the plateaus between which a step can lead.
+
+        `greatest_gain` rechecks the greatest height that a step gains.  By as much `up` may rise
+        while `down` does not, or the other way round.  That passes most plateaus where it begins at
+        the end of one; the loss is the logarithm of the quotient of the densities there.
+        """
+        gain, place = greatest_gain(self.single)
+        stairs = self.stairs
+        reached = stairs.plateau(stairs.first + gain / self.spread)
+        with exactly():
+            loss = upper((stairs.density(0, 0) / stairs.density(reached, 0)).log())
+        seen = [self._worst_growth(place, [10**6]), self._worst_along_a_plateau()]
+        return VectorCertificate.pure(self, loss, max(seen, key=lambda pair: pair.loss))
+
+    def _worst_along_a_plateau(self) -> GroupPair:
+        """The worst loss seen of a count whose outputs are much finer than plateaus.
+
+        Outputs lie all along the first two plateaus beyond the middle one, above and below.
+        """
+        count = int(_FINE / self.alpha)
+        away = float(self.spread) * (float(self.gamma) + np.arange(25) / 12)
+        heights = float(self.bend.lift(count)) + np.concatenate([away, -away])
+        ends = self.bend.near_lower(heights)[0]
+        outputs = [int(end) for end in ends if abs(end) < _FAR_OUTPUT]
+        return self._worst_growth(count, outputs)
+
+    def _worst_growth(self, count: int, outputs: Sequence[int]) -> GroupPair:
+        """The worst loss seen where one cell makes the step of a count, from the joint chances."""
+        grown, rest = count + max(int(self.alpha * count), 1), (0,) * (self.cells - 1)
+        before, after = (Group.of((n, *rest), n) for n in (count, grown))
+        firsts = {*outputs, count, grown, 2 * grown + 2, -3 * grown - 3}
+        return worst_groups(self, [(before, after, [(first, *rest) for first in sorted(firsts)])])
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums of both tails over whole numbers, the far upper one by an integral.
+
+        Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
+        """
+        del largest
+        centre, far = float(self.bend.lift(count)), float(self.spread) * self.one_number.ends[-1]
+        values, slopes = self.bend.near_lower(centre + np.array([0.0, far, -far]))
+        above, below = (min(abs(float(value) - count) + 1, 1e18) for value in values[1:])
+        cut = above > _MOST_SUMMED
+        above = 200 + 30 * self.height_error()[0] * float(slopes[0]) if cut else above
+        if max(above, below) > _MOST_SUMMED:
+            return self.real_error(count=count)
+        mean = square = 0.0
+        for reach, side in ((int(above), 1), (int(below), -1)):
+            k: Array = np.arange(1.0, reach + 1.0)
+            heights = self.bend.near_height_of(count + side * (k - 0.5))
+            tails = self.near_tail(side * (heights - centre))
+            mean += float(tails.sum())
+            square += float(((2 * k - 1) * tails).sum())
+        if cut:
+            reach = int(above)
+            start = float(self.bend.near_height_of(np.array([count + float(reach)]))[0]) - centre
+            chance, first, second = self._moments(count, 1, start)
+            mean += first - reach * chance
+            square += second - reach**2 * chance
+        return mean, sqrt(square) if self._squares else inf
+
+    def real_error(self, *, count: int) -> tuple[float, float]:
+        """The mean and root mean square error before rounding."""
+        sides = [self._moments(count, side, 0.0) for side in (1, -1)]
+        return sum(side[1] for side in sides), sqrt(sum(side[2] for side in sides))
+
+    def _moments(self, count: int, side: int, start: float) -> tuple[float, float, float]:
+        """The chance of noise beyond a start on one side, and the first two moments of its error.
+
+        Integrals over each plateau, or the part of one between two knots.  Errors and densities
+        are taken by their logarithms, as one may be too large and the other too small for doubles.
+        """
+        bend, spread, one = self.bend, float(self.spread), self.one_number
+        centre, last, rate = float(bend.lift(count)), float(bend.heights[-1]), float(bend.rate)
+        knots = side * (np.array([float(height) for height in bend.heights]) - centre)
+        edges = np.unique(np.concatenate([[start], one.ends * spread, knots]))
+        edges = edges[(edges >= start) & (edges <= one.ends[-1] * spread)]
+        half = np.diff(edges)[:, None] / 2
+        at = edges[:-1, None] + half * (1 + _NODES)
+        height = centre + side * at
+        error = np.abs(bend.near_lower(height)[0] - count)
+        climbed = rate * (height - last)
+        far = climbed + log(float(bend.step) / rate)
+        sizes = np.where(climbed > 500, far, np.log(np.maximum(error, 1e-300)))
+        logs = one.log_density(at / spread) + np.log(half * _NODE_WEIGHTS / spread)
+        with np.errstate(over="ignore"):  # too much for a double is too much
+            chance, mean = float(np.exp(logs).sum()), float(np.exp(logs + sizes).sum())
+            square = float(np.exp(logs + 2 * sizes).sum()) if self._squares else inf
+        return chance, mean, square
+
+    @property
+    def _squares(self) -> bool:
+        """Whether squares of errors have a finite mean that plateaus can be summed to."""
+        rate = 2 * float(self.rate * self.spread)
+        return rate < self.drop and self.stairs.steps(rate) <= len(self.one_number.logs)

@@ -1,0 +1,156 @@
+"""Vector radial: a density of the L1 norm whose loss is the same at every instant of a growth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, log1p, sqrt
+from typing import Self
+
+import numpy as np
+
+from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
+from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.scaled.certificate import scale_at
+from eree.mechanisms.scaled.scaled import least, whole_reach
+from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRadialShape
+from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
+from eree.mechanisms.vector.vector import group_size
+from eree.policy.guarantee import Guarantee
+from eree.random.exact import Whole
+
+#: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
+_LARGE = 1e3
+
+
+@dataclass(frozen=True)
+class VectorRadial(ScaledVector):
+    """counts + s Z, each rounded; Z of a density g of the L1 norm t.
+
+    -g'/g = (rate - d b) / (1 - b t) up to t = d / rate, (rate + d b) / (1 + b t) beyond; d cells,
+    b >= ln(1 + alpha), rate a hair below epsilon, s = max(b * largest, 1), `largest` the largest
+    total of a workplace of the group.
+
+    Theorem.  For epsilon > d b all outputs of a group together are (alpha, epsilon)-private with
+    delta = 0 under strong neighbours, and so under weak ones; noise has a finite mean.
+
+    Proof.  Let the workers who join do so one after another, without leaps, and let time pass as
+    they join over s(x), x the largest total so far: as for `Radial` the counts then move, in the
+    L1 norm, by at most one scale in unit time, the logarithm of the scale grows at a rate
+    beta <= b, and it all takes at most unit time.  At a distance of t scales the loss grows at the
+    rate (1 + beta t) |g'/g| - d beta at most if the counts move towards the output, and
+    (1 - beta t) |g'/g| + d beta if they move away.  Up to t = d / rate, |g'/g| t <= d: the first is
+    at most |g'/g| <= rate, the second at most (1 - b t) |g'/g| + d b = rate.  Beyond,
+    |g'/g| t >= d, and the other way round.  Rounding costs nothing.
+    """
+
+    rate: Fraction
+    bend: Fraction
+    name = "vector-radial"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
+        """The rate is epsilon but for a millionth, which the certificate's bounds need."""
+        d = group_size(cls.name, cells, MOST_CELLS)
+        step = log1p(float(alpha_of(guarantee, cls.name)))
+        rate = guarantee.epsilon * (1 - Fraction(1, 1 << 20))
+        if float(rate) <= (least := d * step * (1 + 1e-3)):
+            raise TooLittle(
+                cls.name,
+                epsilon=above(least),
+                why=f"(above {d} ln(1 + alpha)) to hide {d} cells",
+                advice="raise it, lower alpha, publish fewer cells, or use two-stage-clip (any"
+                " number of cells)",
+            )
+        return cls(guarantee, d, rate, rounded_up(step))
+
+    @property
+    def pace(self) -> Fraction:
+        """b: the scale grows as fast as the proof leads it."""
+        return self.bend
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """With the pace, which tells this law from one of the same shape and another scale."""
+        return super().parameters | {"pace": str(self.pace)}
+
+    @property
+    def shape(self) -> VectorRadialShape:
+        """The density."""
+        return VectorRadialShape(self.rate, self.bend, self.cells)
+
+    def law(self, largests: Whole) -> RoundedVectorRadial:
+        """The laws of the noise of some groups."""
+        return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
+
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """From the tail of one number before it is rounded."""
+        away = least(lambda z: 2 * self.shape.near_tail(z) <= 1 - level)
+        return whole_reach(self.near_scales(largests) * away, 0.5)
+
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """Given the norm, the sum is a share of it; rounding moves it by d / 2 at most."""
+        shape = self.shape
+        away = least(lambda z: shape.near_sum_tail(z) <= (1 - level) * (1 - 1e-9))
+        return whole_reach(self.near_scales(largests) * away, -self.cells / 2)
+
+    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+        """Sums of the tail over whole numbers, and its integral where they no longer differ."""
+        del count
+        scale = float(scale_at(self.pace, largest))
+        mean, square = self.real_error()
+        if scale * mean > _LARGE:
+            return scale * mean, scale * square
+        last = int(3_000 + 30 * scale * self.cells / float(self.rate))
+        y: Array = np.arange(last, dtype=np.float64) + 0.5
+        tail = self.shape.near_tail(y / scale)
+        # beyond the last one the tail is a power of u = 1 + bend x
+        m, bend = float(self.shape.turns), float(self.bend)
+        x = last / scale
+        u = 1 + bend * x
+        end = float(self.shape.near_tail(np.array([x]))[0])
+        mean = 2 * (float(tail.sum()) + scale * end * u / (bend * (m - 1)))
+        if m <= 2:
+            return mean, inf
+        rest = 2 * end * u * (u / (m - 2) - 1 / (m - 1)) / bend**2
+        return mean, sqrt(2 * (float((2 * y * tail).sum()) + scale**2 * rest))
+
+    def real_error(self) -> tuple[float, float]:
+        """The mean and root mean square of one number before rounding, in units of s.
+
+        Given the norm t, a size is t times a number of the law Beta(1, d - 1).
+        """
+        d = self.cells
+        with exactly():
+            mean = float(self.shape.norm_moment(1)) / d
+            if self.shape.turns <= 2:
+                return mean, inf
+            return mean, sqrt(2 * float(self.shape.norm_moment(2)) / (d * (d + 1)))
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the density up to a constant."""
+        d, m, bend, edge = self.cells, float(self.shape.turns), float(self.bend), self.shape.edge
+        inner, outer = np.minimum(bend * t, float(edge)), np.maximum(bend * t, float(edge))
+        return (m - d) * np.log1p(-inner) - (m + d) * (np.log1p(outer) - log1p(edge))
+
+    def log_slope(self, t: Array) -> Array:
+        """(rate - d bend) / (1 - bend t), then (rate + d bend) / (1 + bend t)."""
+        rate, bend, edge = float(self.rate), float(self.bend), float(self.shape.edge)
+        inner = (rate - self.cells * bend) / (1 - np.minimum(bend * t, edge))
+        outer = (rate + self.cells * bend) / (1 + np.maximum(bend * t, edge))
+        slope: Array = np.where(bend * t < edge, inner, outer)
+        return slope
+
+    @property
+    def steepest(self) -> float:
+        """Where the two parts meet; both are `rate` there."""
+        return self.cells / float(self.rate)
+
+    @property
+    def far_power(self) -> float:
+        """That of the outer part."""
+        return float(self.shape.turns) + self.cells
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Both d: a density of d numbers."""
+        return float(self.cells), float(self.cells)

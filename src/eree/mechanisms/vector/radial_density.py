@@ -1,0 +1,253 @@
+"""The radial law of vectors: a density of two powers of the L1 norm, rounded number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from eree.mechanisms.scaled.distributions import Scales
+from eree.random.exact import (
+    Array,
+    Row,
+    Whole,
+    Words,
+    coarse,
+    exact_ball,
+    halves,
+    near,
+    sure_halves,
+    sure_less,
+    sure_round,
+    verdicts_of,
+)
+
+#: Uniform numbers below this are left to the slow path; in doubles they must only stay finite.
+_LEAST = 2.0**-20
+#: A share of the norm is rounded up to the next of these.
+_SHARES = np.linspace(0, 1, 513)[1:]
+
+
+@dataclass(frozen=True)
+class VectorRadialShape:
+    """w(t) = (1 - bend t)^(m - d) up to t0 = d / rate, then falling like (1 + bend t)^-(m + d).
+
+    m = rate / bend > d, d the width, t the L1 norm: the slope of -ln w is
+    (rate - d bend) / (1 - bend t) before and (rate + d bend) / (1 + bend t) after.
+    """
+
+    rate: Fraction
+    bend: Fraction
+    width: int
+
+    @property
+    def turns(self) -> Fraction:
+        """m = rate / bend."""
+        return self.rate / self.bend
+
+    @property
+    def edge(self) -> Fraction:
+        """bend t0 = d / m."""
+        return self.width / self.turns
+
+    def joint(self) -> arb:
+        """What the outer power is multiplied by to meet the inner one at t0."""
+        m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
+        return (1 - edge) ** (m - d) * (1 + edge) ** (m + d)
+
+    def outer_share(self) -> arb:
+        """The integral of t^(d - 1) times the outer power over that of the inner one, without t0.
+
+        The one goes over all t > 0, the other up to 1 / bend; they are beta functions, whose
+        quotient is m (m - 1) ... (m - d + 1) / (m (m + 1) ... (m + d - 1)).
+        """
+        quotient = Fraction(1)
+        for i in range(self.width):
+            quotient *= (self.turns - i) / (self.turns + i)
+        return self.joint() * exact_ball(quotient)
+
+    @cached_property
+    def near_outer_share(self) -> float:
+        """The same in doubles, from an enclosure of 128 bits, whatever precision is set."""
+        with ctx.workprec(128):
+            return float(self.outer_share())
+
+    def beyond(self, x: arb) -> arb:
+        """bend^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
+
+        Inner part: with t = x + (1 - bend x) s / bend it is an incomplete beta function of
+        (d, m - d + 1); outer part: with t = x + (1 + bend x) s / ((1 - s) bend) one of (d, m).
+        Where x is at the edge both ways to write it agree.
+        """
+        m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
+        y = exact_ball(self.bend) * x
+        outer = arb(d).gamma() * m.gamma() / (m + d).gamma()
+        if not y < edge:
+            return self.joint() * (1 + y) ** (-m) * outer
+        inner = ((edge - y) / (1 - y)).beta_lower(d, m - d + 1)
+        outer -= ((edge - y) / (1 + edge)).beta_lower(d, m)
+        outer *= self.joint() * (1 + y) ** (-m)
+        return (1 - y) ** m * inner + outer
+
+    def near_tail(self, x: Array) -> Array:
+        """The chance that one number is at least x >= 0, in doubles."""
+        from scipy.special import betainc
+
+        m, d, edge = float(self.turns), self.width, float(self.edge)
+        y, outside = float(self.bend) * x, self.near_outer_share
+        gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
+        inner = (1 - low) ** m * betainc(d, m - d + 1, gap / (1 - low))
+        outer = outside * (1 + y) ** -m * (1 - betainc(d, m, gap / (1 + edge)))
+        total = betainc(d, m - d + 1, edge) + outside * (1 - betainc(d, m, edge / (1 + edge)))
+        tail: Array = (inner + outer) / total / 2
+        return tail
+
+    def near_norm_tail(self, t: Array) -> Array:
+        """The chance that the norm is at least t >= 0, in doubles.
+
+        Inside s = bend t is a beta number of (d, m - d + 1), outside s / (1 - s) = bend t one of
+        (d, m).
+        """
+        from scipy.special import betainc
+
+        m, d, edge = float(self.turns), self.width, float(self.edge)
+        y, outside = float(self.bend) * t, self.near_outer_share
+        whole = betainc(d, m - d + 1, edge)
+        inner = whole - betainc(d, m - d + 1, np.minimum(y, edge))
+        outer = outside * betainc(m, d, 1 / (1 + np.maximum(y, edge)))
+        tail: Array = (inner + outer) / (whole + outside * betainc(m, d, 1 / (1 + edge)))
+        return tail
+
+    def near_sum_tail(self, z: Array) -> Array:
+        """The chance that the size of the sum of all numbers is at least z, or a little above it.
+
+        The sum is a share of the norm that does not depend on the norm.
+        """
+        found: Array = self.near_norm_tail(z[:, None] / _SHARES) @ self._share_chances
+        return found
+
+    @cached_property
+    def _share_chances(self) -> Array:
+        """The chances of the size of the sum over the norm, moved up to the next of the shares.
+
+        With i numbers above 0, which i of d are with the chance binomial(d, i) / 2^d, their part B
+        of the norm is a beta number of (i, d - i), and the sum is 2 B - 1 of it; all of it where i
+        is 0 or d.
+        """
+        from scipy.special import betainc
+
+        d, within = self.width, np.zeros_like(_SHARES)
+        for i in range(1, d):
+            inside = betainc(i, d - i, (1 + _SHARES) / 2) - betainc(i, d - i, (1 - _SHARES) / 2)
+            within += comb(d, i) / 2**d * inside
+        within[-1] = 1.0
+        return np.diff(within, prepend=0.0)
+
+    def norm_moment(self, n: int) -> arb:
+        """E[t^n], t the norm, for n < m."""
+        m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
+
+        def integral(s: int) -> arb:
+            """bend^s times the integral of t^(s - 1) w(t)."""
+            inner = edge.beta_lower(s, m - d + 1)
+            rest = m + d - s
+            whole = arb(s).gamma() * rest.gamma() / (m + d).gamma()
+            return inner + self.joint() * (whole - (edge / (1 + edge)).beta_lower(s, rest))
+
+        return integral(d + n) / integral(d) / exact_ball(self.bend) ** n
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedVectorRadial:
+    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
+
+    Recipe: the inner or the outer power, each with the mass it has without the edge t0; signs; and
+    sizes z_i in units of 1 / bend, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
+    U^(-1 / (m + i - 1)) outside, base_i = base_(i-1) - z_i = base_(i-1) U^(1 / (m - i + 1)) inside;
+    so that together they have the density of that power.  Accepted if the norm
+    |base_d - 1| lies on its side of the edge d / m.
+
+    In doubles a logarithm of U >= 2^-20 is known to within 1.2 2^-42, so that a base is known to
+    within the share `loose` = d 2^-40 / (m - d + 1) + 2^-48 of itself, and z to within twice that
+    share of the greater base.
+    """
+
+    scales: Scales
+    shape: VectorRadialShape
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return self.shape.width
+
+    @property
+    def uniforms(self) -> int:
+        """One for the power, and one for each number."""
+        return self.width + 1
+
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+        """Rows and verdicts."""
+        d, m, edge = self.width, float(self.shape.turns), float(self.shape.edge)
+        loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48
+        outer = self.shape.near_outer_share
+        gap = near(words[0]) - outer / (1 + outer)
+        side = np.where(gap < 0, 1.0, -1.0)
+        uniform, signs = halves(words[1:])
+        steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
+        bases = np.exp(np.cumsum(steps, axis=0))
+        before = np.concatenate([np.ones((1, len(groups))), bases[:-1]])
+        unit = self.scales.near(groups) / float(self.shape.bend)
+        values = unit * np.abs(bases - before)
+        wholes = np.rint(values)
+        error = (2 * loose * unit) * np.maximum(bases, before) + values * 2.0**-48
+        doubt = (coarse(uniform) | ~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
+        over = bases[-1] - (1 + side * edge)
+        doubt |= (np.abs(over) < 2 * loose * bases[-1]) | (np.abs(gap) < 2.0**-40)
+        rows = signs * np.where(doubt, 0.0, wholes).astype(np.int64)
+        return rows.T, verdicts_of(over > 0, doubt)
+
+    def slow(self, uniforms: Sequence[arb], group: int) -> Row | None:
+        """The same in interval arithmetic."""
+        m, share = exact_ball(self.shape.turns), self.shape.outer_share()
+        side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
+        unit = exact_ball(self.scales.of(group) / self.shape.bend)
+        base, sizes = arb(1), []
+        for i, given in enumerate(uniforms[1:]):
+            uniform, sign = sure_halves(given)
+            after = base * (-uniform.log() / (side * m + i)).exp()
+            sizes.append((sign, unit * side * (after - base)))
+            base = after
+        if sure_less(base, 1 + side * exact_ball(self.shape.edge)):
+            return None
+        return tuple(sign * sure_round(size) for sign, size in sizes)
+
+    def tail(self, value: int, group: int) -> arb:
+        """The chance that one number is at least `value`, for value >= 1."""
+        x = (arb(value) - arb("0.5")) / exact_ball(self.scales.of(group))
+        return self.shape.beyond(x) / self.shape.beyond(arb(0)) / 2
+
+    def pmf(self, noise: Sequence[int], group: int) -> arb:
+        """The chance of a row of noise: w integrated over the cube that is rounded to it.
+
+        In the sizes alone that is a box, and `beyond` is (d - 1)! times the integral of w over all
+        sizes from a corner on; differences over the corners give the box.  A number that is 0 has
+        the sizes below 1/2, and both signs, any other one sign.
+        """
+        away = [abs(k) for k in noise if k]
+        zeros, others = len(noise) - len(away), len(away)
+        with ctx.workprec(ctx.prec + self.width * (16 + sum(away).bit_length())):
+            total, scale = arb(0), exact_ball(self.scales.of(group))
+            for i in range(others + 1):
+                for j in range(zeros + 1):
+                    corner = arb(2 * sum(away) - others + 2 * i + j) / 2 / scale
+                    ways = comb(others, i) * comb(zeros, j) * (-1) ** (i + j)
+                    total += ways * self.shape.beyond(corner)
+            # of all sizes, a number that is not 0 has those of one sign
+            chance = total / self.shape.beyond(arb(0)) / arb(2) ** others
+        return +chance

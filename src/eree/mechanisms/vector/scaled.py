@@ -1,0 +1,173 @@
+"""Vector mechanisms that add noise of a scale S = max(pace * largest, 1): what they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isfinite
+from typing import Protocol
+
+import numpy as np
+from flint import arb
+
+from eree.mechanisms.certificate import NEVER, Certificate
+from eree.mechanisms.mechanism import Array, one_cell
+from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, scale_at
+from eree.mechanisms.scaled.distributions import Scales
+from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
+from eree.mechanisms.vector.vector import Group, VectorCertificate, VectorMechanism, worst_groups
+from eree.random.exact import RowLaw, Whole, draw_rows
+from eree.random.source import Coins
+
+#: Groups of more cells have chances that take minutes to recheck.
+MOST_CELLS = 64
+
+
+class VectorNoise(RowLaw, Protocol):
+    """A law of rows of noise that knows its chances."""
+
+    def tail(self, value: int, group: int) -> arb:
+        """The chance that one number is at least `value` >= 1."""
+
+    def pmf(self, noise: Sequence[int], group: int) -> arb:
+        """The chance of a row of noise."""
+
+
+@dataclass(frozen=True)
+class ScaledVector(VectorMechanism):
+    """Counts and noise of a weight w(|k| / S), |k| the L1 norm, S = max(pace * largest, 1).
+
+    `largest` is the largest total of a workplace of the group: all its workers counted, whether the
+    group shows them or not.
+    """
+
+    @property
+    def pace(self) -> Fraction:
+        """What S grows by with each worker of the largest total: alpha, or what a law needs."""
+        return self.alpha
+
+    @property
+    def one_step(self) -> OneStep:
+        """What one step can do to the counts and to S."""
+        return OneStep(float(self.alpha), float(self.pace))
+
+    @abstractmethod
+    def law(self, largests: Whole) -> VectorNoise:
+        """The laws of the noise of some groups."""
+
+    def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
+        """`count`, and `largest_total`: the whole workplace may grow into any cell."""
+        del worker_attributes
+        return "count", "largest_total"
+
+    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+        """S times a factor for some groups."""
+        return Scales(largests, self.pace, factor)
+
+    def near_scales(self, largests: Whole) -> Array:
+        """S for some groups, in doubles."""
+        scales: Array = np.maximum(largests * float(self.pace), 1.0)
+        return scales
+
+    @abstractmethod
+    def reach(self, level: float, largests: Whole) -> Whole:
+        """What the noise of one cell stays within, for many groups; never below `quantile`."""
+
+    @abstractmethod
+    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+        """What the sum of the noise of all cells of a group stays within."""
+
+    def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+        """Counts and their noise."""
+        return counts + draw_rows(self.law(largests), len(counts), coins)
+
+    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+        """The tail of the noise of one cell; it is the same on both sides and for every count."""
+        del count
+        return self.law(one_cell(largest)).tail(distance, 0)
+
+    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+        """The chance of all outputs of a group."""
+        noise = [output - count for output, count in zip(outputs, counts, strict=True)]
+        return self.law(one_cell(largest)).pmf(noise, 0)
+
+    def certify(self) -> Certificate:
+        """Recheck the guarantee from the chances alone."""
+        loss = worst_vector_loss(self, self.one_step)
+        known = isfinite(loss.found) and chances_agree(self)
+        found = Fraction(loss.found) if known else NEVER
+        pair = worst_groups(self, _groups_like(loss, self))
+        return VectorCertificate.pure(self, found, pair)
+
+    # ------------------------------------------------------- for the certificate
+
+    @abstractmethod
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
+
+    @abstractmethod
+    def log_slope(self, t: Array) -> Array:
+        """The slope of -ln w at t."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> float:
+        """Where that slope is greatest; before and after, w is a power of a straight line in t."""
+
+    @property
+    @abstractmethod
+    def far_power(self) -> float:
+        """The power of that line after `steepest`: w falls like t^-power."""
+
+    @abstractmethod
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
+
+
+def chances_agree(mechanism: ScaledVector) -> bool:
+    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
+
+    If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
+    norms reach from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
+    """
+    pace, d = mechanism.pace, mechanism.cells
+    rest, zero = (0,) * (d - 1), (0,) * d
+
+    def log_chance(first: int, size: int) -> float:
+        return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
+
+    for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
+        scale = float(scale_at(pace, size))
+        centre = log_chance(0, size)
+        for away in (2.0, 64.0):
+            k = ceil(away * scale)
+            ends = np.array([0.0, d / 2, (k - 0.5) * (1 - 1e-9), (k + d / 2) * (1 + 1e-9)])
+            top, low, high, bottom = mechanism.log_weight(ends / scale)
+            ratio = log_chance(k, size) - centre
+            slack = 1e-6 * (1 + abs(ratio))
+            if not bottom - top - slack <= ratio <= high - low + slack:
+                return False
+    return True
+
+
+def _groups_like(
+    loss: VectorLoss, mechanism: ScaledVector
+) -> Iterator[tuple[Group, Group, list[tuple[int, ...]]]]:
+    """Groups of one workplace or two, one of which grows in its first cell, and some outputs.
+
+    They are near where the loss is worst.
+    """
+    alpha, rest = mechanism.alpha, (0,) * (mechanism.cells - 1)
+    for large in (0, 1, 20, 1_000):
+        size = ceil(large / alpha)
+        away = float(scale_at(mechanism.pace, size)) * min(loss.distance, 1e6)
+        for grows, joined in growths(alpha, size, loss.ratio):
+            count = size if grows == size else size + grows
+            middle = count - round(away)
+            if loss.new_over_old:
+                middle = count + joined + round(away * loss.ratio)
+            outputs = [(first, *rest) for first in (middle, count, count + joined)]
+            after = Group.of((count + joined, *rest), max(size, grows + joined))
+            yield Group.of((count, *rest), size), after, outputs

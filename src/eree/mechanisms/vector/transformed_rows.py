@@ -1,0 +1,107 @@
+"""Rows of noise on a bent scale: all counts of a group are lifted, noised together and let down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from eree.mechanisms.transformed.transform import Knots
+from eree.mechanisms.vector.boxes import BoxStairs
+from eree.random.exact import (
+    Array,
+    Flags,
+    Row,
+    Verdict,
+    Whole,
+    Words,
+    coarse,
+    exact_ball,
+    near,
+    rounded,
+    sure_floor,
+    sure_round,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BentBoxes:
+    """lower(h(n_i) + spread z_i), each number rounded; z of a staircase.
+
+    Recipe: m by its chances, k uniform from 0 to m, and all numbers uniform on
+    [-(first + m - k), first + k], each known to within 2^-49 of the side.
+    """
+
+    bend: Knots
+    counts: Whole  # a row per group
+    spread: Fraction
+    stairs: BoxStairs
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return int(self.counts.shape[1])
+
+    @property
+    def uniforms(self) -> int:
+        """One for m, one for k, and one for each number."""
+        return self.width + 2
+
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+        """Rows and verdicts; nothing is ever rejected."""
+        z, off, doubt = self._near_noise(words)
+        noise = float(self.spread) * z
+        lifted = self.bend.near_lift(self.counts[groups].T)
+        value, slope = self.bend.near_lower(lifted + noise)
+        loose = float(self.spread) * off + (1 + np.abs(lifted) + np.abs(noise)) * 2.0**-45
+        error = slope * loose + np.abs(value) * 2.0**-45
+        values, verdicts = rounded(value, error, doubt[None, :])
+        undecided = (verdicts == Verdict.DOUBT).any(axis=0)
+        return values.T, np.where(undecided, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
+
+    def _near_noise(self, words: Words) -> tuple[Array, Array, Flags]:
+        """z in doubles, a row per number; to within what, and where there is doubt, by group."""
+        tails, uniform = self.stairs.tails, near(words[0])
+        rising = tails[::-1]
+        at = np.searchsorted(rising, uniform, side="right")
+        m = (len(tails) - at).astype(np.float64)
+        gaps = [np.abs(rising[np.clip(at - i, 0, len(tails) - 1)] - uniform) for i in (0, 1)]
+        doubt = coarse(uniform) | (np.minimum(*gaps) < 2.0**-48)
+        place = near(words[1]) * (m + 1)
+        doubt |= np.abs(place - np.rint(place)) < (m + 1) * 2.0**-48
+        first = float(self.stairs.first)
+        side = 2 * first + m
+        low = first + m - np.floor(place)
+        return side * near(words[2:]) - low, side * 2.0**-49, doubt
+
+    def slow(self, uniforms: Sequence[arb], group: int) -> Row:
+        """The same in interval arithmetic."""
+        bend, spread, stairs = self.bend, exact_ball(self.spread), self.stairs
+        m = stairs.sure_sides(uniforms[0])
+        k = sure_floor(uniforms[1] * (m + 1))
+        side, low = exact_ball(stairs.side(m)), exact_ball(stairs.first + m - k)
+        return tuple(
+            sure_round(bend.lower(bend.lift(count) + spread * (side * uniform - low)))
+            for uniform, count in zip(uniforms[2:], self.counts[group].tolist(), strict=True)
+        )
+
+    def beyond(self, output: int, side: int, *, count: int) -> arb:
+        """The chance that one number is at least (side 1) or at most (side -1) an output."""
+        height = self.bend.height_of(arb(output) - arb(side) / 2)
+        depth = side * (height - self.bend.lift(count)) / exact_ball(self.spread)
+        return self.stairs.tail(depth) if depth > 0 else 1 - self.stairs.tail(-depth)
+
+    def pmf(self, outputs: Sequence[int], group: int) -> arb:
+        """The chance of a row of outputs."""
+        cells = Counter(zip(outputs, self.counts[group].tolist(), strict=True))
+        box = []
+        for output, count in cells:
+            lift, spread = self.bend.lift(count), exact_ball(self.spread)
+            low, high = (self.bend.height_of(output + arb(side) / 2) for side in (-1, 1))
+            box.append(((low - lift) / spread, (high - lift) / spread))
+        return self.stairs.box(box, list(cells.values()))
