@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from eree.survey.calibrate.controls import Control
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
-from eree.survey.tables import Query, table
+from eree.survey.tables import table
 
 
 def shaped(levels: Sequence[int], impossible: Sequence[Impossible] = ()) -> Shape:

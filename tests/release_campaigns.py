@@ -41,7 +41,7 @@ from eree.release import publish as module
 from eree.release.record import digest_of, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
-from eree.survey.guaranteed import Guaranteed
+from eree.survey.modes import Guaranteed
 from eree.survey.protect import protect_cube
 from ledger_campaigns import forked, heard, say
 from offices import TOTAL, settings, table

@@ -83,11 +83,11 @@ def count(
 
 
 def survey(seed: int, of: Shape, records: int, most_weight: int = 2_000_000) -> list[Record]:
-    """Made-up records, five to an establishment, in cells that can be."""
-    chance = np.random.default_rng(seed)
+    """Synthetic records, five to an establishment, in cells that can be."""
+    random = np.random.default_rng(seed)
     possible = np.arange(of.size) if of.possible is None else np.flatnonzero(of.possible)
     return [
-        Record(i // 5, int(chance.choice(possible)), int(chance.integers(1, most_weight + 1)))
+        Record(i // 5, int(random.choice(possible)), int(random.integers(1, most_weight + 1)))
         for i in range(records)
     ]
 

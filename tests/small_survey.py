@@ -12,9 +12,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from hypothesis import strategies as st
 
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
 from eree.survey.soc import LEVELS, group_of, level_of
-from eree.survey.tables import Query
 
 DECLARATION = """
 [records]

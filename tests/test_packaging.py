@@ -62,7 +62,8 @@ def test_a_wheel_holds_every_file_of_both_packages_and_nothing_else(tmp_path: Pa
     assert packed == {path.relative_to(SOURCE).as_posix() for path in there}
     kept = {Path(name).parts[0] for name in packed if name.endswith("py.typed")}
     assert kept == {"eree", "eree_study"}
-    assert {"eree/web/templates/table.html", "eree_study/papers/run.py"} <= packed
+    data = {"eree/survey/soc_2018.csv", "eree/web/templates/table.html"}
+    assert data | {"eree_study/papers/run.py"} <= packed
 
 
 def test_the_commands_of_the_study_are_installed_as_entry_points() -> None:

@@ -51,12 +51,13 @@ if TYPE_CHECKING:
     from eree.survey.cube import Cube, CubeOutline, build_cube, build_cube_file
     from eree.survey.estimates import Estimates
     from eree.survey.microdata import Survey, check_survey, read_survey
-    from eree.survey.noisy import NoisyTotal
+    from eree.survey.modes import NoisyTotal
     from eree.survey.plan import CubePlan, plan_cube
     from eree.survey.protect import protect_cube
     from eree.survey.protected import ProtectedCube
+    from eree.survey.query import Query
     from eree.survey.shape import Impossible, Shape, Variable
-    from eree.survey.tables import Query, Tabulator
+    from eree.survey.tables import Tabulator
     from eree.survey.verify import verify
     from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
 
@@ -105,7 +106,7 @@ _HOMES = {
     "eree.survey.bounds": ("Shares",),
     "eree.survey.calibrate.controls": ("Control",),
     "eree.survey.estimates": ("Estimates",),
-    "eree.survey.noisy": ("NoisyTotal",),
+    "eree.survey.modes": ("NoisyTotal",),
     "eree.survey.plan": ("CubePlan", "plan_cube"),
     "eree.survey.protect": ("protect_cube",),
     "eree.survey.protected": ("ProtectedCube",),
@@ -113,7 +114,8 @@ _HOMES = {
     "eree.survey.verify": ("verify",),
     "eree.survey.cube": ("Cube", "CubeOutline", "build_cube", "build_cube_file"),
     "eree.survey.microdata": ("Survey", "check_survey", "read_survey"),
-    "eree.survey.tables": ("Query", "Tabulator"),
+    "eree.survey.query": ("Query",),
+    "eree.survey.tables": ("Tabulator",),
     "eree.workload": ("DropFrom", "Marginal", "ScaleEach", "ScaleTo"),
 }
 

@@ -14,7 +14,7 @@ import eree
 import eree_study
 from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 from eree_study.querytool.guaranteed import (
     CUBES,
     EPSILONS,

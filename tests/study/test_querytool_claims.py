@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 from eree_study.papers.claims import Claim
 from eree_study.querytool import claims
 from eree_study.querytool.convergence import REDRAWN, Convergence

@@ -13,8 +13,8 @@ from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.random.source import Coins, SeededCoins
-from eree.survey.as_published import AsPublished
 from eree.survey.bounds import Bounds
+from eree.survey.modes import AsPublished
 from small_cubes import Record, count, shape, survey, table_of
 
 SHAPE = shape(3, 4, 2)
@@ -96,7 +96,7 @@ def test_cells_that_are_left_out_are_empty_and_the_release_says_so() -> None:
 def test_the_settings_are_made_anew_from_plain_data() -> None:
     mode = AsPublished(Bounds(5_000), "7", 1, (("a",), ()), exact_controls=False, keep_empty="1/3")
     assert AsPublished.of(mode.as_json()) == mode
-    assert MODE.cells.law.rate == 2
+    assert MODE.cells.distribution.rate == 2
     for share in ("-1", "4/3"):
         with pytest.raises(Refusal, match="a share from 0 to 1"):
             AsPublished(Bounds(), "2", 7, keep_empty=share)
@@ -110,20 +110,20 @@ def test_a_survey_without_records_gets_no_noise_as_published() -> None:
 def test_a_cube_that_leaves_records_out_is_refused_as_published() -> None:
     """A record that joins may take another's place: two counts move, and the price would be wrong.
 
-    With the noise of a shift by 1, the chances of the two counts beyond e^epsilon add up to far
-    more than delta.
+    With the noise of a shift by 1, the probabilities of the two counts beyond e^epsilon add up to
+    far more than delta.
     """
     with pytest.raises(Refusal, match="as published, every record counts; build the cube without"):
         AsPublished(Bounds(5_000, 2), "2", 3)
-    law = AsPublished(Bounds(), "2", 3).cells
+    noise = AsPublished(Bounds(), "2", 3).cells
     with exactly():
-        chance = {k: float(law.chance(k)) for k in range(-3, 4)}
+        probability = {k: float(noise.probability(k)) for k in range(-3, 4)}
     swapped = sum(
-        max(0.0, a * b - exp(2) * chance.get(i - 1, 0.0) * chance.get(j + 1, 0.0))
-        for i, a in chance.items()
-        for j, b in chance.items()
+        max(0.0, a * b - exp(2) * probability.get(i - 1, 0.0) * probability.get(j + 1, 0.0))
+        for i, a in probability.items()
+        for j, b in probability.items()
     )
-    assert swapped > 0.5 > 100 * float(law.guarantee.delta)
+    assert swapped > 0.5 > 100 * float(noise.guarantee.delta)
 
 
 def test_the_losses_tell_the_whole_price() -> None:

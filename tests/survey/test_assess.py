@@ -18,9 +18,9 @@ from scipy import stats
 import eree
 from cubes import indicators
 from eree.random.source import SeededCoins
-from eree.survey.assess.choice import Choice
-from eree.survey.assess.measures import cramers_v, hellinger, interval_overlap, normal_factor
-from eree.survey.assess.published import Published
+from eree.survey.assess.findings import cramers_v, hellinger, interval_overlap, normal_factor
+from eree.survey.assess.public import Published
+from eree.survey.assess.rules import Choice
 from eree.survey.shape import Impossible, Shape
 from selection import examples
 from small_cubes import Cube, count, shape, survey
@@ -223,7 +223,7 @@ def test_every_finding_is_what_counting_cell_by_cell_gives(
         )
         errors = [s for *_, s, _ in every]
         assert value("standard errors", "published: mean") == pytest.approx(np.mean(errors))
-        factor = -np.log(0.05) / sqrt(2)  # of a Laplace law, which has the heavier tails
+        factor = -np.log(0.05) / sqrt(2)  # of a Laplace distribution, which has the heavier tails
         covered = [max(y - factor * s, 0) <= x <= max(y + factor * s, 0) for x, y, _, s, _ in every]
         assert value("intervals", "published covers") == pytest.approx(np.mean(covered))
         kept = [distance for distance in distances if distance is not None]
@@ -298,8 +298,8 @@ def test_all_tables_are_taken_where_they_are_few_and_some_by_the_seed_where_not(
     assert chosen == Choice(3, 10, 1).tables(wide)
     others = [Choice(3, 10, seed).tables(wide)[3] for seed in range(30)]
     seen = [by for tables in others for by in tables]
-    assert len(set(seen)) == some.there_are(wide, 3)  # each has its chance
-    with pytest.raises(eree.Refusal, match="whole numbers"):
+    assert len(set(seen)) == some.there_are(wide, 3)  # each can be drawn
+    with pytest.raises(eree.Refusal, match="integers"):
         Choice(most_tables=0)
 
 

@@ -22,11 +22,10 @@ from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
 from eree.random.source import SeededCoins
 from eree.survey.assess import report
-from eree.survey.assess.sampling import Sampling
-from eree.survey.assess.words import confidential_page, public_page
+from eree.survey.assess.page import confidential_page, public_page
 from eree.survey.cube import Cube
-from eree.survey.replicates import Replicates, hadamard, row_pairs
-from eree.survey.variances import querytool_standard_errors
+from eree.survey.estimates import querytool_standard_errors
+from eree.survey.replicates import Replicates, Sampling, hadamard, row_pairs
 
 
 def with_cells(made: eree.ProtectedCube, cells: NDArray[np.int64]) -> eree.ProtectedCube:
@@ -40,7 +39,7 @@ BOUNDS = {"most_weight": 2_000, "most_records": 3}
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A made-up survey with and one without replicate weights, their cubes, and a release."""
+    """A synthetic survey with and one without replicate weights, their cubes, and a release."""
     folder = tmp_path_factory.mktemp("home")
     for name, replicates in (("survey", 0), ("replicated", 8)):
         eree_study.synthesize_survey(
@@ -315,17 +314,17 @@ def test_the_command_writes_the_report_and_shows_no_confidential_figure(
         f"{out}: a confidential assessment of 8 tables; read assessment.md\n"
         f"{out}/public.md holds what may be published\n"
     )
-    told = []
+    reported = []
     lone, *_ = other_cubes(cube)
     for name, other in (("own", cube), ("lone", lone)):
         file = other.save(tmp_path / f"{name}.cube")
         done = run(str(file), "release", "--out", str(tmp_path / name), "--json")
         assert done.status == 0
-        told.append(json.loads(done.out) | {"folder": ""})
-    assert told[0]["confidential"] is True
-    assert "assessment.md" in told[0]["files"]
-    assert all(item["may_be_published"] for item in told[0]["public"])
-    assert told[0] == told[1]
+        reported.append(json.loads(done.out) | {"folder": ""})
+    assert reported[0]["confidential"] is True
+    assert "assessment.md" in reported[0]["files"]
+    assert all(item["may_be_published"] for item in reported[0]["public"])
+    assert reported[0] == reported[1]
 
 
 def test_the_command_takes_the_rules_of_the_library() -> None:
@@ -358,7 +357,7 @@ def test_what_cannot_be_assessed_is_refused_in_a_sentence(
         ((str(loose_file), "release", *out, "--methods"), "other bounds than the one"),
         (("survey.cube", "release", *out, "--survey", "replicated"), "not the one that the cube"),
         (("survey.cube", "release", *out, "--level", "2"), "the level must be at least 0.5"),
-        (("survey.cube", "release", *out, "--most-tables", "0"), "whole numbers from 1 on"),
+        (("survey.cube", "release", *out, "--most-tables", "0"), "integers from 1 on"),
         (("survey.cube", "release", "--out", str(tmp_path / "full")), "not a new or empty folder"),
         (("survey.cube", "release", "--out", "no/where"), "the folder no does not exist"),
     ):

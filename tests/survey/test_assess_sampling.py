@@ -10,8 +10,7 @@ import pytest
 
 import eree
 import eree_study
-from eree.survey.assess.sampling import Sampling
-from eree.survey.replicates import Replicates
+from eree.survey.replicates import Replicates, Sampling
 
 VARIABLES = ("education", "strength", "telework")
 BOUNDS = {"most_weight": 2_000, "most_records": 3}
@@ -20,7 +19,7 @@ BOUNDS = {"most_weight": 2_000, "most_records": 3}
 def test_successive_differences_are_those_of_the_generators_establishments(
     tmp_path: Path,
 ) -> None:
-    """Told nothing of the replicate weights that it wrote, the same errors are found, in any table.
+    """Without the replicate weights that it wrote, the same errors are found, in any table.
 
     Also with bounds, and with records of other establishments in between; not so by record.
     """

@@ -18,12 +18,13 @@ from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
-from eree.survey.bounds import Bounds, Shares, Squares, Unit
+from eree.survey.bounds import Bounds, Shares
+from eree.survey.cube import Cube
 from eree.survey.declaration import Declaration
-from eree.survey.guaranteed import Guaranteed
 from eree.survey.laplace import ShiftNoise
 from eree.survey.microdata import Survey
-from eree.survey.noisy import SurveyCube
+from eree.survey.modes import Guaranteed
+from eree.survey.settings import Squares, Unit
 from selection import examples
 from small_cubes import Record, count, shape, table_of
 
@@ -74,7 +75,7 @@ def built(side: list[Named], most: int | None) -> eree.Cube:
     return cube
 
 
-def moved(before: SurveyCube, after: SurveyCube) -> tuple[int, dict[tuple[str, ...], int]]:
+def moved(before: Cube, after: Cube) -> tuple[int, dict[tuple[str, ...], int]]:
     """By how much all cells move together, in the cube and in every control table."""
 
     def distance(one: np.ndarray, other: np.ndarray) -> int:
@@ -114,7 +115,7 @@ def test_no_step_moves_more_than_the_bounds_say(unit: Unit, most: int | None) ->
 
 
 def extreme(most: int) -> dict[str, tuple[list[Record], list[Record]]]:
-    """Steps that reach the bounds: a record that takes another's place, an establishment joins."""
+    """Steps that attain the bounds: a record that takes another's place, an establishment joins."""
     full = [Record(0, 0, W) for _ in range(most - 1)]
     whole = [Record(1, i % 6, W) for i in range(most + 2)]
     heap = [Record(1, 0, W) for _ in range(most)]
@@ -145,11 +146,13 @@ def test_the_bounds_are_reached(most: int) -> None:
 
 
 def loss(noise: ShiftNoise, move: int) -> float:
-    """The greatest logarithm of a ratio of chances when a number moves, over many outputs."""
-    reach = 3 * noise.shift + abs(move)
+    """The greatest logarithm of a ratio of probabilities when a number moves, over many outputs."""
+    widest = 3 * noise.shift + abs(move)
     with exactly():
-        chance = {k: float(noise.chance(k)) for k in range(-2 * reach, 2 * reach + 1)}
-    return max(abs(log(chance[k]) - log(chance[k - move])) for k in range(-reach, reach + 1))
+        probability = {k: float(noise.probability(k)) for k in range(-2 * widest, 2 * widest + 1)}
+    return max(
+        abs(log(probability[k]) - log(probability[k - move])) for k in range(-widest, widest + 1)
+    )
 
 
 SETTINGS = pytest.mark.parametrize(
@@ -167,7 +170,7 @@ SETTINGS = pytest.mark.parametrize(
 def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
     unit: Unit, most: int | None, squares: Squares
 ) -> None:
-    """Random neighbours; the chances of all parts multiply, so their logarithms add up."""
+    """Random neighbours; the probabilities of all parts multiply, so their logarithms add up."""
     relation = RECORD if unit == "record" else ESTABLISHMENT
     mode = Guaranteed(
         Bounds(W, most),
@@ -206,16 +209,16 @@ def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
 class Losses:
     """The distribution of the loss ln P(k) / P(k - move) of noise, and that of many together.
 
-    It is the rate of the noise times a whole number n, or infinite where a cap is in the way:
-    `chances[size + n]` is the chance of n, and what is missing to 1 that of infinity.
+    It is the rate of the noise times an integer n, or infinite where a cap is in the way:
+    `probabilities[size + n]` is the probability of n, and what is missing to 1 that of infinity.
     """
 
     def __init__(self, noise: ShiftNoise) -> None:
         assert noise.cap is not None
-        self.rate, cap = float(noise.law.rate), noise.cap
+        self.rate, cap = float(noise.distribution.rate), noise.cap
         with exactly():
-            half = [float(noise.chance(k)) for k in range(cap + 1)]
-        self.law = np.array(half[:0:-1] + half)
+            half = [float(noise.probability(k)) for k in range(cap + 1)]
+        self.distribution = np.array(half[:0:-1] + half)
         self.cap = cap
 
     def of(self, move: int) -> np.ndarray:
@@ -223,7 +226,7 @@ class Losses:
         size, outputs = abs(move), np.arange(-self.cap, self.cap + 1)
         both = np.abs(outputs - size) <= self.cap
         steps = np.abs(outputs - size) - np.abs(outputs)
-        return np.bincount(steps[both] + size, self.law[both], 2 * size + 1)
+        return np.bincount(steps[both] + size, self.distribution[both], 2 * size + 1)
 
     def together(self, moves: Iterable[int]) -> np.ndarray:
         """Of independent numbers."""
@@ -235,22 +238,20 @@ class Losses:
 
 
 def delta_of(parts: list[tuple[Losses, list[int]]], epsilon: float) -> float:
-    """The least delta of all parts drawn together; laws are symmetric, so both ways the same."""
-    losses, chances = np.zeros(1), np.ones(1)
-    for law, moves in parts:
-        found = law.together(moves)
+    """The least delta of all parts drawn together; noise is symmetric, so both ways the same."""
+    losses, probabilities = np.zeros(1), np.ones(1)
+    for noise, moves in parts:
+        found = noise.together(moves)
         size = len(found) // 2
-        here = law.rate * np.arange(-size, size + 1)
+        here = noise.rate * np.arange(-size, size + 1)
         losses = np.add.outer(losses, here).ravel()
-        chances = np.multiply.outer(chances, found).ravel()
+        probabilities = np.multiply.outer(probabilities, found).ravel()
     surplus = np.maximum(1 - np.exp(np.minimum(epsilon - losses, 0)), 0)
-    return 1 - float(chances.sum()) + float(chances @ surplus)
+    return 1 - float(probabilities.sum()) + float(probabilities @ surplus)
 
 
-def moves_of(
-    mode: Guaranteed, before: SurveyCube, after: SurveyCube
-) -> list[tuple[ShiftNoise, list[int]]]:
-    """Every noise of a release with the moves of the numbers that it hides; controls together."""
+def moves_of(mode: Guaranteed, before: Cube, after: Cube) -> list[tuple[ShiftNoise, list[int]]]:
+    """Every noise of a release with the moves of its numbers; controls together."""
     apart = after.weighted - before.weighted
     (noise,) = set(mode.tables.values())  # each has the same share of the price
     tables = [int(m) for by in mode.tables for m in np.ravel(table_of(apart, SHAPE, by))]
@@ -346,7 +347,7 @@ def test_bounds_are_checked_and_written_exactly() -> None:
     for wrong in ((0, None), (10**11, None), (5, 0), (5, True), (2.0, 1)):
         with pytest.raises(Refusal, match="the bounds of a cube are from"):
             Bounds(*wrong)
-    with pytest.raises(Refusal, match="whole number of thousandths"):
+    with pytest.raises(Refusal, match="integer number of thousandths"):
         Bounds.of({"weight": "0.0001", "records": None})
     with pytest.raises(Refusal, match="weights have a public bound"):
         Bounds(None, 5).shift("record")

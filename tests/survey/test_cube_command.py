@@ -139,21 +139,23 @@ def test_a_plan_needs_no_cell_and_spends_nothing(run: Run, built: Path) -> None:
     assert "In all: epsilon 4, delta 0; calibration: least-squares; nothing was spent." in lines
     assert any("sum of squares of establishments" in line for line in lines)
     assert "an establishment is in the survey" in done.out
-    told = json.loads(
+    reported = json.loads(
         run("plan", "s.cube", "--epsilon", "4", "--unit", "establishment", "--json").out
     )
     plan = eree.plan_cube(eree.CubeOutline.read(built / "s.cube"), epsilon=4, unit="establishment")
-    assert told == json.loads(json.dumps(plan.as_json()))
-    assert (told["neighbours"], told["calibration"], told["losses"]) == (
+    assert reported == json.loads(json.dumps(plan.as_json()))
+    assert (reported["neighbours"], reported["calibration"], reported["losses"]) == (
         "establishment",
         "none",
         [],
     )
-    assert [table["by"] for table in told["tables"]][:3] == [[], ["job"], ["education"]]
-    assert told["tables"][0]["cells"] == 1
+    assert [table["by"] for table in reported["tables"]][:3] == [[], ["job"], ["education"]]
+    assert reported["tables"][0]["cells"] == 1
     cells = 5 * 3 * 2 - 2 * 1 * 2
-    assert told["tables"][-1]["cells"] == cells
-    assert told["tables"][0]["left"] == pytest.approx(told["tables"][-1]["left"] * cells**0.5)
+    assert reported["tables"][-1]["cells"] == cells
+    assert reported["tables"][0]["left"] == pytest.approx(
+        reported["tables"][-1]["left"] * cells**0.5
+    )
 
 
 def test_as_published_a_plan_says_what_is_lost(run: Run, built: Path) -> None:
@@ -165,19 +167,19 @@ def test_as_published_a_plan_says_what_is_lost(run: Run, built: Path) -> None:
     assert "0: the truth" in done.out
     assert "average weights" in done.out
     assert done.out.count("\n- ") == 4
-    told = json.loads(run("plan", "all.cube", *given, "--noisy-controls", "--json").out)
-    assert (told["unit"], told["calibration"], len(told["losses"])) == (
+    reported = json.loads(run("plan", "all.cube", *given, "--noisy-controls", "--json").out)
+    assert (reported["unit"], reported["calibration"], len(reported["losses"])) == (
         "average weights",
         "rake",
         3,
     )
-    assert [part["part"] for part in told["parts"]] == [
+    assert [part["part"] for part in reported["parts"]] == [
         "every cell",
         "control job",
         "control education",
         "control licence",
     ]
-    assert told["epsilon"] == "28"
+    assert reported["epsilon"] == "28"
 
 
 def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
@@ -205,9 +207,9 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
     assert eree.verify(made.release, ledger=ledger).sound
     query = eree.Query(["education"], {"job": ["29-0000", "15-1252"]})
     asked = ("show", "out", "--by", "education", "--where", "job=29-0000,15-1252")
-    told = json.loads(run(*asked, "--json").out)
+    reported = json.loads(run(*asked, "--json").out)
     expected = made.table(query).as_json("0.9")
-    assert told == json.loads(json.dumps(expected)) | {
+    assert reported == json.loads(json.dumps(expected)) | {
         "release": made.release.identity,
         "private": True,
         "mode": "guaranteed",
@@ -220,8 +222,8 @@ def test_a_cube_is_protected_verified_and_asked(run: Run, built: Path) -> None:
     assert lines[0].startswith("education,education_label,jobs,standard_error,low,high,variation")
     assert len(lines) == 4
     first = lines[1].split(",")
-    assert float(first[2]) == told["rows"][0]["jobs"]
-    assert float(first[5]) > told["rows"][0]["high"]
+    assert float(first[2]) == reported["rows"][0]["jobs"]
+    assert float(first[5]) > reported["rows"][0]["high"]
     groups = json.loads(run("show", "out", "--by", "job", "--level", "job=major", "--json").out)
     assert [row["job"] for row in groups["rows"]] == ["15-0000", "29-0000", "31-0000"]
     total = json.loads(run("show", "out", "--json").out)["rows"]

@@ -63,14 +63,14 @@ def test_nothing_confidential_is_in_any_file_or_message(
     cube: Cube, ledger: eree.Ledger, tmp_path: Path
 ) -> None:
     """Seeded, so that no noisy value is a true one by accident; in the ledger, sums alone."""
-    told: list[str] = []
+    reported: list[str] = []
     settings: Any = {"controls": CONTROLS, "unit": "establishment"}
-    settings["progress"] = lambda step, _done: told.append(step)
+    settings["progress"] = lambda step, _done: reported.append(step)
     written = b""
     for squares in ("records", "establishments"):
         made = seeded(cube, tmp_path / squares, squares=squares, **settings)
         written += told_by(made) + repr(made).encode()
-    written += " ".join(told).encode()
+    written += " ".join(reported).encode()
     truths = truths_of(cube)
     assert len(truths) > 30
     eree.protect_cube(cube, epsilon=1, ledger=ledger, out=tmp_path / "paid", **settings)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import eree
 from eree.random.source import SeededCoins
-from eree.survey.calibrate.noise import METHODS
 from eree.survey.estimates import Estimates, deviations
+from eree.survey.query import Query
+from eree.survey.settings import METHODS
 from eree.survey.soc import group_of
-from eree.survey.tables import Query
 from selection import examples
 from small_cubes import Cube, Record, count, shape, survey
 from small_survey import Sampled, kept, queries, samples
@@ -159,7 +159,7 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
     values = np.array([-5_000, 0, 1_000, 100_000, 0])
     noise = np.array([9e6, 9e6, 9e4, 1e6, 0.0])
     absent = np.array([False] * 4 + [True])
-    axes = (eree.survey.tables.Axis("a", "A", tuple("vwxyz"), tuple("VWXYZ")),)
+    axes = (eree.survey.query.Axis("a", "A", tuple("vwxyz"), tuple("VWXYZ")),)
     made = Estimates(Query("a"), axes, values, noise, None, absent=absent)
     assert made.variation.tolist() == [np.inf, np.inf, 0.3, 0.01, np.inf]
     assert made.negative.tolist() == [True, False, False, False, False]
@@ -186,16 +186,16 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
         "0.000",
     ]
     assert rows["low"].to_pylist()[0] == 0
-    told = json.loads(json.dumps(made.as_json("0.95", 0.2)))
-    assert (told["level"], told["errors"], told["bounded"]) == (0.95, "noise", False)
-    assert [row["flag"] for row in told["rows"]][2] == "unreliable"
+    reported = json.loads(json.dumps(made.as_json("0.95", 0.2)))
+    assert (reported["level"], reported["errors"], reported["bounded"]) == (0.95, "noise", False)
+    assert [row["flag"] for row in reported["rows"]][2] == "unreliable"
     assert repr(made) == "<Estimates of a (5)>"
     assert "5000" not in repr(made)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 def test_margins_hold_for_every_mixture_of_the_noise_and_a_normal_error(level: float) -> None:
-    """Sums of some noisy cells and a normal error, by convolution: no chance in it."""
+    """Sums of some noisy cells and a normal error, by convolution: no randomness in it."""
     width, points = 60.0, 1 << 16
     x = (np.arange(points) - points // 2) * (2 * width / points)
     frequencies = 2 * np.pi * np.fft.fftfreq(points, 2 * width / points)

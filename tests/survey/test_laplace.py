@@ -1,4 +1,4 @@
-"""The noise of a cube: its chances, its draws, and its certificate against brute force."""
+"""The noise of a cube: its probabilities, its draws, and its certificate against brute force."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eree.policy.neighbours import ESTABLISHMENT, RECORD
 from eree.random.source import SeededCoins
 from eree.survey.laplace import ShiftNoise, rounded_up, shift_delta
 
-#: A right law fails a test of its draws less often than once in a million runs.
+#: A right distribution fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
 #: Table 2 of the query tool's paper, as printed.
 TABLE_2 = {
@@ -37,9 +37,9 @@ TABLE_2 = {
 }
 
 
-def chance(noise: ShiftNoise, value: int) -> float:
+def probability(noise: ShiftNoise, value: int) -> float:
     with exactly():
-        return float(noise.chance(value))
+        return float(noise.probability(value))
 
 
 @pytest.mark.parametrize(("size", "printed"), TABLE_2.items())
@@ -47,17 +47,17 @@ def test_table_2_of_the_query_tool_to_its_last_digit(size: int, printed: str) ->
     noise = ShiftNoise.published("2", 7)
     digits = len(printed.partition(".")[2])
     for value in {size, -size}:
-        assert f"{chance(noise, value):.{digits}f}" == printed
-    assert chance(noise, 8) == 0
+        assert f"{probability(noise, value):.{digits}f}" == printed
+    assert probability(noise, 8) == 0
     assert float(noise.guarantee.delta) == pytest.approx(6.33e-7, rel=2e-3)
-    assert chance(noise, 7) <= noise.guarantee.delta
+    assert probability(noise, 7) <= noise.guarantee.delta
 
 
 def test_the_law_is_that_of_the_registered_mechanism() -> None:
     noise, registered = ShiftNoise.published("2", 7), mechanism("capped-laplace", epsilon="2")
     for value in range(-8, 9):
         log_pmf = registered.log_pmf(output=20 + value, count=20)
-        assert chance(noise, value) == pytest.approx(exp(log_pmf), rel=1e-12, abs=0)
+        assert probability(noise, value) == pytest.approx(exp(log_pmf), rel=1e-12, abs=0)
 
 
 def test_section_4_of_the_query_tool_has_its_variance() -> None:
@@ -70,8 +70,11 @@ def test_section_4_of_the_query_tool_has_its_variance() -> None:
 def fit(drawn: Any, noise: ShiftNoise, cuts: list[int]) -> float:
     """The p-value of draws over the classes that cuts make: below the first, between, beyond."""
     with exactly():
-        law = noise.law
-        tails = [1.0 - float(law.tail(1 - c, 0)) if c <= 0 else float(law.tail(c, 0)) for c in cuts]
+        distribution = noise.distribution
+        tails = [
+            1.0 - float(distribution.tail(1 - c, 0)) if c <= 0 else float(distribution.tail(c, 0))
+            for c in cuts
+        ]
     expected = -np.diff([1.0, *tails, 0.0]) * len(drawn)
     observed = np.bincount(np.searchsorted(cuts, drawn, side="right"), minlength=len(cuts) + 1)
     return float(stats.chisquare(observed, expected).pvalue)
@@ -133,7 +136,7 @@ def test_the_variance_of_wide_noise_loses_no_digits() -> None:
     assert noise.variance == pytest.approx(2e22, rel=1e-12)
     capped = noise_of(Fraction(1, 1000), 10**8, "1e-6")
     assert capped.cap is not None
-    c = capped.cap / 1e11  # so wide a law is the density e^-|z| between -c and c
+    c = capped.cap / 1e11  # so wide a distribution is the density e^-|z| between -c and c
     expected = (2 - exp(-c) * (c * c + 2 * c + 2)) / (1 - exp(-c))
     assert capped.variance == pytest.approx(expected * 1e22, rel=1e-9)
 
@@ -141,13 +144,13 @@ def test_the_variance_of_wide_noise_loses_no_digits() -> None:
 # -------------------------------------------------------------------------- certificates
 
 
-def brute(chances: dict[Any, float], moved: dict[Any, float], epsilon: float) -> float:
+def brute(probabilities: dict[Any, float], moved: dict[Any, float], epsilon: float) -> float:
     """The sum of max(0, P - e^epsilon Q) over all outputs."""
-    return fsum(max(0.0, p - exp(epsilon) * moved.get(k, 0.0)) for k, p in chances.items())
+    return fsum(max(0.0, p - exp(epsilon) * moved.get(k, 0.0)) for k, p in probabilities.items())
 
 
-def table(law: CappedGeometric, reach: int) -> dict[int, float]:
-    weights = {k: exp(-float(law.rate) * abs(k)) for k in range(-reach, reach + 1)}
+def table(distribution: CappedGeometric, widest: int) -> dict[int, float]:
+    weights = {k: exp(-float(distribution.rate) * abs(k)) for k in range(-widest, widest + 1)}
     whole = fsum(weights.values())
     return {k: weight / whole for k, weight in weights.items()}
 
@@ -161,12 +164,12 @@ def table(law: CappedGeometric, reach: int) -> dict[int, float]:
 def test_the_delta_of_a_shift_is_the_sum_over_all_outputs_in_both_directions(
     rate: Fraction, cap: int | None, shift: int, epsilon: Fraction
 ) -> None:
-    law = CappedGeometric(rate, cap)
-    here = table(law, cap or 900)
+    distribution = CappedGeometric(rate, cap)
+    here = table(distribution, cap or 900)
     with exactly():
-        found = float(shift_delta(law, shift, epsilon))
+        found = float(shift_delta(distribution, shift, epsilon))
     for moved in (shift, -shift):
-        there = {k + moved: chance for k, chance in here.items()}
+        there = {k + moved: probability for k, probability in here.items()}
         assert brute(here, there, float(epsilon)) == pytest.approx(found, rel=1e-9, abs=1e-12)
         assert brute(there, here, float(epsilon)) == pytest.approx(found, rel=1e-9, abs=1e-12)
 
@@ -177,13 +180,15 @@ def test_no_moves_of_several_numbers_lose_more_than_one_number_that_moves_by_all
 ) -> None:
     """All moves of three numbers, up and down, that add up to the shift or less."""
     noise = ShiftNoise(Guarantee(RECORD, epsilon), shift, cap)
-    single = table(noise.law, cap)
+    single = table(noise.distribution, cap)
     found = noise.certify().found
     rows = {row: np.prod([single[k] for k in row]) for row in product(single, repeat=3)}
     worst = 0.0
     for moves in product(range(-shift, shift + 1), repeat=3):
         if 0 < sum(map(abs, moves)) <= shift:
-            there = {tuple(np.add(row, moves).tolist()): chance for row, chance in rows.items()}
+            there = {
+                tuple(np.add(row, moves).tolist()): probability for row, probability in rows.items()
+            }
             worst = max(worst, brute(rows, there, float(Fraction(epsilon))))
     assert worst <= float(found) * (1 + 1e-12)
     assert worst == pytest.approx(float(found), rel=1e-9)
@@ -203,18 +208,18 @@ def test_a_calibrated_cap_is_the_least_that_keeps_the_claim() -> None:
 def test_noise_a_tenth_too_small_does_not_pass() -> None:
     for delta in ("0", "1e-6"):
         noise = noise_of(Fraction(1), 1_000, delta)
-        smaller = CappedGeometric(noise.law.rate * Fraction(10, 9), noise.cap)
+        smaller = CappedGeometric(noise.distribution.rate * Fraction(10, 9), noise.cap)
         with exactly():
             assert shift_delta(smaller, 1_000, Fraction(1)) > 0.01
-            assert shift_delta(noise.law, 1_000, Fraction(1)) <= float(Fraction(delta))
-            assert shift_delta(noise.law, 1_001, Fraction(1)) > float(Fraction(delta))
+            assert shift_delta(noise.distribution, 1_000, Fraction(1)) <= float(Fraction(delta))
+            assert shift_delta(noise.distribution, 1_001, Fraction(1)) > float(Fraction(delta))
 
 
 def test_several_records_as_published_cost_more_than_one() -> None:
     """Shift m at m epsilon: the claim for one record says little of an establishment."""
-    law = ShiftNoise.published("2", 7).law
+    distribution = ShiftNoise.published("2", 7).distribution
     with exactly():
-        found = [float(shift_delta(law, m, Fraction(2 * m))) for m in (1, 2, 3, 7)]
+        found = [float(shift_delta(distribution, m, Fraction(2 * m))) for m in (1, 2, 3, 7)]
     assert found == pytest.approx([6.333e-7, 5.313e-6, 3.989e-5, 0.1192], rel=1e-3)
 
 
@@ -223,12 +228,15 @@ def test_pure_noise_loses_epsilon_and_no_more() -> None:
     assert (noise.name, noise.parameters) == ("discrete-laplace", {"shift": "40"})
     certificate = noise.certify()
     assert (certificate.found, certificate.found_delta, certificate.holds) == (0, 0.0, True)
-    losses = [abs(log(chance(noise, k)) - log(chance(noise, k - 40))) for k in range(-100, 141, 10)]
+    losses = [
+        abs(log(probability(noise, k)) - log(probability(noise, k - 40)))
+        for k in range(-100, 141, 10)
+    ]
     assert max(losses) == pytest.approx(1.5, rel=1e-12)
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(Refusal, match="cap must be a whole number from 1"):
+    with pytest.raises(Refusal, match="cap must be an integer from 1"):
         ShiftNoise.published("2", 0)
     with pytest.raises(Refusal, match="takes an epsilon from"):
         ShiftNoise.published("1000", 2)

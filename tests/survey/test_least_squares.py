@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from cubes import brute_force, controlled, indicators, shaped
 from eree.errors import Refusal
 from eree.random.source import SeededCoins
-from eree.survey.calibrate.calibrated import calibrate
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import NoiseModel
-from eree.survey.calibrate.zeros import ControlSystem
+from eree.survey.calibrate.calibration import NoiseModel, calibrate
+from eree.survey.calibrate.controls import Control, CubeMarginal
+from eree.survey.calibrate.least_squares import ControlSystem, correction
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
-from eree.survey.tables import Query, table
+from eree.survey.tables import table
 from selection import examples
 
 CELL = 40_000.0  # thousandths squared
@@ -115,7 +113,7 @@ def test_with_structural_zeros_the_solver_agrees_and_the_closed_form_is_a_bound(
 def test_both_solvers_agree_where_no_cell_is_impossible(problem) -> None:
     shape, cells, controls, _, _ = problem
     closed, _ = correction(cells, shape, controls, CELL)
-    margins = [control.noise.margin(shape) for control in controls]
+    margins = [control.noise.marginal(shape) for control in controls]
     system = ControlSystem(
         np.ones(shape.levels, bool), margins, CELL, [c.variance for c in controls]
     )
@@ -135,7 +133,7 @@ def test_controls_without_noise_are_met_and_leave_no_variance() -> None:
     noise = NoiseModel(shape, "least-squares", 270_000.0, tuple(c.noise for c in controls))
     added, _ = correction(cells, shape, controls, noise.cell)
     for names in (("v0", "v1"), ("v1", "v2"), ("v0",), ()):
-        margin = Margin(shape.levels, shape.axes(names))
+        margin = CubeMarginal(shape.levels, shape.axes(names))
         assert margin.sums(cells + added) == pytest.approx(margin.sums(truth), abs=1e-6)
         rounding = 0.25 * shape.size / np.prod(margin.shape)
         assert noise.variances(Query(names)) == pytest.approx(rounding, abs=1e-6)
@@ -143,9 +141,9 @@ def test_controls_without_noise_are_met_and_leave_no_variance() -> None:
 
 
 def test_estimates_are_unbiased_and_have_the_stated_variance() -> None:
-    """4,000 runs: a mean is out of 4 standard errors with a chance of 6e-5, for 40 cells 0.3%.
+    """4,000 runs: a mean is out of 4 standard errors with a probability of 6e-5, for 40 cells 0.3%.
 
-    Pooled variances have a standard error of 1.3% or less: 5% is out with a chance below 1e-3.
+    Pooled variances have a standard error of 1.3% or less: 5% is out with a probability below 1e-3.
     """
     shape, runs = shaped((3, 2, 4)), 4_000
     rng = np.random.default_rng(11)
@@ -212,7 +210,7 @@ def test_margins_are_sums_and_spread_back_to_every_cell(levels: list[int], data)
     kept = tuple(sorted(data.draw(st.sets(st.integers(0, len(levels) - 1)))))
     if np.prod(levels) > 200_000:
         levels = [min(level, 5) for level in levels]
-    margin = Margin(tuple(levels), kept)
+    margin = CubeMarginal(tuple(levels), kept)
     cells = np.random.default_rng(0).integers(-9, 9, levels)
     dropped = tuple(a for a in range(len(levels)) if a not in kept)
     assert (margin.sums(cells) == cells.sum(axis=dropped)).all()

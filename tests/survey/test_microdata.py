@@ -25,7 +25,7 @@ REPLICATES = DECLARATION + '\n[replicates]\ncolumns = ["r1", "r2"]\n'
 IGNORING = DECLARATION.replace('record = "id"', 'record = "id"\nignore = ["note", "extra"]')
 
 
-def told(folder: Path) -> set[tuple[str, str, int | None]]:
+def faults_of(folder: Path) -> set[tuple[str, str, int | None]]:
     survey, faults = check_survey(folder)
     assert survey is None
     assert all(fault.table in ("records", "survey.toml") for fault in faults)
@@ -118,7 +118,7 @@ FAULTY: list[tuple[str, list[Any], list[tuple[str, str, int | None]]]] = [
 def test_every_fault_is_found_and_counted(
     tmp_path: Path, style: str, column: str, values: list[Any], rules: list[Any]
 ) -> None:
-    assert told(write_survey(tmp_path, changed(column, values), style=style)) == set(rules)
+    assert faults_of(write_survey(tmp_path, changed(column, values), style=style)) == set(rules)
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_every_fault_is_found_and_counted(
 def test_numbers_in_csv_are_written_plainly(
     tmp_path: Path, values: list[str], rule: str, records: int
 ) -> None:
-    found = told(write_survey(tmp_path, changed("weight", values), style="csv"))
+    found = faults_of(write_survey(tmp_path, changed("weight", values), style="csv"))
     assert found == {("weight", rule, records)}
 
 
 def test_numbers_in_parquet_are_finite(tmp_path: Path) -> None:
     values = [1.0, float("nan"), float("inf"), None, float("-inf"), 2.0]
-    assert told(write_survey(tmp_path, changed("weight", values))) == {
+    assert faults_of(write_survey(tmp_path, changed("weight", values))) == {
         ("weight", "the value is not a finite number", 3),
         ("weight", "the value is missing", 1),
     }
@@ -149,7 +149,7 @@ def test_weights_that_together_are_too_large_are_a_fault(tmp_path: Path) -> None
     records = {name: [values[0]] * count for name, values in RECORDS.items()}
     records |= {"id": list(range(count)), "weight": [1e9] * count}
     rule = "the weights add up to more than 1,000,000,000,000"
-    assert told(write_survey(tmp_path, records)) == {("weight", rule, None)}
+    assert faults_of(write_survey(tmp_path, records)) == {("weight", rule, None)}
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -162,7 +162,7 @@ def test_replicate_weights_are_kept_checked_or_left_aside(tmp_path: Path, style:
     assert survey.declaration.replicate_scale == 2.0
     assert read_survey(folder, replicates=False).replicates is None
     records |= {"r2": [0.25, -1, None, 1e13, -0.001, 2]}
-    assert told(write_survey(tmp_path / "gap", records, REPLICATES, style)) == {
+    assert faults_of(write_survey(tmp_path / "gap", records, REPLICATES, style)) == {
         ("r2", "the value is missing", 1),
     }
     records |= {"r2": [0.25, -1, 1, 1e13, -0.001, 2]}
@@ -171,7 +171,7 @@ def test_replicate_weights_are_kept_checked_or_left_aside(tmp_path: Path, style:
         ("r2", "the replicate weight is negative", 2),
         ("r2", "the replicate weight is more than 1,000,000,000,000", 1),
     }
-    assert told(folder) == wrong
+    assert faults_of(folder) == wrong
     _, faults = check_survey(folder, replicates=False)  # not kept, and still checked
     assert {(fault.column, fault.rule, fault.rows) for fault in faults} == wrong
 
@@ -184,11 +184,11 @@ def test_missing_and_extra_columns_are_faults(tmp_path: Path) -> None:
         ("weight", "the column is missing", None),
         ("licence", "the column is missing", None),
     }
-    assert told(write_survey(tmp_path / "a", table)) == missing | {("note", undeclared, None)}
+    assert faults_of(write_survey(tmp_path / "a", table)) == missing | {("note", undeclared, None)}
     csv = write_survey(tmp_path / "b", table, style="csv")
-    assert told(csv) == missing | {("column 5", undeclared, None)}
+    assert faults_of(csv) == missing | {("column 5", undeclared, None)}
     ignored = write_survey(tmp_path / "c", table, IGNORING)
-    assert told(ignored) == missing | {("extra", "the column to ignore is missing", None)}
+    assert faults_of(ignored) == missing | {("extra", "the column to ignore is missing", None)}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_columns_of_another_type_are_faults(
 ) -> None:
     table = pa.table(RECORDS)
     table = table.set_column(table.column_names.index(column), column, values)
-    found = told(write_survey(tmp_path, table))
+    found = faults_of(write_survey(tmp_path, table))
     assert len(found) == 1
     assert next(iter(found))[:2][0] == column
     assert rule in next(iter(found))[1]
@@ -244,12 +244,12 @@ def test_records_may_come_in_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_no_records_at_all_are_a_fault(tmp_path: Path, style: str) -> None:
     empty = pa.table(RECORDS)[:0]
-    assert ("", "the table is empty", None) in told(write_survey(tmp_path, empty, style=style))
+    assert ("", "the table is empty", None) in faults_of(write_survey(tmp_path, empty, style=style))
 
 
 def test_faults_of_declaration_and_records_are_told_together(tmp_path: Path) -> None:
     text = DECLARATION.replace('codes = ["none", "school", "degree"]', "codes = []")
-    found = told(write_survey(tmp_path, changed("weight", [0, 1, 1, 1, 1, 1]), text))
+    found = faults_of(write_survey(tmp_path, changed("weight", [0, 1, 1, 1, 1, 1]), text))
     assert ("variables.education.codes", "must list two or more codes", None) in found
     assert ("weight", "the weight is less than a thousandth", 1) in found
     assert not any("not declared" in rule for _, rule, _ in found)  # of a half-read declaration
@@ -296,7 +296,7 @@ def test_a_header_that_may_be_a_record_is_not_quoted(tmp_path: Path) -> None:
     (folder / "records.parquet").unlink()
     (folder / "records.csv").write_text(f"{SECRET},1\nx,2\n", encoding="utf-8")
     rule = "the first row names none of the declared columns; the header may be missing"
-    assert told(folder) == {("", rule, None)}
+    assert faults_of(folder) == {("", rule, None)}
 
 
 def test_printing_a_survey_shows_its_variables_only(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_texts_in_parquet_that_are_not_utf8_are_a_fault_of_their_column(tmp_path
     table = pa.table(RECORDS)
     folder = write_survey(tmp_path, table.set_column(3, "job", bad))
     rule = "cannot be read to the end; the file is damaged"
-    assert told(folder) == {("job", rule, None)}
+    assert faults_of(folder) == {("job", rule, None)}
 
 
 @pytest.mark.parametrize(

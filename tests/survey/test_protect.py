@@ -16,14 +16,14 @@ from scipy import stats
 
 import eree
 from eree.random.source import SeededCoins
-from eree.survey import columns, protect
+from eree.survey import files, protect
+from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.noise import NoiseModel
-from eree.survey.choices import MODE_NAMES
-from eree.survey.noisy import with_noise
-from eree.survey.plan import MODES, usual_controls
+from eree.survey.estimates import SamplingModel
+from eree.survey.modes import MODES, with_noise
+from eree.survey.plan import usual_controls
+from eree.survey.settings import MODE_NAMES
 from eree.survey.shape import Impossible
-from eree.survey.variances import SamplingModel
 from small_cubes import Cube, count, shape, survey, table_of
 from uses import eree_command
 
@@ -212,7 +212,7 @@ def test_a_cube_is_calibrated_to_the_controls_that_were_drawn_with_it(
         assert (mine.values == theirs.values).all()
     added, _ = correction(raw.noisy, SHAPE, raw.controls, raw.drawn_variance)
     assert (np.abs(made.noisy - raw.noisy - added) < 1).all()  # rounded up or down
-    assert (made.noisy != raw.noisy + np.rint(added)).any()  # by chance, not to the nearest
+    assert (made.noisy != raw.noisy + np.rint(added)).any()  # at random, not to the nearest
     known = NoiseModel(
         SHAPE, "least-squares", raw.drawn_variance, tuple(c.noise for c in raw.controls)
     )
@@ -281,16 +281,16 @@ def test_a_plan_foretells_the_noise_of_the_release(tmp_path: Path, zeros: Sequen
     raw = seeded(cube, tmp_path / "raw", **settings, squares=None)
     assert plan.price == made.guarantee
     assert plan.noise.controls == made.calibrated.noise.controls
-    assert [told.by for told in plan.outlook()] == [
+    assert [noise.by for noise in plan.predicted_noise()] == [
         *((), ("a",), ("b",), ("c",)),
         *(("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")),
     ]
-    for told in plan.outlook():
-        for cube_, foretold in ((made, told.left), (raw, told.drawn)):
-            found = cube_.table(eree.Query(told.by))
+    for noise in plan.predicted_noise():
+        for cube_, predicted in ((made, noise.left), (raw, noise.drawn)):
+            found = cube_.table(eree.Query(noise.by))
             there = found.noise_variance[() if found.absent is None else ~found.absent]
-            assert there.size == told.cells
-            assert foretold * 1000 == pytest.approx(there.mean() ** 0.5, rel=1e-6)
+            assert there.size == noise.cells
+            assert predicted * 1000 == pytest.approx(there.mean() ** 0.5, rel=1e-6)
 
 
 def test_a_calibration_that_has_no_solution_leaves_the_cells_as_they_were_drawn(
@@ -376,7 +376,7 @@ def test_a_cube_without_bounds_is_refused(cube: Cube, tmp_path: Path) -> None:
         seeded(replace(cube, most_weight=None), tmp_path / "out")
     with pytest.raises(eree.Refusal, match="records of one have a public bound"):
         seeded(replace(cube, most_records=None), tmp_path / "out")
-    with pytest.raises(eree.Refusal, match="whole numbers"):
+    with pytest.raises(eree.Refusal, match="integers"):
         seeded(replace(cube, weighted=cube.weighted.astype(float)), tmp_path / "out")
     made = seeded(replace(cube, most_records=None), tmp_path / "out", unit="record")
     assert made.release.record["tables"][0]["parameters"] == {"shift": "2000000"}
@@ -493,8 +493,8 @@ def test_a_cube_that_was_never_settled_is_settled_late(
 def test_large_cubes_have_no_csv_twin_and_are_read_in_parts(
     cube: Cube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MOST_CSV_ROWS", 10)
-    monkeypatch.setattr(columns, "_AT_ONCE", 7)
+    monkeypatch.setattr(files, "MOST_CSV_ROWS", 10)
+    monkeypatch.setattr(files, "_AT_ONCE", 7)
     made = seeded(cube, tmp_path / "out", controls=[("a",)])
     names = sorted(path.name for path in (tmp_path / "out" / "tables").iterdir())
     assert names == ["cells.parquet", "control-1.csv", "control-1.parquet"]

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from cubes import controlled, shaped
 from eree.errors import Refusal
 from eree.random.source import SeededCoins
-from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import Method, NoiseModel
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate, rounded
+from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.rake import rake, rake_nonnegative
-from eree.survey.calibrate.rounding import rounded
+from eree.survey.query import Query
+from eree.survey.settings import Method
 from eree.survey.shape import Impossible, Shape
-from eree.survey.tables import Query, table
+from eree.survey.tables import table
 from selection import examples
 
 
@@ -35,8 +34,8 @@ def by_hand(cells: np.ndarray, controls: list[np.ndarray], cycles: int) -> np.nd
     return now
 
 
-def one_way(cells: np.ndarray) -> tuple[list[Margin], list[np.ndarray]]:
-    margins = [Margin(cells.shape, (axis,)) for axis in range(cells.ndim)]
+def one_way(cells: np.ndarray) -> tuple[list[CubeMarginal], list[np.ndarray]]:
+    margins = [CubeMarginal(cells.shape, (axis,)) for axis in range(cells.ndim)]
     return margins, [margin.sums(cells).astype(float) for margin in margins]
 
 
@@ -60,7 +59,7 @@ def test_a_cube_of_few_filled_cells_is_raked_alike(seed: int, cycles: int) -> No
     cells.reshape(-1)[filled] = rng.integers(1, 9, 20) * rng.choice([-1, 1], 20, p=[0.1, 0.9])
     truth = np.zeros_like(cells)
     truth.reshape(-1)[filled] = rng.integers(1, 9, 20)
-    margins = [Margin(cells.shape, kept) for kept in ((0,), (1,), (0, 2))]
+    margins = [CubeMarginal(cells.shape, kept) for kept in ((0,), (1,), (0, 2))]
     controls = [margin.sums(truth) for margin in margins]
     found, _ = rake(cells, margins, controls, cycles=cycles, tolerance=1e-15)
     now = cells.copy()
@@ -262,7 +261,7 @@ def test_the_mean_squared_error_of_raked_tables_stays_below_the_mean_bound(
 ) -> None:
     """Over cubes from nearly empty to full, and noise from 2% to twice the typical cell.
 
-    The proof holds for means, so that 100 runs may exceed by chance alone: 3 standard errors.
+    The proof holds for means, so that 100 runs may exceed at random: 3 standard errors.
     """
     rng = np.random.default_rng(round(100 * filled + 10 * noise))
     shape, runs = shaped((4, 3, 2, 2)), 100

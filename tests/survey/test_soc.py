@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
-from eree.survey.soc import LEVELS, TITLES, Level, group_of, level_of, title_of
-from eree.survey.soc_titles import BROAD, DETAILED, MAJOR, MINOR
+from eree.survey.soc import LEVELS, Level, group_of, level_of, title_of, titles
+
+MAJOR, MINOR, BROAD, DETAILED = titles().values()
 
 
 def test_the_classification_has_23_major_and_98_minor_groups() -> None:
@@ -75,10 +76,11 @@ def test_an_unknown_level_is_refused() -> None:
 def test_every_title_belongs_to_a_code_and_every_group_of_a_titled_code_has_a_title() -> None:
     for code in DETAILED:
         assert level_of(code) == "detailed"
-        assert all(group_of(code, level) in TITLES for level in LEVELS)
+        assert all(group_of(code, level) in titles()[level] for level in LEVELS)
     assert {group_of(code, "broad") for code in DETAILED} == set(BROAD)
-    for titles, level in ((MAJOR, "major"), (MINOR, "minor"), (BROAD, "broad")):
-        assert {level_of(code) for code in titles} == {level}
+    for level, known in titles().items():
+        assert {level_of(code) for code in known} == {level}
+        assert all(title and title == title.strip() for title in known.values())
     assert title_of("29-1210") == "Physicians"
     assert title_of("19-1041") == "19-1041"
 

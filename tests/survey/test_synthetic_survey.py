@@ -11,8 +11,9 @@ import pytest
 from eree.errors import Refusal
 from eree.survey.cube import build_cube
 from eree.survey.microdata import Survey, read_survey
-from eree.survey.soc import TITLES, group_of
-from eree.survey.tables import Query, Tabulator
+from eree.survey.query import Query
+from eree.survey.soc import group_of, titles
+from eree.survey.tables import Tabulator
 from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
@@ -33,7 +34,7 @@ def test_the_made_up_survey_is_sound_and_has_real_titles(survey: Survey) -> None
     assert len(np.unique(survey.establishments)) == 2_000
     occupation = survey.shape.variable("occupation")
     assert len(occupation.codes) >= 60
-    assert list(occupation.labels) == [TITLES[code] for code in occupation.codes]
+    assert list(occupation.labels) == [titles()["detailed"][code] for code in occupation.codes]
     assert len({group_of(code, "major") for code in occupation.codes}) == 22
     assert all(2 <= level <= 5 for level in survey.shape.levels[1:])
     names = [variable.name for variable in survey.shape.variables]

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from eree.errors import Refusal
 from eree.survey import tables
+from eree.survey.query import Query
 from eree.survey.shape import Impossible, Shape, Variable
 from eree.survey.soc import LEVELS, Level, group_of
-from eree.survey.tables import Query, Table, Tabulator, table
+from eree.survey.tables import Table, Tabulator, table
 from small_survey import Sampled, kept, queries, samples, shapes
 
 
@@ -246,7 +247,7 @@ def test_sums_that_could_overflow_are_refused() -> None:
 
 @pytest.mark.parametrize("wrong", [CELLS.astype(float), CELLS.astype(np.int32), CELLS.T])
 def test_other_numbers_than_the_cells_of_the_shape_are_refused(wrong: np.ndarray) -> None:
-    with pytest.raises(Refusal, match="whole numbers, one for each cell"):
+    with pytest.raises(Refusal, match="integers, one for each cell"):
         Tabulator(SHAPE, wrong)
 
 

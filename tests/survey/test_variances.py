@@ -14,11 +14,10 @@ from scipy import stats
 import eree
 from eree.errors import Refusal
 from eree.random.source import Coins, SeededCoins
-from eree.survey.calibrate.noise import Method
-from eree.survey.estimates import Estimates
+from eree.survey.estimates import Estimates, SamplingModel, SquareSum, querytool_standard_errors
 from eree.survey.laplace import ShiftNoise
-from eree.survey.tables import Query
-from eree.survey.variances import SamplingModel, SquareSum, querytool_standard_errors
+from eree.survey.query import Query
+from eree.survey.settings import Method
 from small_cubes import Cube, count, shape, survey, table_of
 
 # -------------------------------------------------------------------------------- the attack
@@ -122,7 +121,7 @@ def test_two_cubes_whose_noisy_values_meet_are_released_alike_to_the_last_byte(
     assert len(public_part(one)) == 1 + 2 * (1 + len(CONTROLS))
     for query in (eree.Query(list("abcd")), eree.Query("b", {"a": ["a1", "a3"]}), eree.Query()):
         assert (one.table(query).standard_error == other.table(query).standard_error).all()
-    assert right == differ.sum()  # of twice as many: chance
+    assert right == differ.sum()  # of twice as many: a guess
     assert not said_to_be_empty(one, ours(one)).any()
 
 
@@ -140,7 +139,7 @@ def test_without_prescribed_noise_the_two_cubes_are_told_apart(tmp_path: Path) -
 def test_who_ranks_cells_by_how_near_error_and_estimate_are_finds_empty_ones_by_chance(
     method: Method, tmp_path: Path
 ) -> None:
-    """20 releases with noise far above the cells, as they are no better hidden than epsilon says.
+    """20 releases with noise far above the cells: they are protected as epsilon says, no better.
 
     The rank statistic has a mean of 1/2 and a known variance for ranks that tell nothing; beyond
     5 standard deviations of the mean of 20 it would be a false alarm of 6e-7.
@@ -195,7 +194,7 @@ def test_the_model_goes_into_a_release_and_comes_back() -> None:
 
 
 def test_noisy_sums_that_cannot_be_are_put_right_before_they_are_used() -> None:
-    """Totals of whole thousandths, each at most 50: their squares add up to 100 to 5,000."""
+    """Totals of integer thousandths, each at most 50: their squares add up to 100 to 5,000."""
 
     def mean(total: int, squares: float, noise: float = 0.0) -> float:
         return float(SamplingModel.of_whole(total, squares, noise, 50).variances(np.array(1.0)))
@@ -230,10 +229,10 @@ OCCUPATIONS, REQUIREMENTS, ESTABLISHMENTS, SAMPLED, QUOTES = 12, 4, 6_000, 300, 
 
 
 class Design:
-    """Two stages: establishments proportional to size, then occupations with equal chance.
+    """Two stages: establishments proportional to size, then occupations with equal probability.
 
-    A requirement of an occupation is the establishment's own with a chance of 60%, so that records
-    of one establishment are alike.
+    A requirement of an occupation is the establishment's own with a probability of 60%, so that
+    records of one establishment are alike.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -255,9 +254,9 @@ class Design:
 
     def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, SamplingModel]:
         """Estimates and the model, from squares without noise."""
-        chance = self.size / self.size.sum()
+        probability = self.size / self.size.sum()
         order = rng.permutation(ESTABLISHMENTS)
-        steps = np.cumsum(chance[order] * SAMPLED)
+        steps = np.cumsum(probability[order] * SAMPLED)
         picked = order[np.searchsorted(steps, rng.random() + np.arange(SAMPLED))]
         where, occupation, weights = [], [], []
         for k, establishment in enumerate(picked):
@@ -265,7 +264,7 @@ class Design:
             drawn = rng.choice(here, min(QUOTES, len(here)), replace=False)
             where += [k] * len(drawn)
             occupation += list(drawn)
-            share = len(here) / len(drawn) / (SAMPLED * chance[establishment])
+            share = len(here) / len(drawn) / (SAMPLED * probability[establishment])
             weights += list(self.jobs[establishment, drawn] * share)
         e, o, w = np.array(where), np.array(occupation), np.array(weights)
         r = self.requirement[picked[e], o]
@@ -310,12 +309,12 @@ def test_modelled_errors_cover_what_sampling_does_on_a_made_up_design(seed: int)
 
 
 def test_a_model_that_is_told_in_anything_but_numbers_is_refused() -> None:
-    told = SamplingModel(10_000.0, [SquareSum((), 5e6, 0.0)], 5).as_json()
+    reported = SamplingModel(10_000.0, [SquareSum((), 5e6, 0.0)], 5).as_json()
     for said in ("7" * 50, True, None, float("nan"), [1]):
         for wrong in (
-            told | {"total": said},
-            told | {"squares": [told["squares"][0] | {"value": said}]},
-            told | {"squares": [told["squares"][0] | {"variance": said}]},
+            reported | {"total": said},
+            reported | {"squares": [reported["squares"][0] | {"value": said}]},
+            reported | {"squares": [reported["squares"][0] | {"variance": said}]},
         ):
             with pytest.raises(Refusal, match="the sampling model needs a total"):
                 SamplingModel.from_json(wrong)

@@ -17,7 +17,7 @@ import pytest
 import eree
 from eree.random.source import SeededCoins
 from eree.release.record import digest_of, file_digest, record_text
-from eree.survey.columns import as_text
+from eree.survey.files import as_text
 from eree.survey.shape import Impossible
 from small_cubes import count, shape, survey
 
@@ -176,7 +176,7 @@ def test_an_exact_control_is_the_one_that_was_raked_to(copied: Callable[[str], P
     folder = copied("published")
     alter(folder, "control-1", "noisy", lambda rows: [Decimal("7.000")] * len(rows))
     assert "control-1: is further from the cells than noise can be" in faults(folder)
-    wrong = "calibration: tells another difference to the controls than the cells have"
+    wrong = "calibration: reports another difference to the controls than the cells have"
     assert wrong in faults(folder)
 
 

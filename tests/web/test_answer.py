@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eree
+from eree.survey.query import Query as CubeQuery
 from eree.survey.shape import Impossible
-from eree.survey.tables import Query as CubeQuery
 from eree.web.answer import TooLarge, answer
 from eree.web.blocks import ABSENT, NEGATIVE
 from eree.web.catalogue import Catalogue, Missing

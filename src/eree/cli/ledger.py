@@ -263,7 +263,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
     """Settle a reservation with the release that it paid for, if that is it and untouched."""
     from eree.release.recheck import file_fault
     from eree.release.record import digest_of
-    from eree.survey.as_published import AsPublished
+    from eree.survey.modes import AsPublished
 
     release = eree.Release.open(folder)
     paid = release.reservation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,31 @@ from eree.cli.cube import cube
 from eree.cli.options import as_json, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
-from eree.survey.choices import METHODS, MODE_NAMES
+from eree.survey.settings import METHODS, MODE_NAMES, SQUARES, UNITS, CubeSettings
 
 #: As many rows as a terminal shows at once.
 SHOWN = 40
 cube_argument = click.argument("file", metavar="CUBE", type=click.Path(path_type=Path))
 
 
+def _setting(
+    name: str, words: str, metavar: str | None = None, choices: Sequence[str] = ()
+) -> Callable[..., Any]:
+    """The option of a setting of a cube, with the default that the library has for it."""
+    default = next(field.default for field in fields(CubeSettings) if field.name == name)
+    use: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
+    kind = click.Choice(choices) if choices else str
+    shown = default not in (MISSING, None)
+    flag = f"--{name.replace('_', '-')}"
+    return click.option(flag, type=kind, metavar=metavar, show_default=shown, help=words, **use)
+
+
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how a cube is protected."""
-    choice = click.Choice
     options = (
-        click.option("--epsilon", metavar="E", required=True, help="The price, such as 2."),
-        click.option("--delta", metavar="D", default="0", show_default=True, help="Its delta."),
-        click.option(
-            "--unit",
-            type=choice(["record", "establishment"]),
-            default="record",
-            show_default=True,
-            help="Whose presence is hidden.",
-        ),
+        _setting("epsilon", "The price, such as 2.", "E"),
+        _setting("delta", "Its delta.", "D"),
+        _setting("unit", "Whose presence is hidden.", choices=UNITS),
         click.option(
             "--control",
             "controls",
@@ -45,32 +51,20 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             help="A control table by these variables; repeat for more.  [default: all one-way"
             " tables, where they help]",
         ),
-        click.option(
-            "--calibration",
-            type=choice(METHODS),
-            help="[default: least-squares, or rake as published]",
-        ),
+        _setting("calibration", "[default: least-squares, or rake as published]", choices=METHODS),
         number("--cycles", "Rake so many cycles at most.  [default: 10, or 50 if nonnegative]"),
-        click.option(
-            "--squares",
-            type=choice(["establishments", "records", "none"]),
-            help="Pay for a model of sampling errors.  [default: establishments, if their"
-            " records are bounded, else records]",
+        _setting(
+            "squares",
+            "Pay for a model of sampling errors.  [default: establishments, if their records are"
+            " bounded, else records]",
+            choices=(*SQUARES, "none"),
         ),
-        click.option(
-            "--mode",
-            type=choice(MODE_NAMES),
-            default="guaranteed",
-            show_default=True,
-            help="as-published: QUERYTOOL's method, with its losses.",
-        ),
+        _setting("mode", "as-published: QUERYTOOL's method, with its losses.", choices=MODE_NAMES),
         number("--cap", "As published: the most records that noise adds or takes away."),
         click.option(
             "--noisy-controls", is_flag=True, help="As published: noise in controls, too."
         ),
-        click.option(
-            "--keep-empty", metavar="S", help="As published: the share of empty cells kept."
-        ),
+        _setting("keep_empty", "As published: the share of empty cells kept.", "S"),
     )
     for option in reversed(options):
         command = option(command)
@@ -126,7 +120,7 @@ def plan(file: Path, as_json: bool, **given: Any) -> None:
     tables.add_column("table")
     for name in ("cells", "as drawn", "calibrated"):
         tables.add_column(name, justify="right", no_wrap=True)
-    for row in _tables(planned.outlook()):
+    for row in _tables(planned.predicted_noise()):
         tables.add_row(*row)
     console.print(tables)
     price = planned.price

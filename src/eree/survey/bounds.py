@@ -2,7 +2,8 @@
 
 One step of the data moves the cells of a cube, and the cells of every table of it, by whole
 thousandths of a job, together by no more than the public bounds allow.  So cells, control tables
-and the sum of squares are hidden by the same law, each scaled to what a step can move.
+and the sum of squares get noise of the same distribution, each scaled to its sensitivity: the most
+that a step can move it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.neighbours import (
@@ -23,12 +24,9 @@ from eree.policy.neighbours import (
     exact,
     plain,
 )
+from eree.survey.settings import SQUARES, UNITS, Squares, Unit
+from eree.survey.shape import By
 from eree.workload import JOB
-
-Unit = Literal["record", "establishment"]
-#: Which squares are added up for the model of sampling variances.
-Squares = Literal["establishments", "records"]
-By = tuple[str, ...]
 
 #: Weights, in thousandths of a job, and numbers of records beyond these are a mistake.
 _MOST_WEIGHT, _MOST_RECORDS = 10**10, 10**6
@@ -57,7 +55,7 @@ class Bounds:
 
     def relation(self, unit: Unit) -> Record | Establishment:
         """The neighbours of a unit of protection; refused where the bounds give no guarantee."""
-        if unit not in get_args(Unit):
+        if unit not in UNITS:
             raise Refusal("the unit of protection is 'record' or 'establishment'")
         if self.weight is None:
             raise Refusal(
@@ -72,7 +70,7 @@ class Bounds:
         return RECORD if unit == "record" else ESTABLISHMENT
 
     def shift(self, unit: Unit) -> int:
-        """The most that one step moves the cells of the cube together, and those of any table.
+        """The sensitivity of the cells of the cube together, and of those of any table.
 
         A record moves one cell by its weight, at most W; where records are bounded it may take the
         place of another that is then left out, and both move at most 2 W.  An establishment that
@@ -84,7 +82,7 @@ class Bounds:
         return weight * (one if unit == "record" else max(records or 0, one))
 
     def squared_shift(self, unit: Unit, squares: Squares) -> int:
-        """The most that one step moves a sum of squares.
+        """The sensitivity of a sum of squares.
 
         Of records, with weights of at most W: W^2 for one, whether or not it takes the place of
         another, and m W^2 for an establishment.  Of the totals of establishments, which are at most
@@ -94,7 +92,7 @@ class Bounds:
         """
         self.relation(unit)
         weight, records = self.weight or 0, self.records
-        if squares not in get_args(Squares):
+        if squares not in SQUARES:
             raise Refusal("squares are added up over 'establishments' or 'records'")
         if squares == "records":
             return weight**2 * (1 if unit == "record" else records or 0)
@@ -117,7 +115,7 @@ class Bounds:
             return cls(None, said["records"])
         weight = exact(said["weight"], "the bound of weights") * JOB
         if weight.denominator > 1:
-            raise Refusal("the bound of weights must be a whole number of thousandths of a job")
+            raise Refusal("the bound of weights must be an integer number of thousandths of a job")
         return cls(int(weight), said["records"])
 
 

@@ -2,32 +2,42 @@
 
 The cells are dense: one for every combination of codes, empty or not, so that nothing about the
 cube's size depends on a record.
+
+The bytes of its file are, in order: a first line; the length of the header; the header in JSON;
+three columns of 64-bit numbers (the places of the filled cells, their records, their weight); and
+the SHA-256 of all before it, which is checked before anything else is looked at.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
-from eree.partial import new_path
+from eree.errors import Refusal, Unreadable
+from eree.partial import appearing_file, new_path
 from eree.policy.neighbours import exact, plain
+from eree.policy.plain_data import parsed
 from eree.policy.protected import Protected, read_protected
-from eree.survey.cube_file import CubeFile, read_cube_file, read_cube_header, write_cube_file
 from eree.survey.declaration import read_declaration
-from eree.survey.microdata import Survey, read_survey
-from eree.survey.records import MOST_WEIGHT
-from eree.survey.shape import Shape
+from eree.survey.microdata import MOST_WEIGHT, Progress, Survey, read_survey
+from eree.survey.shape import Integers, Shape
 from eree.workload import JOB
 
-Whole = NDArray[np.int64]
-Progress = Callable[[str, float], None]
+FIRST_LINE = b"eree cube 1: CONFIDENTIAL\n"
+DIGEST_BYTES = hashlib.sha256().digest_size
+LENGTH_BYTES = 8
+#: A longer header is no cube's.
+MOST_HEADER = 1 << 28
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,16 +79,20 @@ class CubeOutline:
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> CubeOutline:
         """The outline of the cube in a file, whose cells are not read."""
-        body = read_cube_header(file)
-        try:
-            shape = Shape.of_json(body["shape"]).checked()
-            weight, records = body["most_weight"], body["most_records"]
-            if not all(bound is None or _counts(bound) for bound in (weight, records)):
+        with _opened(file) as data:  # the digest, which is of all, is not looked at
+            begin = data.read(len(FIRST_LINE) + LENGTH_BYTES)
+            length = int.from_bytes(begin[len(FIRST_LINE) :], "big")
+            if not begin.startswith(FIRST_LINE) or length > MOST_HEADER:
                 raise ValueError
-            protects = read_protected(body["protects"])
-        except (Refusal, KeyError, TypeError, ValueError):
-            raise CubeFile.damaged(file) from None
-        return cls(shape, protects, weight, records)
+            return cls._of(parsed(data.read(length)))
+
+    @classmethod
+    def _of(cls, header: Mapping[str, Any]) -> CubeOutline:
+        shape = Shape.of_json(header["shape"]).checked()
+        bounds = header["most_weight"], header["most_records"]
+        if not all(bound is None or _counts(bound) for bound in bounds):
+            raise ValueError
+        return cls(shape, read_protected(header["protects"]), *bounds)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -93,8 +107,8 @@ class Cube:
 
     shape: Shape
     protects: Protected
-    unweighted: Whole = field(repr=False)
-    weighted: Whole = field(repr=False)
+    unweighted: Integers = field(repr=False)
+    weighted: Integers = field(repr=False)
     sums: Sums = field(repr=False)
     most_weight: int | None = None
     most_records: int | None = None
@@ -102,7 +116,7 @@ class Cube:
     def __post_init__(self) -> None:
         for array in (self.unweighted, self.weighted):
             if array.shape != self.shape.levels or array.dtype != np.int64:
-                raise Refusal("the cells of a cube are whole numbers, one for each of its shape")
+                raise Refusal("the cells of a cube are integers, one for each of its shape")
             array.flags.writeable = False
 
     def save(self, out: str | os.PathLike[str]) -> Path:
@@ -115,17 +129,22 @@ class Cube:
             "most_records": self.most_records,
             "sums": vars(self.sums),
         }
+        header = json.dumps(body).encode()
         columns = (filled, self.unweighted.reshape(-1)[filled], self.weighted.reshape(-1)[filled])
-        return write_cube_file(CubeFile(body, columns), out)
+        path, digest = new_path(out), hashlib.sha256()
+        with appearing_file(path) as partial, partial.open("wb") as file:
+            parts = (FIRST_LINE, len(header).to_bytes(LENGTH_BYTES, "big"), header)
+            for part in (*parts, *(column.astype("<i8").tobytes() for column in columns)):
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+        return path
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Cube:
         """The cube of a file that `save` wrote; refuses one that is damaged."""
-        found = read_cube_file(file)
-        try:
-            return _loaded(found)
-        except (Refusal, KeyError, TypeError, ValueError):
-            raise found.damaged(file) from None
+        with _opened(file) as opened:
+            return _loaded(opened.read())
 
     def __repr__(self) -> str:
         names = ", ".join(variable.name for variable in self.shape.variables)
@@ -212,7 +231,7 @@ def _checked_bounds(
     if most_records is not None and (
         isinstance(most_records, bool) or not isinstance(most_records, int) or most_records < 1
     ):
-        raise Refusal("the most records of an establishment must be a whole number, 1 or more")
+        raise Refusal("the most records of an establishment must be an integer, 1 or more")
     if most_weight is None:
         return None
     thousandths = exact(most_weight, "the most weight") * JOB
@@ -235,7 +254,7 @@ def first_records(survey: Survey, most: int) -> NDArray[np.intp]:
     return np.sort(by_establishment[place < most])
 
 
-def _sums(weights: Whole, establishments: Whole) -> Sums:
+def _sums(weights: Integers, establishments: Integers) -> Sums:
     totals = np.zeros(int(establishments.max()) + 1, dtype=np.int64)
     np.add.at(totals, establishments, weights)
     return Sums(
@@ -247,27 +266,50 @@ def _sums(weights: Whole, establishments: Whole) -> Sums:
     )
 
 
-def _squares(values: Whole) -> int:
+def _squares(values: Integers) -> int:
     """The exact sum of squares of values below 2^60, whatever its size."""
     high, low = np.divmod(values, 1 << 30)
     return (_dot(high, high) << 60) + (_dot(high, low) << 31) + _dot(low, low)
 
 
-def _dot(one: Whole, other: Whole) -> int:
+def _dot(one: Integers, other: Integers) -> int:
     """The exact sum of products of values from 0 to 2^30."""
     products = one * other
     return (int((products >> 32).sum()) << 32) + int((products & 0xFFFFFFFF).sum())
 
 
-def _loaded(found: CubeFile) -> Cube:
-    """The cube of a file, if it is one that could have been built."""
-    body, (filled, unweighted, weighted) = found.body, found.columns
-    shape = Shape.of_json(body["shape"]).checked()
-    sums = Sums(**body["sums"])
-    bounds = body["most_weight"], body["most_records"]
+@contextmanager
+def _opened(file: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The bytes of a cube; what goes wrong while they are read is said in a sentence."""
+    try:
+        with Path(file).open("rb") as opened:
+            yield opened
+    except FileNotFoundError:
+        raise Unreadable(f"there is no cube {file}; make one with 'eree cube build'") from None
+    except OSError as error:
+        raise Unreadable(f"{file} cannot be read: {error.strerror}") from None
+    except (Refusal, LookupError, TypeError, ValueError, RecursionError):
+        raise Unreadable(
+            f"{file} is no cube, or is damaged; make it again with 'eree cube build'"
+        ) from None
+
+
+def _loaded(data: bytes) -> Cube:
+    """The cube of a file's bytes, if it is one that could have been built; else a ValueError."""
+    content, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    start = len(FIRST_LINE) + LENGTH_BYTES
+    sound = content.startswith(FIRST_LINE) and hashlib.sha256(content).digest() == digest
+    end = start + int.from_bytes(content[len(FIRST_LINE) : start], "big")
+    cells, rest = divmod(len(content) - end, 3 * 8)
+    if not sound or len(content) < start or rest or cells < 0:
+        raise ValueError
+    header = parsed(content[start:end])
+    numbers = np.frombuffer(content, dtype="<i8", offset=end).astype(np.int64)
+    filled, unweighted, weighted = numbers.reshape(3, cells)
+    outline, sums = CubeOutline._of(header), Sums(**header["sums"])
+    shape, bounds = outline.shape, (outline.most_weight, outline.most_records)
     could_be = (
         all(_counts(value) for value in vars(sums).values())
-        and all(bound is None or _counts(bound) for bound in bounds)
         and len(filled) > 0
         and bool((np.diff(filled, prepend=-1, append=shape.size) > 0).all())
         and int(unweighted.min()) > 0
@@ -285,12 +327,11 @@ def _loaded(found: CubeFile) -> Cube:
         arrays.append(array.reshape(shape.levels))
     if shape.possible is not None and arrays[0][~shape.possible].any():
         raise ValueError
-    protects = read_protected(body["protects"])
-    return Cube(shape, protects, arrays[0], arrays[1], sums, *bounds)
+    return Cube(shape, outline.protects, arrays[0], arrays[1], sums, *bounds)
 
 
 def _keeps_bounds(
-    sums: Sums, weight: int | None, records: int | None, unweighted: Whole, weighted: Whole
+    sums: Sums, weight: int | None, records: int | None, unweighted: Integers, weighted: Integers
 ) -> bool:
     """Whether cells and sums can come of records that keep the bounds that are stated."""
     trimmed = weight is None or (

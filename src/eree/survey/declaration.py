@@ -73,7 +73,7 @@ class VariableSettings(Settings):
     label: Text = ""
     codes: Annotated[
         Codes | FileName,
-        Field(description="must be a list of texts or of whole numbers, or the name of a CSV file"),
+        Field(description="must be a list of texts or of integers, or the name of a CSV file"),
     ] = ""
     labels: Labels = {}
     hierarchy: Annotated[StrictStr, Field(pattern="^soc$", description='must be "soc"')] = ""

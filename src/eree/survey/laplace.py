@@ -1,4 +1,4 @@
-"""The noise of a cube: a geometric law of both signs that hides a shift, and its certificate."""
+"""The noise of a cube: a two-sided geometric distribution by sensitivity, and its certificate."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from eree.mechanisms.mechanism import check_range, exactly
 from eree.mechanisms.published.fixed import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact
-from eree.random.exact import Whole, draw, exact_ball, settle
+from eree.random.exact import draw, exact_ball, settle
 from eree.random.source import Coins
+from eree.survey.shape import Integers
 
-#: The largest cap of a law that is drawn cell by cell.
+#: The largest cap of noise that is drawn cell by cell.
 _MOST_CAP = 1_000_000
 _LEAST_DELTA = Fraction(1, 10**300)
 
@@ -27,13 +28,14 @@ _LEAST_DELTA = Fraction(1, 10**300)
 class ShiftNoise:
     """K with P(K = k) proportional to e^(-epsilon |k| / shift), for |k| <= cap if there is a cap.
 
-    Theorem.  Let one step move whole numbers, one or many, up or down, together by at most `shift`.
+    Theorem.  Let neighbours differ in integers, one or many, by at most `shift` together: their L1
+    sensitivity.
     Then the numbers with independent noise K each are (epsilon, delta)-private, with delta = 0
     without a cap and else delta = P(K > cap - shift), if cap >= shift.
 
-    Proof.  Where both neighbours can give an output its chances differ by a factor of at most
+    Proof.  Where both neighbours can give an output its probabilities differ by a factor of at most
     e^(epsilon / shift) for every unit of the move, so by e^epsilon at most.  A number that moves by
-    s gives with the chance t(s) = P(K > cap - s) an output that the other cannot; t is convex for
+    s gives with probability t(s) = P(K > cap - s) an output that the other cannot; t is convex for
     s <= cap and t(0) = 0, so -ln(1 - t) is too, and of all moves with the same sum the one of a
     single number gives the most: 1 - product of (1 - t(s_i)) <= t(shift).
     """
@@ -46,7 +48,7 @@ class ShiftNoise:
         if self.shift < 1:
             raise Refusal("a shift must be at least 1")
         if self.cap is not None and self.cap < self.shift:
-            raise Refusal("a cap must not be below the shift that it hides")
+            raise Refusal("a cap must not be below the shift that the noise protects")
 
     @property
     def name(self) -> str:
@@ -54,8 +56,8 @@ class ShiftNoise:
         return "discrete-laplace" if self.cap is None else "capped-laplace"
 
     @property
-    def law(self) -> CappedGeometric:
-        """The law of the noise."""
+    def distribution(self) -> CappedGeometric:
+        """The distribution of the noise."""
         return CappedGeometric(self.guarantee.epsilon / self.shift, self.cap)
 
     @property
@@ -82,12 +84,12 @@ class ShiftNoise:
 
     @classmethod
     def published(cls, epsilon: Exact, cap: int) -> ShiftNoise:
-        """The law of QUERYTOOL 3.2: counts of records, hidden by a record, with a given cap.
+        """The noise of QUERYTOOL 3.2: for counts of records, one moved by 1, with a given cap.
 
         Its delta is P(K = cap), rounded up to three digits.
         """
         if type(cap) is not int or not 1 <= cap <= _MOST_CAP:
-            raise Refusal(f"cap must be a whole number from 1 to {_MOST_CAP:,}")
+            raise Refusal(f"cap must be an integer from 1 to {_MOST_CAP:,}")
         free = Guarantee(RECORD, exact(epsilon, "epsilon"))
         check_range(free, "capped-laplace")
         found = cls(free, 1, cap).certify().found
@@ -95,22 +97,20 @@ class ShiftNoise:
             raise Refusal("with this cap delta is below 1e-300; a lower cap is as good")
         return cls(Guarantee(RECORD, free.epsilon, rounded_up(found)), 1, cap)
 
-    def draw(self, numbers: int, coins: Coins) -> Whole:
+    def draw(self, numbers: int, coins: Coins) -> Integers:
         """Noise for so many numbers."""
-        return draw(self.law, numbers, coins)
+        return draw(self.distribution, numbers, coins)
 
     def draw_one(self, coins: Coins) -> int:
         """Noise for one number, of whatever size."""
-        drawn = settle(self.law, coins.words(1), 0, coins)
+        drawn = settle(self.distribution, coins.words(1), 0, coins)
         assert drawn is not None  # nothing is ever rejected
         return drawn
 
-    def chance(self, noise: int) -> arb:
-        """The chance of a value of the noise, as a ball at the precision that is set."""
-        law, size = self.law, abs(noise)
-        if size == 0:
-            return 1 - 2 * law.tail(1, 0)
-        return law.tail(size, 0) - law.tail(size + 1, 0)
+    def probability(self, noise: int) -> arb:
+        """The probability of a value of the noise, as a ball at the precision that is set."""
+        tail, size = self.distribution.tail, abs(noise)
+        return tail(size, 0) - tail(size + 1, 0) if size else 1 - 2 * tail(1, 0)
 
     @property
     def variance(self) -> float:
@@ -120,7 +120,7 @@ class ShiftNoise:
         sum of k^2 q^k = q (1 + q - q^c ((c + 1)^2 - (2 c^2 + 2 c - 1) q + c^2 q^2)) / (1 - q)^3.
         """
         with exactly():
-            q = (-exact_ball(self.law.rate)).exp()
+            q = (-exact_ball(self.distribution.rate)).exp()
             if self.cap is None:
                 return float(2 * q / (1 - q) ** 2)
             c, last = self.cap, q**self.cap
@@ -130,18 +130,18 @@ class ShiftNoise:
             return float(2 * squares / (1 + 2 * weights))
 
     def certify(self) -> ShiftCertificate:
-        """Recheck the claim from the chances alone, at the shift and the epsilon claimed."""
+        """Recheck the claim from the probabilities alone, at the shift and the epsilon claimed."""
         with exactly():
-            found = upper(shift_delta(self.law, self.shift, self.guarantee.epsilon))
+            found = upper(shift_delta(self.distribution, self.shift, self.guarantee.epsilon))
         return ShiftCertificate(self.name, self.guarantee, self.shift, max(found, Fraction(0)))
 
 
 @dataclass(frozen=True)
 class ShiftCertificate:
-    """What was claimed of the noise of a cube, and the delta that its chances show.
+    """What was claimed of the noise of a cube, and the delta that its probabilities show.
 
-    `found` bounds, from above, the greatest difference of the chances of an event, one of them
-    times e^epsilon, over all moves that add up to `shift` at most.
+    `found` bounds, from above, the greatest difference of the probabilities of an event, one of
+    them times e^epsilon, over all moves that add up to `shift` at most.
     """
 
     mechanism: str
@@ -171,29 +171,29 @@ class ShiftCertificate:
         }
 
 
-def shift_delta(law: CappedGeometric, shift: int, epsilon: Fraction) -> arb:
+def shift_delta(noise: CappedGeometric, shift: int, epsilon: Fraction) -> arb:
     """The least delta with which a number that moves by `shift` is (epsilon, delta)-private.
 
     It is the sum of max(0, P(k) - e^epsilon P(k - shift)) over all k.  ln P(k) - ln P(k - shift) =
     rate (|k - shift| - |k|) never grows with k, and below shift - cap only the first can be; so the
-    sum is over all k up to one, which is found without rounding.  The law is symmetric, so the
+    sum is over all k up to one, which is found without rounding.  The noise is symmetric, so the
     other direction gives the same.
     """
     ends = []
-    surplus = (shift - epsilon / law.rate) / 2  # P(k) > e^epsilon P(k - shift) for 0 <= k < this
+    surplus = (shift - epsilon / noise.rate) / 2  # P(k) > e^epsilon P(k - shift) for 0 <= k < this
     if surplus > 0:
         ends.append(ceil(surplus) - 1)
-    if law.cap is not None:
-        ends.append(shift - law.cap - 1)
+    if noise.cap is not None:
+        ends.append(shift - noise.cap - 1)
     if not ends:
         return arb(0)
     last = max(ends)
-    return _at_most(law, last) - exact_ball(epsilon).exp() * _at_most(law, last - shift)
+    return _at_most(noise, last) - exact_ball(epsilon).exp() * _at_most(noise, last - shift)
 
 
-def _at_most(law: CappedGeometric, value: int) -> arb:
-    """The chance that the noise is at most a value."""
-    return law.tail(-value, 0) if value < 0 else 1 - law.tail(value + 1, 0)
+def _at_most(noise: CappedGeometric, value: int) -> arb:
+    """The probability that the noise is at most a value."""
+    return noise.tail(-value, 0) if value < 0 else 1 - noise.tail(value + 1, 0)
 
 
 def rounded_up(number: Fraction, digits: int = 3) -> Fraction:

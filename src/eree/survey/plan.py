@@ -6,56 +6,37 @@ its public bounds and the price.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod, sqrt
-from typing import Any, Literal, Protocol, get_args
+from typing import Any
 
 import numpy as np
 
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, exact, plain
-from eree.survey.as_published import AsPublished
-from eree.survey.bounds import Bounds, By, Shares, Squares, Unit
-from eree.survey.calibrate.controls import ControlNoise
-from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
-from eree.survey.choices import ModeName
-from eree.survey.columns import NOISY, VARIANCE
-from eree.survey.cube_record import REFERENCE, levels_of
-from eree.survey.guaranteed import Guaranteed
+from eree.policy.neighbours import plain
+from eree.survey.bounds import Bounds, Shares
+from eree.survey.calibrate.calibration import NoiseModel
+from eree.survey.calibrate.controls import ControlNoise, check_controls
+from eree.survey.cube import Cube, CubeOutline
+from eree.survey.files import NOISY, REFERENCE, VARIANCE, levels_of
 from eree.survey.laplace import ShiftNoise
-from eree.survey.noisy import check_controls
-from eree.survey.shape import Shape
-from eree.survey.tables import Query, Tabulator
+from eree.survey.modes import AsPublished, Guaranteed, Mode
+from eree.survey.query import Query
+from eree.survey.settings import RAKED, SQUARES, CubeSettings, Method, Squares
+from eree.survey.shape import By, Shape
+from eree.survey.tables import Tabulator
 from eree.workload import JOB
 
-Mode = Guaranteed | AsPublished
-MODES: Mapping[str, type[Mode]] = {kind.name: kind for kind in (Guaranteed, AsPublished)}
 #: More cycles of raking than this are a mistake.
 _MOST_CYCLES = 1_000
 
 
-class PublicCube(Protocol):
-    """What is public about a cube: its shape and its bounds."""
-
-    @property
-    def shape(self) -> Shape:
-        """The public shape."""
-
-    @property
-    def most_weight(self) -> int | None:
-        """The public bound of weights, in thousandths of a job."""
-
-    @property
-    def most_records(self) -> int | None:
-        """The public bound of the records of an establishment."""
-
-
 @dataclass(frozen=True)
-class TableOutlook:
+class TableNoise:
     """How much noise the cells of a table will have: standard deviations of a typical cell.
 
     `drawn` is that of the sum of its cells before calibration, `left` after it.
@@ -95,7 +76,7 @@ class CubePlan:
         used = tuple(controls) if self.method != "none" else ()
         return NoiseModel(self.shape, self.method, self.mode.cells.variance * one, used)
 
-    def outlook(self) -> list[TableOutlook]:
+    def predicted_noise(self) -> list[TableNoise]:
         """The noise of the total, of every one-way table, of the pairs and of the cells.
 
         For a raked cube what is left is that of least squares from the same cells and controls;
@@ -114,20 +95,20 @@ class CubePlan:
                 for left in (model.variances(Query(by), counts) for model in (drawn, self.noise))
             ]
             size = prod(levels_of(shape, by)) if counts is None else int((counts > 0).sum())
-            found.append(TableOutlook(by, size, *(sqrt(v) / JOB for v in typical)))
+            found.append(TableNoise(by, size, *(sqrt(v) / JOB for v in typical)))
         if len(names) > 1:  # one cell, which is like all others
             one, alone = Query((), {v.name: v.codes[:1] for v in shape.variables}), np.array(1)
             each = (float(model.variances(one, alone)) for model in (drawn, self.noise))
             rows = shape.size if possible is None else int(possible.sum())
-            found.append(TableOutlook(names, rows, *(sqrt(v) / JOB for v in each)))
+            found.append(TableNoise(names, rows, *(sqrt(v) / JOB for v in each)))
         return found
 
     def parts(self) -> list[tuple[str, ShiftNoise | None]]:
-        """Everything that is drawn, in words, and its noise; None for what gets none."""
+        """Everything that is drawn, by its name, and its noise; None for what gets none."""
         mode = self.mode
         found: list[tuple[str, ShiftNoise | None]] = [("every cell", mode.cells)]
         names = {by: " × ".join(by) or "total" for by in mode.controls}
-        found += [(f"control {words}", mode.tables.get(by)) for by, words in names.items()]
+        found += [(f"control {name}", mode.tables.get(by)) for by, name in names.items()]
         if isinstance(mode, Guaranteed) and mode.squares is not None:
             found.append((f"sum of squares of {mode.squares}", mode.variance))
         return found
@@ -156,7 +137,7 @@ class CubePlan:
             ],
             "tables": [
                 {"by": list(o.by), "cells": o.cells, "drawn": o.drawn, "left": o.left}
-                for o in self.outlook()
+                for o in self.predicted_noise()
             ],
         }
 
@@ -172,69 +153,48 @@ class CubePlan:
         return sqrt(noise.variance) / (JOB**2 if part.startswith("sum of squares") else JOB)
 
 
-def plan_cube(
-    cube: PublicCube,
-    *,
-    epsilon: Exact,
-    delta: Exact = 0,
-    mode: ModeName = "guaranteed",
-    unit: Unit = "record",
-    controls: Sequence[Sequence[str]] | None = None,
-    calibration: Method | None = None,
-    cycles: int | None = None,
-    shares: Shares | None = None,
-    squares: Squares | Literal["none"] | None = None,
-    cap: int | None = None,
-    exact_controls: bool | None = None,
-    keep_empty: Exact | None = None,
-) -> CubePlan:
-    """How `protect_cube` would protect a cube with these settings; nothing is paid.
+def plan_cube(cube: CubeOutline | Cube, **settings: Any) -> CubePlan:
+    """How `protect_cube` would protect a cube with some `CubeSettings`; nothing is paid.
 
-    Only what is public about the cube is looked at.  See `protect_cube` for the settings.
+    Only what is public about the cube is looked at.
     """
-    shape = cube.shape.checked()
+    chosen, shape = CubeSettings(**settings), cube.shape.checked()
     if taken := {v.name for v in shape.variables} & {NOISY, VARIANCE, REFERENCE}:
         raise Refusal(
             f"a protected cube has a column {min(taken)!r} of its own; rename the variable"
         )
     bounds = Bounds(cube.most_weight, cube.most_records)
-    if calibration is not None and calibration not in METHODS:
-        raise Refusal(f"there is no calibration {calibration!r}; there are {', '.join(METHODS)}")
-    chosen: Mode
-    if mode == "as-published":
-        given = shares is not None or squares not in (None, "none") or exact(delta, "delta")
-        if unit != "record" or given:
-            raise Refusal(
-                "as published, records are protected at the delta that the cap gives; leave out"
-                " unit, delta, shares and squares"
-            )
-        if cap is None:
-            raise Refusal("as published, noise has a cap; give one, such as 7")
-        if controls is None:
-            controls = () if calibration == "none" else _one_way(shape)
-        tables = _checked(shape, controls)
-        whole = 1 if keep_empty is None else keep_empty
-        exactly = exact_controls is not False
-        chosen = AsPublished(bounds, epsilon, cap, tables, exact_controls=exactly, keep_empty=whole)
-    elif mode == "guaranteed":
-        if cap is not None or exact_controls is not None or keep_empty is not None:
-            raise Refusal(
-                "cap, exact_controls and keep_empty are for cubes as published; a guaranteed cube"
-                " takes its cap from delta, has noise in all tables and keeps every empty cell"
-            )
-        neighbours = bounds.relation(unit)
-        if controls is None:
-            controls = tuple(shares.controls) if shares else usual_controls(shape, calibration)
-        tables = _checked(shape, controls)
-        wanted = _squares(squares, shares, bounds)
-        divided = shares or Shares.usual(tables, variance=wanted is not None)
-        if set(divided.controls) != set(tables):
-            raise Refusal("shares must be given for the control tables, and for no others")
-        total = Guarantee(neighbours, epsilon, delta)
-        chosen = Guaranteed(bounds, unit, total, divided, wanted)
-    else:
-        raise Refusal(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
-    return CubePlan(shape, chosen, _method(calibration, chosen, cycles), cycles)
+    made = _as_published if chosen.mode == "as-published" else _guaranteed
+    mode = made(chosen, shape, bounds)
+    return CubePlan(shape, mode, _method(chosen, mode), chosen.cycles)
+
+
+def _as_published(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
+    controls = chosen.controls
+    if controls is None:
+        controls = () if chosen.calibration == "none" else _one_way(shape)
+    assert chosen.cap is not None
+    return AsPublished(
+        bounds,
+        chosen.epsilon,
+        chosen.cap,
+        _checked(shape, controls),
+        exact_controls=chosen.exact_controls is not False,
+        keep_empty=1 if chosen.keep_empty is None else chosen.keep_empty,
+    )
+
+
+def _guaranteed(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
+    neighbours, shares, controls = bounds.relation(chosen.unit), chosen.shares, chosen.controls
+    if controls is None:
+        controls = tuple(shares.controls) if shares else usual_controls(shape, chosen.calibration)
+    tables = _checked(shape, controls)
+    squares = _squares(chosen, bounds)
+    divided = shares or Shares.usual(tables, variance=squares is not None)
+    if set(divided.controls) != set(tables):
+        raise Refusal("shares must be given for the control tables, and for no others")
+    price = Guarantee(neighbours, chosen.epsilon, chosen.delta)
+    return Guaranteed(bounds, chosen.unit, price, divided, squares)
 
 
 def usual_controls(shape: Shape, calibration: Method | None = None) -> tuple[By, ...]:
@@ -268,35 +228,27 @@ def _checked(shape: Shape, controls: Sequence[Sequence[str]]) -> tuple[By, ...]:
     return tables
 
 
-def _squares(
-    squares: Squares | Literal["none"] | None, shares: Shares | None, bounds: Bounds
-) -> Squares | None:
+def _squares(chosen: CubeSettings, bounds: Bounds) -> Squares | None:
     """Which squares are paid for: usually those of establishments, if their records are bounded."""
+    squares, shares = chosen.squares, chosen.shares
     if squares == "none" or (squares is None and shares is not None and not shares.variance):
         return None
     if squares is None:
         return "records" if bounds.records is None else "establishments"
-    if squares not in get_args(Squares):
+    if squares not in SQUARES:
         raise Refusal("squares are added up over 'establishments' or 'records', or 'none'")
     return squares
 
 
-def _method(calibration: Method | None, mode: Mode, cycles: int | None) -> Method:
+def _method(chosen: CubeSettings, mode: Mode) -> Method:
     """How the cube is calibrated: by least squares, or raked as published, if it has controls."""
     usual: Method = "least-squares" if isinstance(mode, Guaranteed) else "rake"
-    method = calibration or (usual if mode.controls else "none")
+    method = chosen.calibration or (usual if mode.controls else "none")
     if method != "none" and not mode.controls:
         raise Refusal("a cube is calibrated to control tables; name one or more")
+    cycles = chosen.cycles
     if cycles is not None and (
         method not in RAKED or type(cycles) is not int or not 1 <= cycles <= _MOST_CYCLES
     ):
         raise Refusal(f"cycles are for raking, from 1 to {_MOST_CYCLES:,}")
     return method
-
-
-def mode_of(record: Mapping[str, Any]) -> Mode:
-    """The mode that a record speaks of, made anew from its settings."""
-    kind = MODES.get(record["mode"])
-    if kind is None:
-        raise Refusal(f"the release was made in a mode that is none of {', '.join(MODES)}")
-    return kind.of(record)

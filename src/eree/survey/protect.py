@@ -1,4 +1,4 @@
-"""Protect a cube: where a confidential cube, secret chance and the ledger meet.
+"""Protect a cube: where a confidential cube, secret randomness and the ledger meet.
 
 The order is that of every release: what can be refused is refused first, by public facts alone;
 then the price is reserved; then noise is drawn, and what follows sees noisy values only; then the
@@ -11,134 +11,95 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.policy.neighbours import Exact
 from eree.random.source import Coins
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
-from eree.survey.bounds import Shares, Squares, Unit
-from eree.survey.calibrate.calibrated import Calibrated, calibrate
-from eree.survey.calibrate.noise import Method, NoiseModel
-from eree.survey.choices import ModeName
-from eree.survey.columns import write_table
-from eree.survey.cube_record import (
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate
+from eree.survey.cube import Cube
+from eree.survey.files import (
     CELLS,
     KIND,
     REFERENCE,
     control_name,
     levels_of,
-    sampling_of,
     table_entry,
     total_entry,
+    write_table,
 )
-from eree.survey.noisy import NoisyCube, SurveyCube, possible_of
-from eree.survey.plan import CubePlan, Mode, plan_cube
+from eree.survey.modes import Mode, NoisyCube
+from eree.survey.plan import CubePlan, plan_cube
 from eree.survey.protected import ProtectedCube
-from eree.survey.tables import Query
+from eree.survey.query import Query
 
 
 def protect_cube(
-    cube: SurveyCube,
+    cube: Cube,
     *,
-    epsilon: Exact,
-    delta: Exact = 0,
-    mode: ModeName = "guaranteed",
-    unit: Unit = "record",
     ledger: Ledger | None,
     out: str | os.PathLike[str],
-    controls: Sequence[Sequence[str]] | None = None,
-    calibration: Method | None = None,
-    cycles: int | None = None,
-    shares: Shares | None = None,
-    squares: Squares | Literal["none"] | None = None,
-    cap: int | None = None,
-    exact_controls: bool | None = None,
-    keep_empty: Exact | None = None,
     period: str = "",
     coins: Coins | None = None,
     signer: Signer | None = None,
     progress: Progress | None = None,
+    **settings: Any,
 ) -> ProtectedCube:
-    """Turn a confidential cube into a public one, and pay for it.
+    """Turn a confidential cube into a public one as `CubeSettings` say, and pay for it.
 
-    `controls` are tables, each named by its variables, that get a share of the price of their own
-    and that the cube is calibrated to; usually all one-way tables, where that helps (see
-    `usual_controls`).  `calibration` is usually by least squares, whose remaining noise is known;
-    raked cubes (at most `cycles`) publish a bound of it.  `squares` are the squared weights of
-    records, or the squared totals of establishments, whose noisy sum makes a model of sampling
-    variances; usually of establishments where the cube bounds their records.  `shares` divides the
-    price among them all.  `period` is the time that the survey is about, for the ledger and the
-    record.  The folder `out` must be new or empty.
-
-    The mode `as-published` needs a `cap`, and takes its delta from it.  It publishes control tables
-    without noise unless `exact_controls` is false, rakes to them, and of the empty cells it keeps
-    the share `keep_empty`.
+    `period` is the time that the survey is about, for the ledger and the record.  The folder `out`
+    must be new or empty.
     """
     tell = progress or (lambda _step, _done: None)
-    chance = coins or Coins()
+    random = coins or Coins()
     target = new_folder(Path(out))
-    plan = plan_cube(
-        cube,
-        epsilon=epsilon,
-        delta=delta,
-        mode=mode,
-        unit=unit,
-        controls=controls,
-        calibration=calibration,
-        cycles=cycles,
-        shares=shares,
-        squares=squares,
-        cap=cap,
-        exact_controls=exact_controls,
-        keep_empty=keep_empty,
-    )
+    plan = plan_cube(cube, **settings)
     _check_arrays(cube)
     chosen = plan.mode
     if chosen.losses and not cube.sums.records:
         raise Refusal("a cube without records has no average weight to carry noise by")
-    issue = Issue(chosen.price, cube.protects, target, ledger, chance, signer, period)
+    issue = Issue(chosen.price, cube.protects, target, ledger, random, signer, period)
 
     def make(folder: Path, release: str) -> dict[str, Any]:
         tell("drawing the noise", 0.1)
-        noisy = chosen.draw(cube, chance)
+        noisy = chosen.draw(cube, random)
         tell("calibrating", 0.4)
-        final = _calibrated(plan, noisy, chance)
+        final = _calibrated(plan, noisy, random)
         tell("writing the cube", 0.7)
         written = _write(folder, chosen, noisy, final)
-        sampling = sampling_of(chosen, final.cells, noisy.totals)
-        told = {
+        sampling = chosen.sampling(final.cells, noisy.totals)
+        reported = {
             "calibration": {"method": final.method, **final.report},
             "sampling": None if sampling is None else sampling.as_json(),
         }
-        return _record(plan, release, private=chance.secret) | told | written
+        return _record(plan, release, private=random.secret) | reported | written
 
     names = " × ".join(variable.name for variable in plan.shape.variables)
     return ProtectedCube.of(Release.open(issue.issue(make, _what(plan, names), tell)))
 
 
 def _what(plan: CubePlan, names: str) -> dict[str, str]:
-    """What the ledger is told: names alone."""
+    """What the ledger keeps: names alone."""
     mode = plan.mode
-    told = {"cube": names, "mode": mode.name}
+    kept = {"cube": names, "mode": mode.name}
     if mode.controls:
-        told["controls"] = "; ".join(" × ".join(by) or "total" for by in mode.controls)
+        kept["controls"] = "; ".join(" × ".join(by) or "total" for by in mode.controls)
     if mode.losses:
-        told["losses"] = f"the price covers {mode.covers}"
-    return told
+        kept["losses"] = f"the price covers {mode.covers}"
+    return kept
 
 
-def _check_arrays(cube: SurveyCube) -> None:
+def _check_arrays(cube: Cube) -> None:
     """Refuse arrays of another shape or kind than the cube's, without quoting one."""
     for array in (cube.weighted, cube.unweighted):
         if array.dtype != np.int64 or array.shape != cube.shape.levels:
-            raise Refusal("the cells of a cube are whole numbers (int64) in the shape of the cube")
+            raise Refusal("the cells of a cube are integers (int64) in the shape of the cube")
 
 
 def _calibrated(plan: CubePlan, noisy: NoisyCube, coins: Coins) -> Calibrated:
@@ -177,7 +138,7 @@ def _write(folder: Path, mode: Mode, noisy: NoisyCube, final: Calibrated) -> dic
     entries = [entry | _digests(files)]
     for number, table in enumerate(noisy.controls, start=1):
         name, by = control_name(number), table.variables
-        possible, noise = possible_of(shape, by), mode.tables.get(by)
+        possible, noise = shape.possible_in(by), mode.tables.get(by)
         variables = [shape.variable(variable) for variable in by]
         files = write_table(home, name, variables, table.values, table.variance, possible)
         entry = table_entry(name, by, levels_of(shape, by), possible, noise, table.variance)

@@ -12,18 +12,24 @@ import numpy as np
 
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole
 from eree.release.release import Release
-from eree.survey.calibrate.calibrated import Calibrated, Sums
-from eree.survey.calibrate.controls import Control
-from eree.survey.calibrate.noise import RAKED, NoiseModel
-from eree.survey.columns import Mask, present_in, read_table
-from eree.survey.cube_record import CELLS, MISWRITTEN, REFERENCE, control_name, shape_of, total_of
-from eree.survey.estimates import Estimates
-from eree.survey.noisy import NoisyTotal, Variances, check_controls, possible_of
-from eree.survey.shape import Shape
-from eree.survey.tables import Query
-from eree.survey.variances import SamplingModel
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, Sums
+from eree.survey.calibrate.controls import Control, check_controls
+from eree.survey.estimates import Estimates, SamplingModel
+from eree.survey.files import (
+    CELLS,
+    MISWRITTEN,
+    REFERENCE,
+    control_name,
+    present_in,
+    read_table,
+    shape_of,
+    total_of,
+)
+from eree.survey.modes import NoisyTotal
+from eree.survey.query import Query
+from eree.survey.settings import RAKED
+from eree.survey.shape import Integers, Mask, Reals, Shape
 from eree.workload import JOB
 
 
@@ -40,7 +46,7 @@ class ProtectedCube:
     release: Release
     shape: Shape
     calibrated: Calibrated
-    noise_variance: Variances
+    noise_variance: Reals
     sampling: SamplingModel | None
     controls: tuple[Control, ...]
     totals: tuple[NoisyTotal, ...]
@@ -88,7 +94,7 @@ class ProtectedCube:
         return f"<ProtectedCube of {names}: {self.shape.size:,} cells, {self.mode}>"
 
     @property
-    def noisy(self) -> Whole:
+    def noisy(self) -> Integers:
         """Employment in every cell, in thousandths of a job; 0 where a cell cannot be."""
         return self.calibrated.cells
 
@@ -177,7 +183,7 @@ def _noise(
 def _control(home: Path, number: int, said: Mapping[str, Any], shape: Shape) -> Control:
     by = tuple(map(str, said["by"]))
     variables = [shape.variable(name) for name in by]
-    name, possible = control_name(number), possible_of(shape, by)
+    name, possible = control_name(number), shape.possible_in(by)
     noisy, variances, _ = read_table(_file(home, name), variables, possible)
     variance = float(np.float64(said["noise_variance"])) * JOB**2
     if not (variances == (variance if possible is None else variance * possible)).all():

@@ -12,8 +12,9 @@ establishments, all records of which have the same two rows.  Everything here is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 from typing import Any
@@ -22,8 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.survey.cube import Cube, build_cube, first_records
+from eree.survey.microdata import Survey
+from eree.survey.shape import By, Integers, Reals, Shape
+from eree.workload import JOB
 
-Array = NDArray[np.float64]
 #: The number of replicates of the American Community Survey.
 REPLICATES = 80
 #: Successive differences need as many rows as this.
@@ -143,7 +147,7 @@ def in_order(units: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
 
 def successive_factors(
     replicates: int, replicate: int, first: NDArray[np.intp], second: NDArray[np.intp]
-) -> Array:
+) -> Reals:
     """What the weights of records are multiplied by in one replicate, from their two rows."""
     column = hadamard(replicates)[:, replicate].astype(np.float64)
     return np.asarray(1 + 2**-1.5 * (column[first] - column[second]))
@@ -158,15 +162,15 @@ class Replicates:
     samples, (R - 1) / R for the jackknife.
     """
 
-    weights: Array = field(repr=False)
-    factors: Callable[[int], Array] = field(repr=False)
+    weights: Reals = field(repr=False)
+    factors: Callable[[int], Reals] = field(repr=False)
     replicates: int
     coefficient: float
 
     @classmethod
     def successive(
         cls,
-        weights: Array,
+        weights: Reals,
         replicates: int = REPLICATES,
         units: NDArray[np.integer[Any]] | None = None,
     ) -> Replicates:
@@ -184,13 +188,13 @@ class Replicates:
             raise Refusal("every record needs the unit that it was drawn with")
         first, second = (rows[turns] for rows in row_pairs(len(weights), replicates))
 
-        def factors(replicate: int) -> Array:
+        def factors(replicate: int) -> Reals:
             return weights * successive_factors(replicates, replicate, first, second)
 
         return cls(np.asarray(weights, dtype=np.float64), factors, replicates, 4 / replicates)
 
     @classmethod
-    def given(cls, weights: Array, replicate_weights: Array, coefficient: float) -> Replicates:
+    def given(cls, weights: Reals, replicate_weights: Reals, coefficient: float) -> Replicates:
         """Replicate weights that came with the data, one row for each replicate."""
         held = np.asarray(replicate_weights, dtype=np.float64)
         if held.ndim != 2 or held.shape[1] != len(weights) or not len(held):
@@ -199,7 +203,7 @@ class Replicates:
             raise Refusal("the coefficient of replicates must be above 0, such as 4 / R")
         return cls(np.asarray(weights, dtype=np.float64), lambda r: held[r], len(held), coefficient)
 
-    def variances(self, places: NDArray[np.intp], cells: int) -> tuple[Array, Array]:
+    def variances(self, places: NDArray[np.intp], cells: int) -> tuple[Reals, Reals]:
         """Weighted totals of cells and their sampling variances, record i in cell `places[i]`.
 
         A pass over the records for each replicate; memory for three cubes.
@@ -213,8 +217,96 @@ class Replicates:
             squares += apart * apart
         return np.asarray(totals, dtype=np.float64), self.coefficient * squares
 
-    def variance(self, estimate: Callable[[Array], float]) -> float:
+    def variance(self, estimate: Callable[[Reals], float]) -> float:
         """The sampling variance of any function of the weights."""
         whole = estimate(self.weights)
         apart = [estimate(self.factors(r)) - whole for r in range(self.replicates)]
         return self.coefficient * float(np.square(apart).sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sampling:
+    """Replicates of the records that a cube holds.  Confidential.
+
+    `trimmed` is the share of the survey's employment that the bounds of the cube took away,
+    `left_out` that of its records.
+    """
+
+    shape: Shape
+    answers: Mapping[str, NDArray[np.int32]]
+    replicates: Replicates
+    given: bool
+    trimmed: float
+    left_out: float
+
+    @classmethod
+    def of(cls, survey: Survey, cube: Cube, replicates: int = REPLICATES) -> Sampling:
+        """The replicates of a cube's records: those that came with them, or else successive ones.
+
+        The cube is counted again from the survey, to be sure that it is its own.  Where weights
+        are trimmed, replicate weights are by the same share.  Successive differences are those of
+        establishments, in the order of the file: they are what was drawn first, and records of one
+        are alike.
+        """
+        weights, kept = _same(survey, cube)
+        answers = {v.name: survey.answers[v.name][kept] for v in cube.shape.variables}
+        before = survey.weights[kept]
+        scale = survey.declaration.replicate_scale
+        if survey.replicates is not None and scale is not None:
+            held = survey.replicates[:, kept] * (weights / before * JOB)
+            made = Replicates.given(weights.astype(np.float64), held, scale)
+        else:
+            made = Replicates.successive(
+                weights.astype(np.float64), replicates, survey.establishments[kept]
+            )
+        total = int(survey.weights.sum())
+        return cls(
+            cube.shape,
+            answers,
+            made,
+            survey.replicates is not None,
+            1 - int(weights.sum()) / total,
+            1 - len(kept) / len(survey.weights),
+        )
+
+    def standard_errors(self, by: By) -> Reals:
+        """The standard errors of a table, in jobs; 0 where there is no record."""
+        levels = tuple(self.shape.levels[axis] for axis in self.shape.axes(by))
+        places = np.zeros(len(self.replicates.weights), dtype=np.int64)
+        for name, level in zip(by, levels, strict=True):
+            places = places * level + self.answers[name]
+        filled, among = np.unique(places, return_inverse=True)
+        _, variances = self.replicates.variances(among.astype(np.intp), len(filled))
+        found = np.zeros(int(np.prod(levels, dtype=np.int64)))
+        found[filled] = np.sqrt(variances) / JOB
+        return found.reshape(levels)
+
+
+def _same(survey: Survey, cube: Cube) -> tuple[Integers, NDArray[np.intp]]:
+    """The weights of the records that the cube holds, and which they are; refused if not its own.
+
+    Whether they are the same is all that is reported; no value is.
+    """
+    other = Refusal(
+        "the survey is not the one that the cube was built from; name that one, or build its cube"
+        " again"
+    )
+    try:
+        bounds: dict[str, Any] = {"most_records": cube.most_records}
+        if cube.most_weight is not None:
+            bounds["most_weight"] = Fraction(cube.most_weight, JOB)
+        again = build_cube(survey, variables=[v.name for v in cube.shape.variables], **bounds)
+    except Refusal:
+        raise other from None
+    if again.shape != cube.shape or not (
+        np.array_equal(again.weighted, cube.weighted)
+        and np.array_equal(again.unweighted, cube.unweighted)
+    ):
+        raise other
+    kept = np.arange(len(survey.weights))
+    if cube.most_records is not None:
+        kept = first_records(survey, cube.most_records)
+    weights = survey.weights[kept]
+    if cube.most_weight is not None:
+        weights = np.minimum(weights, cube.most_weight)
+    return weights, kept

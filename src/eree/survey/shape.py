@@ -18,6 +18,12 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.survey.soc import Level, group_of, level_of
 
+#: The names of the variables of a table.
+By = tuple[str, ...]
+#: Arrays with an axis for each variable of a cube or a table.
+Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 #: A dense array of more cells does not fit into a usual memory.
 MOST_CELLS = 50_000_000
 
@@ -167,7 +173,7 @@ class Shape:
         return Shape(variables, tuple(kept))
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Mask | None:
         """Which cells can be, as an array of the cube's shape; None where all can."""
         if not self.impossible:
             return None
@@ -180,6 +186,17 @@ class Shape:
             found[np.ix_(*within)] = False
         found.flags.writeable = False
         return found
+
+    def possible_in(self, by: By) -> Mask | None:
+        """Which cells of a table have a cell of the cube that can be; None where all have."""
+        if self.possible is None:
+            return None
+        axes = self.axes(by)
+        others = tuple(axis for axis in range(len(self.variables)) if axis not in axes)
+        kept = sorted(axes)
+        found = np.asarray(self.possible.any(axis=others))
+        found = found.transpose([kept.index(axis) for axis in axes]).copy()
+        return None if found.all() else found
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data, for a file."""

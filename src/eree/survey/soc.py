@@ -4,26 +4,39 @@ A code such as 15-1252 is a detailed occupation (its last digit is not 0).  It l
 (15-1250), that in a minor group (15-1200) and that in a major group (15-0000).  Minor groups end in
 000 but for three: 15-1200, 31-1100 and 51-5100.  Broad groups replace the last digit by 0, but for
 the physicians 29-1221 to 29-1229, who belong to 29-1210.
+
+`soc_2018.csv` has the titles of all major and minor groups, and of a few dozen detailed occupations
+with their broad groups.  The classification is a work of the government of the United States.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
+from functools import cache
+from importlib.resources import files
+from typing import Literal, cast
 
 from eree.errors import Refusal
-from eree.survey.soc_titles import BROAD, DETAILED, IRREGULAR_BROAD, MAJOR, MINOR
 
 Level = Literal["major", "minor", "broad", "detailed"]
 #: From the coarsest.
 LEVELS: tuple[Level, ...] = ("major", "minor", "broad", "detailed")
 
-#: Every title that is known, by code.
-TITLES: Mapping[str, str] = MappingProxyType({**MAJOR, **MINOR, **BROAD, **DETAILED})
-
 _FORM = re.compile(r"[0-9]{2}-[0-9]{4}")
+#: Broad groups by the first digits of what they hold, where those are not the group's own.
+_IRREGULAR_BROAD = {"29-122": "29-1210"}
+
+
+@cache
+def titles() -> Mapping[Level, Mapping[str, str]]:
+    """Every title that is known, by level and code."""
+    found: dict[Level, dict[str, str]] = {level: {} for level in LEVELS}
+    with files("eree.survey").joinpath("soc_2018.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found[cast(Level, row["level"])][row["code"]] = row["title"]
+    return found
 
 
 def level_of(code: str) -> Level:
@@ -32,9 +45,10 @@ def level_of(code: str) -> Level:
     Major and minor groups are checked against the classification.  Of broad groups and detailed
     occupations only the groups above them are, so a code that was never given out may pass.
     """
-    if code in MAJOR:
+    known = titles()
+    if code in known["major"]:
         return "major"
-    if code in MINOR:
+    if code in known["minor"]:
         return "minor"
     if not _well_formed(code):
         raise Refusal(
@@ -59,17 +73,17 @@ def group_of(code: str, level: Level) -> str:
         minor = _minor(code)
         assert minor is not None
         return minor
-    return IRREGULAR_BROAD.get(code[:-1], f"{code[:-1]}0")
+    return _IRREGULAR_BROAD.get(code[:-1], f"{code[:-1]}0")
 
 
 def title_of(code: str) -> str:
     """The official title of a code, or the code itself where eree does not know it."""
-    return TITLES.get(code, code)
+    return next((known[code] for known in titles().values() if code in known), code)
 
 
 def _minor(code: str) -> str | None:
     """The minor group of a broad group or a detailed occupation, if there is one."""
-    return next((m for m in (f"{code[:5]}00", f"{code[:4]}000") if m in MINOR), None)
+    return next((m for m in (f"{code[:5]}00", f"{code[:4]}000") if m in titles()["minor"]), None)
 
 
 def _well_formed(code: str) -> bool:
@@ -78,4 +92,4 @@ def _well_formed(code: str) -> bool:
         return False
     if code[5] == "0":  # broad groups begin at ten
         return False
-    return not (code.endswith("0") and code[:-1] in IRREGULAR_BROAD)
+    return not (code.endswith("0") and code[:-1] in _IRREGULAR_BROAD)

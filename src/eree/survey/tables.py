@@ -12,15 +12,10 @@ from itertools import groupby
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.survey.queries import Axis, Groups, Query, Side, whole_side
-from eree.survey.shape import Shape
-
-__all__ = ["Axis", "Query", "Table", "Tabulator", "table"]
-
-Whole = NDArray[np.int64]
+from eree.survey.query import Axis, Groups, Query, Side, whole_side
+from eree.survey.shape import Integers, Shape
 
 #: From here on a stretch of memory is long, and numpy adds it up at its best speed.
 LONG = 32
@@ -38,14 +33,14 @@ class Table:
     """
 
     axes: tuple[Axis, ...]
-    values: Whole = field(repr=False)
+    values: Integers = field(repr=False)
 
     def __repr__(self) -> str:
         sides = " x ".join(f"{axis.name} ({len(axis.codes)})" for axis in self.axes)
         return f"<Table of {sides or 'one figure'}>"
 
 
-def table(shape: Shape, cells: Whole, query: Query) -> Table:
+def table(shape: Shape, cells: Integers, query: Query) -> Table:
     """One table of a cube's cells; for many of them, make a `Tabulator`."""
     return Tabulator(shape, cells).table(query)
 
@@ -59,17 +54,17 @@ class Tabulator:
     overflow.
     """
 
-    def __init__(self, shape: Shape, cells: Whole) -> None:
+    def __init__(self, shape: Shape, cells: Integers) -> None:
         if cells.shape != shape.levels or cells.dtype != np.int64:
-            raise Refusal("tables are made of whole numbers, one for each cell of the shape")
+            raise Refusal("tables are made of integers, one for each cell of the shape")
         if _absolute_sum(cells) >= 1 << 63:
             raise Refusal("the cells are too large for their sums to be exact in 64 bits")
         self.shape = shape
         self._order = sorted(range(len(shape.levels)), key=lambda axis: -shape.levels[axis])
         self._cells = np.array(cells.transpose(self._order), order="C")  # always a copy
         self._cells.flags.writeable = False
-        self._sums: dict[int, Whole] = {}
-        self._small: dict[tuple[int, ...], Whole] = {}
+        self._sums: dict[int, Integers] = {}
+        self._small: dict[tuple[int, ...], Integers] = {}
         self._held = 0
 
     def __repr__(self) -> str:
@@ -90,7 +85,7 @@ class Tabulator:
         shown = (sides[axis].shown for axis in wanted)
         return Table(tuple(axis for axis in shown if axis is not None), values)
 
-    def _summed(self, used: Sequence[int], sides: list[Side]) -> Whole:
+    def _summed(self, used: Sequence[int], sides: list[Side]) -> Integers:
         """A table from the cells, or from their sums over the longest axis that is not used."""
         unused = [place for place in range(len(sides)) if place not in used]
         if not unused:
@@ -98,7 +93,7 @@ class Tabulator:
         del sides[unused[0]]
         return _summed(self._without(unused[0]), sides)
 
-    def _of(self, used: tuple[int, ...]) -> Whole | None:
+    def _of(self, used: tuple[int, ...]) -> Integers | None:
         """The cube of some axes, summed over all others; None if it is too large to be kept."""
         found = self._small.get(used)
         if found is None:
@@ -114,7 +109,7 @@ class Tabulator:
             self._held += size
         return found
 
-    def _without(self, place: int) -> Whole:
+    def _without(self, place: int) -> Integers:
         """The cells summed over one axis: most questions leave one out, so the sums are kept."""
         if place in self._sums:
             return self._sums[place]
@@ -147,7 +142,7 @@ class _Pending:
         return len(self.groups or ()) / self.length
 
 
-def _picked(cells: Whole, sides: Sequence[Side]) -> Whole:
+def _picked(cells: Integers, sides: Sequence[Side]) -> Integers:
     """What is left of a small cube after what is done on each of its axes."""
     axis = 0
     for side in sides:
@@ -165,7 +160,7 @@ def _picked(cells: Whole, sides: Sequence[Side]) -> Whole:
     return np.asarray(cells)
 
 
-def _summed(cells: Whole, sides: Sequence[Side]) -> Whole:
+def _summed(cells: Integers, sides: Sequence[Side]) -> Integers:
     """Cells after what is done on each of their axes; axes that are summed away are gone.
 
     The step that leaves least comes first, so that the others have less to read; of two that leave
@@ -202,7 +197,7 @@ def _merged(sides: Sequence[Side], lengths: Sequence[int]) -> Iterator[_Pending]
             yield _Pending(together, side.groups, side.shown is None)
 
 
-def _step(cells: Whole, groups: Groups) -> Whole:
+def _step(cells: Integers, groups: Groups) -> Integers:
     """Sum stretches of the middle one of three axes."""
     alone = all(len(runs) == 1 and runs[0].stop - runs[0].start == 1 for runs in groups)
     if alone and len(groups) > 1:
@@ -215,7 +210,7 @@ def _step(cells: Whole, groups: Groups) -> Whole:
     return found
 
 
-def _sum_runs(cells: Whole, runs: Sequence[slice]) -> Whole:
+def _sum_runs(cells: Integers, runs: Sequence[slice]) -> Integers:
     first, *others = runs
     total = _sum_run(cells[:, first])
     for run in others:
@@ -223,10 +218,10 @@ def _sum_runs(cells: Whole, runs: Sequence[slice]) -> Whole:
     return total
 
 
-def _sum_run(cells: Whole) -> Whole:
+def _sum_run(cells: Integers) -> Integers:
     """The sum over the middle axis, in new memory.
 
-    All ways give the same whole numbers.  Measured at millions of cells: a reduction is fastest
+    All ways give the same integers.  Measured at millions of cells: a reduction is fastest
     where the last axis is long, and up to ten times slower than einsum where it is short; a few
     cells one after the other are best added up one by one.
     """
@@ -241,7 +236,7 @@ def _sum_run(cells: Whole) -> Whole:
     return np.ascontiguousarray(np.einsum("onj->oj", cells))
 
 
-def _absolute_sum(cells: Whole) -> int:
+def _absolute_sum(cells: Integers) -> int:
     """The exact sum of absolute values, however large."""
     size = np.abs(cells).view(np.uint64)  # the least number has itself as its absolute value
     low = size & np.uint64(0xFFFFFFFF)

@@ -1,9 +1,14 @@
-"""Rechecks a release of any kind without the confidential data; here, a protected cube."""
+"""Rechecks a release of any kind without the confidential data; here, a protected cube.
+
+The noisy cells as they were drawn are not published, and a calibration cannot be done again.  What
+can be checked of it is in the published tables: how far the cells are from the control tables, and
+what the calibration says of itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,27 +24,46 @@ from eree.policy.protected import Protected, read_protected
 from eree.release import verify as tables
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
-from eree.survey.as_published import AsPublished
-from eree.survey.bounds import By
-from eree.survey.calibrate.noise import RAKED
-from eree.survey.calibration_check import calibration_faults
-from eree.survey.columns import MOST_CSV_ROWS, Mask, as_text
-from eree.survey.cube_record import (
+from eree.survey.calibrate.calibration import LIMIT, Calibrated
+from eree.survey.calibrate.controls import Control, CubeMarginal
+from eree.survey.calibrate.rake import RakeReport
+from eree.survey.files import (
     CELLS,
     KIND,
+    MOST_CSV_ROWS,
     REFERENCE,
+    as_text,
     control_name,
     levels_of,
-    sampling_of,
     table_entry,
     total_entry,
 )
 from eree.survey.laplace import ShiftNoise
-from eree.survey.noisy import possible_of
-from eree.survey.plan import Mode, mode_of
+from eree.survey.modes import AsPublished, Mode, mode_of, noises
 from eree.survey.protected import ProtectedCube
-from eree.survey.tables import Query
+from eree.survey.query import Query
+from eree.survey.settings import METHODS, RAKED
+from eree.survey.shape import By, Integers, Mask, Reals
 
+#: How many standard deviations a control may be from the cells of least squares.
+#:
+#: The difference is a sum of a_j K_j over all noise that was drawn.  Residuals of least squares
+#: have a variance, the sum of a_j² v_j, of at most that of the control itself.  For noise K of rate
+#: r, capped or not, E e^(tK) <= 1 / (1 - t² / r²).  With b_j = 1 / r_j, s² the sum of 2 a_j² b_j²
+#: and t = 1 / s that gives E e^(t sum) <= 2, so P(|sum| > k s) <= 4 e^-k.  Noise as published is
+#: rounded after it was multiplied, to at most 3/2 of it: 60 are no fewer than 40, and for a billion
+#: control cells the probability of a false alarm is below 2e-8.
+MOST_DEVIATIONS = 60
+#: Controls without noise count as if they had this share of the variance of their cells.
+_SURE = 1e-9
+#: What sums of floating-point numbers and an iterative solver may miss, as a share of the sizes.
+_NUMERIC = 1e-9
+#: The tolerance of raking.
+_CONVERGED = 1e-6
+_RAKED = frozenset({"reconciled", *(field.name for field in fields(RakeReport))})
+_BADLY_SAID = "is not written as eree writes it"
+
+Found = Iterator[tuple[str, str]]
 #: A variance that should be 0 may be as much of that of a cell, by rounding.
 _TINY = 1e-9
 
@@ -56,7 +80,7 @@ def verify(
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
     is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made anew from them.
+    workplaces were made of; the classes are made again from them.
     """
     sizes = tuple(sizes)
     if release.record.get("kind") != KIND:
@@ -92,29 +116,31 @@ class _Verifying(Recheck):
 
     def _settings(self, mode: Mode, cube: ProtectedCube) -> None:
         """What the mode says must be what the record says, and the other way round."""
-        told = mode.as_json() | cube.shape.as_json()
-        told |= {"covers": mode.covers, "assumptions": mode.assumptions, "losses": mode.losses}
-        words = [] if mode.losses else [s.words for s in mode.price.statements()]
-        for name, value in (told | {"statements": words}).items():
+        expected = mode.as_json() | cube.shape.as_json()
+        expected |= {"covers": mode.covers, "assumptions": mode.assumptions, "losses": mode.losses}
+        statements = [] if mode.losses else [s.words for s in mode.price.statements()]
+        for name, value in (expected | {"statements": statements}).items():
             if self.record[name] != value:
                 self.fault(name, "is not what the settings of the cube give")
         if mode.losses:
             self.checks.append("the cube is as published: its price covers " + mode.covers)
 
     def _parts(self, mode: Mode, cube: ProtectedCube) -> None:
-        """Every price, mechanism and variance made anew, and every mechanism certified."""
+        """Every price, mechanism and variance made again, and every mechanism certified."""
         self.tell("certifying the noise", 0.5)
         shape, said = cube.shape, self.record["tables"]
         names = tuple(variable.name for variable in shape.variables)
-        anew: dict[str, tuple[By, tuple[int, ...], Mask | None, ShiftNoise | None]]
-        anew = {CELLS: (names, shape.levels, cube.present, mode.cells)}
+        wanted_tables: dict[str, tuple[By, tuple[int, ...], Mask | None, ShiftNoise | None]]
+        wanted_tables = {CELLS: (names, shape.levels, cube.present, mode.cells)}
         for number, by in enumerate(mode.controls, start=1):
-            levels, possible = levels_of(shape, by), possible_of(shape, by)
-            anew[control_name(number)] = (by, levels, possible, mode.tables.get(by))
-        if [table["name"] for table in said] != list(anew):
+            levels, possible = levels_of(shape, by), shape.possible_in(by)
+            wanted_tables[control_name(number)] = (by, levels, possible, mode.tables.get(by))
+        if [table["name"] for table in said] != list(wanted_tables):
             self.fault("tables", "are not the cells and the control tables of the settings")
             return
-        for table, (name, (by, levels, present, noise)) in zip(said, anew.items(), strict=True):
+        for table, (name, (by, levels, present, noise)) in zip(
+            said, wanted_tables.items(), strict=True
+        ):
             variance = 0.0 if noise is None else noise.variance
             others = [REFERENCE] if name == CELLS and cube.calibrated.method in RAKED else []
             entry = table_entry(name, by, levels, present, noise, variance, others)
@@ -136,8 +162,7 @@ class _Verifying(Recheck):
         named = [] if mode.variance is None else [self.record["squares"]]
         if totals != self.record["totals"] or [total["name"] for total in totals] != named:
             self.fault("totals", "are not what the price gives")
-        laws = [mode.cells, *mode.tables.values(), *([mode.variance] if mode.variance else [])]
-        distinct = set(laws)
+        distinct = set(noises(mode))
         for noise in distinct:
             if not noise.certify().holds:
                 self.fault("tables", f"{noise.name} does not keep its claim")
@@ -156,14 +181,14 @@ class _Verifying(Recheck):
             self.fault(place, rule)
         if method == "rake-nonnegative" and (cube.noisy < 0).any():
             self.fault(CELLS, "has cells below 0, which its calibration cannot give")
-        sampling = sampling_of(mode, cube.noisy, cube.totals)
+        sampling = mode.sampling(cube.noisy, cube.totals)
         if (None if sampling is None else sampling.as_json()) != self.record["sampling"]:
             self.fault("sampling", "is not what the cells and the sum of squares give")
         said = "as drawn" if method == "none" else f"calibrated by {method} (not done again)"
         self.checks.append(f"the cells are {said}; variances follow from the noise")
 
     def _rows(self, cube: ProtectedCube) -> None:
-        """Variances, and the CSV twins of small tables."""
+        """Reals, and the CSV twins of small tables."""
         self.tell("checking the rows", 0.7)
         left = cube.noise_variance
         known = cube.calibrated.variances(Query([v.name for v in cube.shape.variables]))
@@ -185,8 +210,7 @@ class _Verifying(Recheck):
     def _price(self, mode: Mode) -> None:
         """The prices of the parts must add up to the guarantee."""
         total = guarantee_of(self.record["guarantee"])
-        parts = [mode.cells, *mode.tables.values(), *([mode.variance] if mode.variance else [])]
-        first, *others = (part.guarantee for part in parts)
+        first, *others = (noise.guarantee for noise in noises(mode))
         for other in others:
             first += other
         if first != total or mode.price != total:
@@ -207,3 +231,151 @@ def _alike(home: Path, name: str) -> bool:
         return bool(twin.cast(rows.schema).equals(rows))
     except (OSError, pa.ArrowException, ValueError):
         raise Refusal(f"the table {name} or its CSV twin cannot be read") from None
+
+
+def calibration_faults(mode: Mode, cube: ProtectedCube) -> Found:
+    """The places and rules of all that a calibration could not have given."""
+    final, report = cube.calibrated, cube.calibrated.report
+    if not _well_said(cube):
+        yield "calibration", _BADLY_SAID
+        return
+    if not cube.controls:
+        return
+    best = final.cells if final.reference is None else final.reference
+    # how much wider the tails of noise are than its variance says, by a cap or in small noise
+    drawn = (mode.cells, *mode.tables.values())
+    wide = max(2 / float(noise.distribution.rate) ** 2 / noise.variance for noise in drawn)
+    for number, control in enumerate(cube.controls, start=1):
+        marginal, wanted = control.noise.marginal(cube.shape), control.in_order(cube.shape)
+        cells = _cells_of(marginal, final)
+        variance = np.maximum(control.variance, _SURE * final.noise.cell * cells)
+        if final.method == "none":  # given up: cells and controls are as they were drawn
+            variance = control.variance + final.noise.cell * cells
+        apart = np.abs(_floats(marginal.sums(best)) - _floats(wanted))
+        limit = MOST_DEVIATIONS * np.sqrt(wide * variance) + _slack(marginal, best, final)
+        if (apart > limit + _NUMERIC * np.abs(_floats(wanted))).any():
+            yield f"control-{number}", "is further from the cells than noise can be"
+    if final.method in RAKED:
+        yield from _raked(final, cube.controls, report)
+
+
+def _well_said(cube: ProtectedCube) -> bool:
+    """Whether a report has the entries of its method, each of its type and in its range."""
+    final, report = cube.calibrated, cube.calibrated.report
+    names = frozenset(report)
+    if final.method == "none":
+        given_up = bool(cube.controls) and report.get("given_up") in METHODS[1:]
+        return names == frozenset({"given_up"}) if given_up else not names
+    if final.method == "least-squares":
+        if final.present is None:
+            gained = len(final.noise.gains)
+            said = {"solver": "closed form", "effects": gained}
+            return report == said and type(report["effects"]) is int
+        known = {"solver": "conjugate gradients", "rounds": report.get("rounds")}
+        return report == known and _whole(report["rounds"])
+    contradict = any(not control.exact for control in cube.controls)
+    if names != _RAKED or report["reconciled"] is not contradict:
+        return False
+    counts = ("cycles", "stuck", "clipped", "clipped_controls")
+    converged, diverged, apart = (report[n] for n in ("converged", "diverged", "difference"))
+    return (
+        all(_whole(report[name]) for name in counts)
+        and type(converged) is bool
+        and type(diverged) is bool
+        and isinstance(apart, float)
+        and 0 <= apart < float("inf")
+        and converged is (apart <= _CONVERGED and not diverged)
+        and (diverged or report["cycles"] != 0)
+    )
+
+
+def _raked(final: Calibrated, controls: tuple[Control, ...], report: Mapping[str, object]) -> Found:
+    """What raking says of itself, made again from the cells and what they were raked to."""
+    reference, clipped = final.reference, final.method == "rake-nonnegative"
+    assert reference is not None
+    lows, highs, below, sure = [0.0], [0.0], 0, 0
+    for control in controls:
+        marginal = control.noise.marginal(final.noise.shape)
+        whole = marginal.sums(reference) if report["reconciled"] else _in_order(control, final)
+        target = _floats(whole) * (_cells_of(marginal, final) > 0)
+        below += int((target < 0).sum())
+        target = np.maximum(target, 0) if clipped else target
+        sure += int((target != 0).sum())
+        size = np.abs(target)
+        size = np.where(size > 0, size, float(size.mean()) or 1.0)
+        apart = np.abs(_floats(marginal.sums(final.cells)) - target)
+        slack = _slack(marginal, final.cells, final)  # each cell was rounded after the report
+        lows.append(float(((apart - slack) / size).max()))
+        highs.append(float(((apart + slack) / size).max()))
+    most = min(LIMIT, (1 << 62) // final.cells.size)
+    ran_away = int(np.abs(final.cells).max(initial=0)) >= most  # and was cut
+    said = float(str(report["difference"]))
+    if not ran_away and not max(lows) <= said * (1 + _NUMERIC) <= max(highs) * (1 + 2 * _NUMERIC):
+        yield "calibration", "reports another difference to the controls than the cells have"
+    counts = {name: int(str(report[name])) for name in ("stuck", "clipped", "clipped_controls")}
+    if counts["stuck"] > sure or counts["clipped_controls"] != (below if clipped else 0):
+        yield "calibration", "counts other controls than there are"
+    fewest, most_below = _negative(final, controls) if clipped else (0, 0)
+    if not fewest <= counts["clipped"] <= most_below:
+        yield "calibration", "counts other negative cells than its reference gives"
+
+
+def _negative(final: Calibrated, controls: tuple[Control, ...]) -> tuple[int, int]:
+    """The fewest and the most negative cells that there can have been before raking.
+
+    Least squares x of cells y and controls c has (x - y) / v = sum of A' (c - A x) / w, so that y
+    follows from the reference but for its rounding, where all controls have noise.  A cell that
+    was negative is 0.
+    """
+    reference, present = final.reference, final.present
+    assert reference is not None
+    zeros = final.cells == 0 if present is None else (final.cells == 0) & present
+    if any(control.exact for control in controls):
+        return 0, int(zeros.sum())
+    drawn = _floats(reference)
+    size = float(np.abs(drawn).sum())
+    near = np.ones(drawn.shape)
+    for control in controls:
+        marginal = control.noise.marginal(final.noise.shape)
+        wanted = _floats(_in_order(control, final))
+        share = final.noise.cell / control.variance
+        apart = wanted - _floats(marginal.sums(reference))
+        drawn -= _spread(marginal, share * apart)
+        loose = _cells_of(marginal, final) + _NUMERIC * (size + float(np.abs(wanted).sum()))
+        near += _spread(marginal, share * loose)
+    there = np.ones(drawn.shape, np.bool_) if present is None else present
+    surely, perhaps = there & (drawn < -near), there & (drawn < near)
+    if (surely & ~zeros).any():
+        return 1, 0  # no count will do
+    return int(surely.sum()), int((perhaps & zeros).sum())
+
+
+def _spread(marginal: CubeMarginal, values: Reals) -> Reals:
+    """Values of a marginal in every cell of the cube."""
+    thin = [n if axis in marginal.kept else 1 for axis, n in enumerate(marginal.levels)]
+    return np.broadcast_to(values.reshape(thin), marginal.levels)
+
+
+def _slack(marginal: CubeMarginal, cells: Integers, final: Calibrated) -> Reals:
+    """What rounding each cell by less than a thousandth, and arithmetic, may do to sums."""
+    return _cells_of(marginal, final) + _NUMERIC * marginal.sums(np.abs(_floats(cells)))
+
+
+def _cells_of(marginal: CubeMarginal, final: Calibrated) -> Reals:
+    """How many cells with noise each sum of a marginal has."""
+    shape = final.noise.shape.levels
+    there = np.ones(shape) if final.present is None else _floats(final.present)
+    return np.asarray(marginal.sums(there), dtype=np.float64)
+
+
+def _in_order(control: Control, final: Calibrated) -> Integers:
+    return control.in_order(final.noise.shape)
+
+
+def _floats(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Reals:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _whole(value: object) -> bool:
+    """Whether a value counts something."""
+    return type(value) is int and value >= 0

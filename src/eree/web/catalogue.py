@@ -17,7 +17,7 @@ from types import MappingProxyType
 from eree.errors import Refusal
 from eree.release.record import RECORD
 from eree.release.release import Release
-from eree.survey.cube_record import KIND
+from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
 from eree.web.cubes import CubeSet

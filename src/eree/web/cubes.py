@@ -12,13 +12,13 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
-from eree.survey.calibrate.noise import RAKED
 from eree.survey.estimates import UNRELIABLE, Estimates, deviations
-from eree.survey.plan import mode_of
+from eree.survey.modes import mode_of
 from eree.survey.protected import ProtectedCube
+from eree.survey.query import Query as CubeQuery
+from eree.survey.settings import RAKED
 from eree.survey.shape import Variable as CubeVariable
 from eree.survey.soc import LEVELS, Level, title_of
-from eree.survey.tables import Query as CubeQuery
 from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
 from eree.workload import JOB
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import xlsxwriter
 
-from eree.survey.columns import decimals
+from eree.survey.estimates import decimals
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
 from eree.web.blocks import TAKEN
 from eree.web.metadata import Metadata

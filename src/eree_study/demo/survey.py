@@ -20,7 +20,8 @@ from eree.survey.cube import Cube, build_cube
 from eree.survey.microdata import read_survey
 from eree.survey.protect import protect_cube
 from eree.survey.protected import ProtectedCube
-from eree.survey.tables import Query, Tabulator
+from eree.survey.query import Query
+from eree.survey.tables import Tabulator
 from eree.survey.verify import verify
 from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey

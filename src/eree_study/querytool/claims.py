@@ -15,7 +15,7 @@ from math import hypot, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.survey.calibrate.noise import RAKED, Method
+from eree.survey.settings import RAKED, Method
 from eree_study.papers.claims import Claim, Margin, short
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree_study.querytool.guaranteed import MEASURES, WORDS, Calibrations

@@ -22,14 +22,14 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
 from eree.random.source import SeededCoins
 from eree.survey.bounds import Bounds, Shares
-from eree.survey.calibrate.calibrated import calibrate
-from eree.survey.calibrate.noise import METHODS, RAKED, Method, NoiseModel
+from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.cube import Cube, build_cube
-from eree.survey.guaranteed import Guaranteed
 from eree.survey.microdata import read_survey
-from eree.survey.noisy import NoisyCube
+from eree.survey.modes import Guaranteed, NoisyCube
+from eree.survey.query import Query
+from eree.survey.settings import METHODS, RAKED, Method
 from eree.survey.shape import Shape
-from eree.survey.tables import Query, Tabulator
+from eree.survey.tables import Tabulator
 from eree.workload import JOB
 from eree_study.querytool.runs import Array, Progress, Settings
 from eree_study.synth.job_requirements import IMPOSSIBLE, OCCUPATIONS, REQUIREMENTS, shape_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import exp, sqrt
 
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 from eree_study.papers.claims import short
 from eree_study.querytool.claims import COVERED, calibration_claims
 from eree_study.querytool.guaranteed import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 
-from eree.survey.calibrate.noise import METHODS, Method
+from eree.survey.settings import METHODS, Method
 from eree_study.figures.querytool import (
     Line,
     Look,

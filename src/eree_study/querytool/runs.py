@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
-from eree.survey.calibrate.controls import Control
+from eree.survey.calibrate.calibration import NoiseModel
+from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import correction
-from eree.survey.calibrate.margins import Margin
-from eree.survey.calibrate.noise import NoiseModel
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.shape import Shape, Variable
 from eree.workload import JOB
@@ -180,7 +179,7 @@ class Evaluation:
     def __init__(self, cube: Whole, unit: int, settings: Settings) -> None:
         self._cube, self._unit, self._settings = cube, unit, settings
         self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
-        self.margins = [Margin(cube.shape, (axis,)) for axis in range(cube.ndim)]
+        self.margins = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
         self.sums = [margin.sums(cube) for margin in self.margins]
         self._law = capped_law(settings.epsilon, settings.cap)
         self._control_law = capped_law(settings.control_epsilon, settings.control_cap)

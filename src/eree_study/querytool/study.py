@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eree.partial import appearing_folder
-from eree.survey.calibrate.noise import METHODS
+from eree.survey.settings import METHODS
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.claims import law_claims
 from eree_study.querytool.convergence import CRITERIA, Convergence, convergence

@@ -6,23 +6,132 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
-from eree.survey.assess.choice import Choice
+from eree.random.source import SeededCoins
 from eree.survey.assess.comparison import Originals, compared, confidential_items
-from eree.survey.assess.items import Collected, Item
-from eree.survey.assess.methods import WhatIf, check_what_if, what_if
-from eree.survey.assess.predicted import BOUNDS, public_items
-from eree.survey.assess.published import Published
-from eree.survey.assess.rules import Thresholds
-from eree.survey.assess.sampling import Sampling
-from eree.survey.calibrate.noise import Method
-from eree.survey.microdata import Survey
-from eree.survey.noisy import SurveyCube
+from eree.survey.assess.findings import (
+    BOUNDS,
+    SIDE_BY_SIDE,
+    Collected,
+    Item,
+    hellinger,
+    mean,
+    root_mean_square,
+)
+from eree.survey.assess.public import Published, public_items
+from eree.survey.assess.rules import Choice, Thresholds
+from eree.survey.bounds import Bounds
+from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate
+from eree.survey.calibrate.controls import Control
+from eree.survey.cube import Cube
+from eree.survey.microdata import Progress, Survey
+from eree.survey.modes import Mode, NoisyCube, mode_of
 from eree.survey.protected import ProtectedCube
-from eree.survey.replicates import REPLICATES
+from eree.survey.query import Query
+from eree.survey.replicates import REPLICATES, Sampling
+from eree.survey.settings import METHODS, Method
+from eree.survey.shape import By
+from eree.survey.tables import Tabulator
+from eree.workload import JOB
 
-Progress = Callable[[str, float], None]
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf:
+    """What became of each method: figures by dimension, and what each says of itself."""
+
+    items: tuple[Item, ...]
+    reports: Mapping[Method, Mapping[str, object]]
+
+
+def check_what_if(cube: Cube, protected: ProtectedCube) -> Mode:
+    """How the release was drawn, if methods can be compared for it; asked before the work."""
+    if not protected.controls:
+        raise Refusal(
+            "the release has no control tables, and without them all methods are the same; compare"
+            " methods for a release that has some"
+        )
+    mode = mode_of(protected.release.record)
+    if mode.bounds != Bounds(cube.most_weight, cube.most_records):
+        raise Refusal(
+            "the cube has other bounds than the one that was protected; build it with the bounds"
+            " that the release states"
+        )
+    return mode
+
+
+def what_if(
+    cube: Cube,
+    originals: Originals,
+    published: Published,
+    choice: Choice,
+    tell: Callable[[str, float], None] | None = None,
+) -> WhatIf:
+    """Draw once as the release was drawn, calibrate by every method, and compare with the truth.
+
+    Raking goes to exact control tables as they are, and to noisy ones once least squares has
+    reconciled them, as in a release.
+    """
+    protected = published.protected
+    mode = check_what_if(cube, protected)
+    drawn = mode.draw(cube, SeededCoins(choice.seed))
+    reconcile = not all(table.exact for table in drawn.controls)
+    chosen = choice.tables(cube.shape)
+    found: list[Item] = []
+    reports: dict[Method, Mapping[str, object]] = {}
+    for step, method in enumerate(METHODS):
+        if tell:
+            tell(f"what if: {method}", step / len(METHODS))
+        made = _calibrated(drawn, method, reconcile, choice.seed)
+        reports[method] = made.report
+        tables = Tabulator(cube.shape, made.cells)
+        for dimension, names in chosen.items():
+            collected = Collected(found, dimension, False)
+            _of_dimension(collected, made, tables, originals, published, names)
+    return WhatIf(tuple(found), reports)
+
+
+def _calibrated(drawn: NoisyCube, method: Method, reconcile: bool, seed: int) -> Calibrated:
+    controls: list[Control] = []
+    if method != "none":
+        controls = list(drawn.controls)
+    noises = tuple(control.noise for control in controls)
+    model = NoiseModel(drawn.shape, method, drawn.noise_variance, noises)
+    coins = SeededCoins(seed + 1)
+    return calibrate(
+        model, drawn.cells, controls, coins=coins, reconcile=reconcile, kept=drawn.kept
+    )
+
+
+def _of_dimension(
+    collected: Collected,
+    made: Calibrated,
+    tables: Tabulator,
+    originals: Originals,
+    published: Published,
+    names: tuple[By, ...],
+) -> None:
+    method = made.method
+    apart, noise, distances, below = [], [], [], 0
+    for by in names:
+        after = published.cells(by, np.asarray(tables.table(Query(by)).values / JOB))
+        before = published.cells(by, originals.employment(by))
+        apart.append(after - before)
+        noise.append(published.cells(by, np.asarray(made.variances(Query(by)))) / JOB**2)
+        distance = hellinger(before, after)
+        if distance is not None:
+            distances.append(distance)
+        below += int((after < 0).sum())
+    differences = np.concatenate(apart)
+    add = collected.add
+    add(SIDE_BY_SIDE, f"{method}: root mean square", root_mean_square(differences), "jobs")
+    predicted = root_mean_square(np.sqrt(np.concatenate(noise)))
+    add(SIDE_BY_SIDE, f"{method}: predicted root mean square", predicted, "jobs")
+    add(SIDE_BY_SIDE, f"{method}: mean absolute", mean(np.abs(differences)), "jobs")
+    add(SIDE_BY_SIDE, f"{method}: mean Hellinger distance", mean(np.array(distances)), "distance")
+    add(SIDE_BY_SIDE, f"{method}: cells below zero", below, "cells")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,7 +171,7 @@ class Assessment:
 
 
 def assess_cube(
-    cube: SurveyCube,
+    cube: Cube,
     protected: ProtectedCube,
     *,
     survey: Survey | None = None,
@@ -119,7 +228,7 @@ def assess_cube(
     )
 
 
-def check_pair(cube: SurveyCube, protected: ProtectedCube) -> None:
+def check_pair(cube: Cube, protected: ProtectedCube) -> None:
     """Refuse a cube and a release that cannot be of each other: their shapes differ."""
     if cube.shape != protected.shape:
         raise Refusal(
@@ -129,7 +238,7 @@ def check_pair(cube: SurveyCube, protected: ProtectedCube) -> None:
 
 
 def _general(
-    cube: SurveyCube, originals: Originals, rules: Thresholds, sampling: Sampling | None
+    cube: Cube, originals: Originals, rules: Thresholds, sampling: Sampling | None
 ) -> list[Item]:
     """What is about the cube as a whole."""
     collected = Collected([], len(cube.shape.variables), False)

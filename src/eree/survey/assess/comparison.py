@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from eree.survey.assess.items import MARK, Collected, Item
-from eree.survey.assess.measures import (
-    Array,
-    Mask,
+from eree.survey.assess.findings import (
+    ASSOCIATION,
+    DISTRIBUTIONS,
+    ERRORS,
+    ESTIMATES,
+    INTERVALS,
+    MARK,
+    NEAR_ZERO,
+    PUBLISHABLE,
+    WHOLE_TABLES,
+    Collected,
+    Item,
     cramers_v,
     hellinger,
     interval_overlap,
@@ -20,29 +28,17 @@ from eree.survey.assess.measures import (
     quantiles,
     root_mean_square,
 )
-from eree.survey.assess.predicted import (
-    ASSOCIATION,
-    DISTRIBUTIONS,
-    ERRORS,
-    ESTIMATES,
-    INTERVALS,
-    NEAR_ZERO,
-    PUBLISHABLE,
-    RULES,
-    WHOLE_TABLES,
-    Rule,
-)
-from eree.survey.assess.published import Published
-from eree.survey.assess.rules import Thresholds, near_zero
-from eree.survey.assess.sampling import Sampling
-from eree.survey.bounds import By
-from eree.survey.estimates import deviations
-from eree.survey.noisy import SurveyCube
-from eree.survey.tables import Query, Tabulator
-from eree.survey.variances import querytool_standard_errors
+from eree.survey.assess.public import Published
+from eree.survey.assess.rules import RULES, Rule, Thresholds, near_zero
+from eree.survey.cube import Cube
+from eree.survey.estimates import deviations, querytool_standard_errors
+from eree.survey.query import Query
+from eree.survey.replicates import Sampling
+from eree.survey.shape import By, Mask, Reals
+from eree.survey.tables import Tabulator
 from eree.workload import JOB
 
-#: Quantiles of differences, and the words for them.
+#: Quantiles of differences, and their labels.
 _QUANTILES = {"median": 0.5, "90%": 0.9, "99%": 0.99, "largest": 1.0}
 _RANGE = {"10%": 0.1, "median": 0.5, "90%": 0.9}
 
@@ -50,18 +46,18 @@ _RANGE = {"10%": 0.1, "median": 0.5, "90%": 0.9}
 class Originals:
     """The tables of the confidential cube: employment in jobs, and records."""
 
-    def __init__(self, cube: SurveyCube) -> None:
+    def __init__(self, cube: Cube) -> None:
         self._weighted = Tabulator(cube.shape, cube.weighted)
         self._unweighted = Tabulator(cube.shape, cube.unweighted)
         sums = cube.sums
         #: The average weight of a record, in jobs.
         self.average = sums.weight / sums.records / JOB if sums.records else 0.0
 
-    def employment(self, by: By) -> Array:
+    def employment(self, by: By) -> Reals:
         """The exact employment of a table."""
         return np.asarray(self._weighted.table(Query(by)).values / JOB)
 
-    def records(self, by: By) -> Array:
+    def records(self, by: By) -> Reals:
         """The numbers of records of a table."""
         return self._unweighted.table(Query(by)).values.astype(np.float64)
 
@@ -71,13 +67,13 @@ class Compared:
     """One table before and after, its cells one after the other; `sampling` if it is known."""
 
     by: By
-    before: Array
-    after: Array
-    records: Array
-    noise: Array
-    published: Array
-    interval: tuple[Array, Array]
-    sampling: Array | None
+    before: Reals
+    after: Reals
+    records: Reals
+    noise: Reals
+    published: Reals
+    interval: tuple[Reals, Reals]
+    sampling: Reals | None
     strengths: tuple[float | None, float | None]
 
     @property
@@ -173,12 +169,12 @@ def confidential_items(
     return collected.items
 
 
-def _some(values: Any) -> Array:
+def _some(values: Any) -> Reals:
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def _near_zero(
-    add: Callable[..., None], before: Array, after: Array, limit: float, *, stated: bool
+    add: Callable[..., None], before: Reals, after: Reals, limit: float, *, stated: bool
 ) -> None:
     close, close_after = near_zero(before, limit), near_zero(after, limit)
     add(NEAR_ZERO, "near zero before", close.sum(), "cells")
@@ -226,7 +222,7 @@ def _publishable(
     add: Callable[..., None], tables: Sequence[Compared], average: float, thresholds: Thresholds
 ) -> None:
     judged = [verdicts(table, average, thresholds) for table in tables]
-    for rule, words in RULES.items():
+    for rule, label in RULES.items():
         public = rule in ("weighted", "variation")  # after, they need the release alone
         pairs = [one[rule] for one in judged]
         befores = [before for before, _ in pairs if before is not None]
@@ -246,18 +242,18 @@ def _publishable(
             ),
         ):
             if not public:
-                add(measure, f"{words}: after", now.sum(), unit)
+                add(measure, f"{label}: after", now.sum(), unit)
             if was is None:
                 continue
-            add(measure, f"{words}: before", was.sum(), unit)
-            add(measure, f"{words}: become publishable", (~was & now).sum(), unit)
-            add(measure, f"{words}: cease to be", (was & ~now).sum(), unit)
+            add(measure, f"{label}: before", was.sum(), unit)
+            add(measure, f"{label}: become publishable", (~was & now).sum(), unit)
+            add(measure, f"{label}: cease to be", (was & ~now).sum(), unit)
             if unit == "cells":
-                add(measure, f"{words}: share that changes", (was != now).mean(), "share")
+                add(measure, f"{label}: share that changes", (was != now).mean(), "share")
 
 
 def _differences(
-    add: Callable[..., None], before: Array, after: Array, noise: Array, limit: float
+    add: Callable[..., None], before: Reals, after: Reals, noise: Reals, limit: float
 ) -> None:
     apart = after - before
     sizes = np.abs(apart)
@@ -284,7 +280,7 @@ def _differences(
     )
 
 
-def _errors(add: Callable[..., None], sampling: Array, published: Array, theirs: Array) -> None:
+def _errors(add: Callable[..., None], sampling: Reals, published: Reals, theirs: Reals) -> None:
     add(ERRORS, "sampling: mean", mean(sampling), "jobs")
     add(ERRORS, "sampling: median", quantiles(sampling, [0.5])[0], "jobs")
     add(ERRORS, "query tool's formula: mean", mean(theirs), "jobs")
@@ -300,7 +296,7 @@ def _errors(add: Callable[..., None], sampling: Array, published: Array, theirs:
         add(ERRORS, f"published, divided by sampling: {name}", value, "ratio")
 
 
-def _overlap(add: Callable[..., None], name: str, common: Array) -> None:
+def _overlap(add: Callable[..., None], name: str, common: Reals) -> None:
     add(INTERVALS, f"overlap, {name}: mean", mean(common), "share")
-    for words, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
-        add(INTERVALS, f"overlap, {name}: {words}", value, "share")
+    for label, value in zip(_RANGE, quantiles(common, [*_RANGE.values()]), strict=True):
+        add(INTERVALS, f"overlap, {name}: {label}", value, "share")

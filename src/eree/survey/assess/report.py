@@ -9,30 +9,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eree.errors import Refusal
 from eree.figures.assess import Line, Look, Pairs, Panel, assessment_figure
 from eree.partial import appearing_folder
-from eree.survey.assess.assessment import Assessment, Progress, assess_cube, check_pair
-from eree.survey.assess.choice import Choice
-from eree.survey.assess.items import MARK
-from eree.survey.assess.methods import check_what_if
-from eree.survey.assess.predicted import (
+from eree.release.issue import new_folder
+from eree.survey.assess.assessment import Assessment, assess_cube, check_pair, check_what_if
+from eree.survey.assess.findings import (
     DISTRIBUTIONS,
     ERRORS,
     ESTIMATES,
     INTERVALS,
     LOOKED_AT,
-    METHODS,
+    MARK,
     NEAR_ZERO,
     PUBLISHABLE,
-    RULES,
+    SIDE_BY_SIDE,
 )
-from eree.survey.assess.rules import Thresholds
-from eree.survey.assess.words import confidential_page, dimension_names, public_page
-from eree.survey.calibrate.noise import METHODS as ALL
+from eree.survey.assess.page import confidential_page, dimension_names, public_page
+from eree.survey.assess.rules import RULES, Choice, Thresholds
 from eree.survey.cube import Cube
-from eree.survey.microdata import read_survey
+from eree.survey.microdata import Progress, read_survey
 from eree.survey.protected import ProtectedCube
+from eree.survey.settings import METHODS
 
 PAGE, PUBLIC_PAGE = "assessment.md", "public.md"
 #: Nobody but the owner reads a file, or looks into the folder.
@@ -57,7 +54,7 @@ def assess_cube_file(
     See `assess_cube` and `write_assessment`.  `survey` is the folder that the cube was built from.
     """
     tell = progress or (lambda _step, _done: None)
-    new_report_folder(out)
+    new_folder(Path(out))
     Choice(most_dimensions, most_tables, seed)  # refused now, if at all
     tell("reading the cube", 0.0)
     confidential, protected = Cube.load(cube), ProtectedCube.open(release)
@@ -84,16 +81,6 @@ def assess_cube_file(
     return made
 
 
-def new_report_folder(out: str | os.PathLike[str]) -> Path:
-    """Where a report may appear; asked before the work starts."""
-    target = Path(out).resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Refusal(f"{out} is not a new or empty folder; name another one")
-    if not target.parent.is_dir():
-        raise Refusal(f"the folder {Path(out).parent} does not exist; make it first")
-    return target
-
-
 def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Path:
     """Write the report into a new or empty folder that only its owner can look into.
 
@@ -101,7 +88,7 @@ def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Pat
     `tables.csv` the tables, and there are pictures; all of these are CONFIDENTIAL.  `public.md`
     holds only what may be published.  The folder appears whole or not at all.
     """
-    target = new_report_folder(out)
+    target = new_folder(Path(out))
     with appearing_folder(target) as folder:
         pictures = _pictures(assessment, folder)
         page = confidential_page(assessment, pictures)
@@ -206,14 +193,14 @@ def _estimates(lines: _Lines) -> list[Panel | Pairs]:
 
 
 def _publishable(lines: _Lines, rule: str) -> list[Panel | Pairs]:
-    words = next(words for name, words in RULES.items() if name == rule)
+    label = next(label for name, label in RULES.items() if name == rule)
     passing: dict[str, Look] = {
         "before": "before",
         "after": "after",
         "become publishable": "gain",
         "cease to be": "loss",
     }
-    bars = [lines.share(k, PUBLISHABLE, f"{words}: {k}", look) for k, look in passing.items()]
+    bars = [lines.share(k, PUBLISHABLE, f"{label}: {k}", look) for k, look in passing.items()]
     close: dict[str, Look] = {
         "near zero before": "before",
         "near zero after": "after",
@@ -222,7 +209,7 @@ def _publishable(lines: _Lines, rule: str) -> list[Panel | Pairs]:
     }
     near = [lines.share(k, NEAR_ZERO, k, look) for k, look in close.items()]
     return [
-        Panel(f"Publishable by {words}", "share of cells", bars, "bars", "shares"),
+        Panel(f"Publishable by {label}", "share of cells", bars, "bars", "shares"),
         Panel("Near zero", "share of cells", near, "bars", "shares"),
     ]
 
@@ -267,17 +254,20 @@ def _overlap(lines: _Lines) -> list[Panel | Pairs]:
 
 def _methods(lines: _Lines) -> list[Panel | Pairs]:
     looks: tuple[Look, ...] = ("before", "loss", "expected", "after")
-    found = list(zip(ALL, looks, strict=True))
+    found = list(zip(METHODS, looks, strict=True))
     return [
         Panel(
             "Differences of estimates",
             "root mean square, jobs",
-            [lines.line(m, METHODS, f"{m}: root mean square", look) for m, look in found],
+            [lines.line(m, SIDE_BY_SIDE, f"{m}: root mean square", look) for m, look in found],
         ),
         Panel(
             "Hellinger distance of tables",
             "mean distance",
-            [lines.line(m, METHODS, f"{m}: mean Hellinger distance", look) for m, look in found],
+            [
+                lines.line(m, SIDE_BY_SIDE, f"{m}: mean Hellinger distance", look)
+                for m, look in found
+            ],
             scale="distance",
         ),
     ]

@@ -1,1 +1,1 @@
-"""Calibration: a noisy cube is brought into line with control totals, and the noise left told."""
+"""Calibration: a noisy cube is brought into line with control totals; the noise left is known."""

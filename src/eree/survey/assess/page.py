@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eree.survey.assess.assessment import Assessment
-from eree.survey.assess.items import MARK, Item, shown
-from eree.survey.assess.predicted import (
+from eree.survey.assess.findings import (
     ASSOCIATION,
     BOUNDS,
     DISTRIBUTIONS,
@@ -15,13 +14,16 @@ from eree.survey.assess.predicted import (
     ESTIMATES,
     INTERVALS,
     LOOKED_AT,
-    METHODS,
+    MARK,
     NEAR_ZERO,
     PUBLISHABLE,
-    RULES,
+    SIDE_BY_SIDE,
     WHOLE_TABLES,
+    Item,
+    shown,
 )
-from eree.survey.calibrate.noise import Method
+from eree.survey.assess.rules import RULES
+from eree.survey.settings import Method
 
 #: The sections of a page in their order, and what is meant by them.
 MEANINGS = {
@@ -49,7 +51,7 @@ MEANINGS = {
     ),
     DISTRIBUTIONS: "Each table as a distribution, negative cells as zero: 0 the same, 1 apart.",
     ASSOCIATION: "Negative cells as zero, over all codes: 0 independent, 1 one decides the other.",
-    METHODS: (
+    SIDE_BY_SIDE: (
         "All methods of calibration on one new draw from the confidential cube with a known seed:"
         " never paid for, and never to be published. The predicted figure of a raked cube is its"
         " bound."
@@ -185,8 +187,10 @@ def _sections(
 def _reports(reports: Mapping[Method, Mapping[str, object]]) -> list[str]:
     lines = [f"What each method says of itself ({MARK}):", ""]
     for method, report in reports.items():
-        told = ", ".join(f"{name} {value}" for name, value in report.items() if name != "method")
-        lines.append(f"- {method}: {told or 'nothing done'}")
+        reported = ", ".join(
+            f"{name} {value}" for name, value in report.items() if name != "method"
+        )
+        lines.append(f"- {method}: {reported or 'nothing done'}")
     return lines
 
 

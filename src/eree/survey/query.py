@@ -10,13 +10,10 @@ from types import MappingProxyType
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.survey.shape import Shape, Variable
+from eree.survey.shape import Integers, Shape, Variable
 from eree.survey.soc import LEVELS, Level, title_of
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Query:
     def from_text(
         cls, by: Iterable[str] = (), where: Iterable[str] = (), levels: Iterable[str] = ()
     ) -> Query:
-        """A query in words: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
+        """A query from text: `by` as "a,b", `where` as "a=x,y", `levels` as "a=major"."""
         shown = dict(_setting(text, "a=major") for text in levels)
         if wrong := [level for level in shown.values() if level not in LEVELS]:
             raise Refusal(f"there is no level {wrong[0]!r}; there are {', '.join(LEVELS)}")
@@ -125,9 +122,9 @@ class Side:
     shown: Axis | None
     whole: bool  # the table is not about it
     length: int
-    sizes: int | Whole
-    picks: Whole
-    starts: Whole
+    sizes: int | Integers
+    picks: Integers
+    starts: Integers
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[int]], shown: Axis | None, codes: int) -> Side:

@@ -1,13 +1,14 @@
-"""The files of a protected cube: one row for each cell, in the order of the dense array.
+"""The files of a protected cube: its tables, and what `release.json` says of them.
 
-A row has the codes of the variables, `noisy` employment in jobs with three decimals, and the
-variance of its noise in squared jobs.  Numbers are exact: a decimal is a whole number of
-thousandths of a job.
+A table has one row for each cell, in the order of the dense array: the codes of the variables,
+`noisy` employment in jobs with three decimals, and the variance of its noise in squared jobs.
+Numbers are exact: a decimal is an integer number of thousandths of a job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,27 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from eree.errors import Unreadable
-from eree.random.exact import Whole
-from eree.survey.noisy import Variances
-from eree.survey.shape import Variable
+from eree.errors import Refusal, Unreadable
+from eree.policy.neighbours import exact, plain
+from eree.policy.plain_data import guarantee_as_json
+from eree.survey.estimates import JOBS, decimals
+from eree.survey.laplace import ShiftNoise
+from eree.survey.modes import NoisyTotal
+from eree.survey.shape import By, Integers, Mask, Reals, Shape, Variable
 from eree.workload import JOB
 
+KIND = "cube"
+CELLS = "cells"
+#: The column of the least squares cube that the bound of a raked one needs.
+REFERENCE = "reference"
+#: What a record of another form than ours raises where it is believed.
+MISWRITTEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 NOISY, VARIANCE = "noisy", "noise_variance"
-JOBS = pa.decimal128(18, 3)
 CODES = pa.dictionary(pa.int32(), pa.string())
 #: A cube with more rows has no CSV twin.
 MOST_CSV_ROWS = 100_000
 #: Rows that are written together.
 _AT_ONCE = 1 << 18
-
-Mask = NDArray[np.bool_]
 
 
 def columns_of(variables: Sequence[Variable], others: Sequence[str] = ()) -> pa.Schema:
@@ -51,10 +58,10 @@ def write_table(
     home: Path,
     name: str,
     variables: Sequence[Variable],
-    noisy: Whole,
-    variance: Variances | float,
+    noisy: Integers,
+    variance: Reals | float,
     present: Mask | None,
-    others: Mapping[str, Whole] | None = None,
+    others: Mapping[str, Integers] | None = None,
 ) -> list[Path]:
     """Write a table, with a CSV twin if it is small; returns the files."""
     extra = others or {}
@@ -92,7 +99,7 @@ def read_table(
     variables: Sequence[Variable],
     present: Mask | None,
     others: Sequence[str] = (),
-) -> tuple[Whole, Variances, dict[str, Whole]]:
+) -> tuple[Integers, Reals, dict[str, Integers]]:
     """The dense arrays of a table; cells without a row are 0.  Refuses any other rows or order."""
     levels = tuple(len(variable.codes) for variable in variables)
     names = (NOISY, *others)
@@ -150,7 +157,7 @@ def as_text(rows: pa.Table) -> pa.Table:
 
 def _batches(
     levels: Sequence[int], present: Mask | None, sizes: Iterable[int]
-) -> Iterator[tuple[Whole, tuple[NDArray[np.intp], ...]]]:
+) -> Iterator[tuple[Integers, tuple[NDArray[np.intp], ...]]]:
     """The cells that have a row, so many at a time, and their places on the axes."""
     with_row = None if present is None else np.flatnonzero(present)
     end = 0
@@ -160,14 +167,8 @@ def _batches(
         yield cells, np.unravel_index(cells, tuple(levels)) if levels else ()
 
 
-def decimals(thousandths: Whole) -> pa.Array[Any]:
-    """Whole thousandths as decimals of three digits: 128 bits each, the lower ones first."""
-    wide = np.stack([thousandths, thousandths >> 63], axis=1)
-    return pa.Array.from_buffers(JOBS, len(thousandths), [None, pa.py_buffer(wide.tobytes())])
-
-
-def _thousandths(column: pa.ChunkedArray[Any]) -> Whole:
-    """Decimals of three digits as whole thousandths."""
+def _thousandths(column: pa.ChunkedArray[Any]) -> Integers:
+    """Decimals of three digits as thousandths."""
     parts = []
     for chunk in column.chunks:
         bits: Any = chunk.buffers()[1]
@@ -194,3 +195,81 @@ def _places(column: pa.ChunkedArray[Any], variable: Variable) -> NDArray[np.intp
     ]
     places = [k[c.indices.to_numpy()] for k, c in zip(known, chunks, strict=True)]
     return np.concatenate([np.empty(0, np.intp), *places])
+
+
+def control_name(number: int) -> str:
+    """The name of the file of a control table, counted from 1."""
+    return f"control-{number}"
+
+
+def shape_of(record: Mapping[str, Any]) -> Shape:
+    """The shape of the cube that a record speaks of."""
+    if record.get("kind") != KIND:
+        raise Unreadable("the release holds tables of linked data and no cube")
+    try:
+        return Shape.of_json(record).checked()
+    except (Refusal, *MISWRITTEN):
+        raise Unreadable("the record of the cube has variables that cannot be read") from None
+
+
+def table_entry(
+    name: str,
+    by: By,
+    levels: Sequence[int],
+    present: Mask | None,
+    noise: ShiftNoise | None,
+    variance: float,
+    others: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a record says of a table, but its files.
+
+    `variance` is that of the noise as it was drawn, in squared thousandths of a job.
+    """
+    return {
+        "name": name,
+        "by": list(by),
+        "rows": rows_of(levels, present),
+        "columns": list(others),
+        **_mechanism(noise),
+        "noise_variance": variance / JOB**2,
+    }
+
+
+def total_entry(total: NoisyTotal, noise: ShiftNoise) -> dict[str, Any]:
+    """What a record says of a sum of squares, in squared jobs."""
+    return {
+        "name": total.name,
+        "noisy": plain(Fraction(total.noisy, JOB**2)),
+        **_mechanism(noise),
+        "noise_variance": total.noise_variance / JOB**4,
+    }
+
+
+def total_of(said: Mapping[str, Any]) -> NoisyTotal:
+    """The sum of squares that a record speaks of."""
+    noisy = exact(said["noisy"], "a sum of squares") * JOB**2
+    if noisy.denominator > 1:
+        raise Unreadable("the record of the cube has a sum of squares that cannot be read")
+    return NoisyTotal(_text(said["name"]), int(noisy), float(said["noise_variance"]) * JOB**4)
+
+
+def levels_of(shape: Shape, by: By) -> tuple[int, ...]:
+    """The numbers of codes of some variables."""
+    return tuple(np.take(shape.levels, shape.axes(by)).tolist()) if by else ()
+
+
+def _mechanism(noise: ShiftNoise | None) -> dict[str, Any]:
+    """The price and the mechanism of a part; without noise there is none."""
+    if noise is None:
+        return {"price": None, "mechanism": "none", "parameters": {}}
+    return {
+        "price": guarantee_as_json(noise.guarantee),
+        "mechanism": noise.name,
+        "parameters": noise.parameters,
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
