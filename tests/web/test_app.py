@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from eree.web.app import application
+from eree.web.app import Front, Limits, application
 from eree.web.catalogue import Catalogue
-from eree.web.guard import Front, Limits
 from eree.web.maps import maps_of
 from eree.web.site import Site
 from processes import PATIENCE

@@ -16,9 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from eree.web.app import application
+from eree.web.app import Desk, Front, Limits, application
 from eree.web.catalogue import Catalogue
-from eree.web.guard import Desk, Front, Limits
 from eree.web.server import QueryTool
 from eree.web.site import Site
 from processes import PATIENCE
@@ -251,7 +250,7 @@ def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) 
     async def ask() -> None:
         with asking(app) as client:
             reply = await client.get(page, headers={"accept-encoding": "gzip"})
-            kept = desk.memory.get((page.encode(), b"", True))
+            kept = desk.cache.get((page.encode(), b"", True))
             assert kept is not None and kept.packed is not None
             assert json.loads(gzip.decompress(kept.packed)) == reply.json()
 
