@@ -36,7 +36,7 @@ def question(data: DataSet, chance: random.Random) -> Query | None:
         where[variable.name] = variable.ordered(list(_some(variable, chance)))
     for name in by:
         variable = data.variable(name)
-        if variable.askable:
+        if variable.levels:
             groups[name] = chance.choice(list(variable.levels))
     order = {name: place for place, name in enumerate(names)}
     query = Query(
@@ -59,7 +59,7 @@ def _length(variable: Variable, query: Query) -> int:
 
 def _some(variable: Variable, chance: random.Random) -> Iterator[str]:
     """One to half of the codes, or one group."""
-    if variable.group_labels and chance.random() < 0.5:
-        yield chance.choice(list(variable.group_labels))
+    if variable.groups and chance.random() < 0.5:
+        yield chance.choice(list(variable.groups))
         return
     yield from chance.sample(variable.codes, chance.randint(1, max(1, len(variable.codes) // 2)))

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import eree
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
-from eree.web.form import carried, sent
 from eree.web.linked import LinkedTable
-from eree.web.query import MOST_PARTS, Query, parse, read, usual
+from eree.web.query import MOST_PARTS, Query, carried, parse, read, sent, usual
 from questions import queries
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.noise.exact import Whole
 from eree.web.blocks import ABSENT, FLAGS, NO_SIDE, Block, Side, filled, side_of
-from eree.web.dataset import DataSet, Figures
+from eree.web.dataset import DataSet, Figures, combined
 from eree.web.query import Query
 
 #: The most cells of one answer.
@@ -154,10 +154,8 @@ def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     """The totals of rows or columns, in their order."""
     if figures.places is None:
         return filled(data, figures, figures.keys, (len(side),))
-    keys: Whole = np.zeros(len(side), dtype=np.int64)
-    for i, axis in enumerate(figures.axes):
-        place = np.array([p[i] for p in side.places], dtype=np.int64)
-        keys = keys * len(axis.codes) + place
+    places = np.array(side.places, dtype=np.int64).reshape(len(side), len(figures.axes))
+    keys = combined(figures.axes, list(places.T), len(side))
     at = np.searchsorted(keys, figures.keys)  # both are in ascending order
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.noise.exact import Whole
-from eree.web.dataset import Axis, DataSet, Figures, Mask, Reals
+from eree.survey.tables import Axis
+from eree.web.dataset import DataSet, Figures, Mask, Reals, combined
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
 FLAGS: Mapping[str, str] = MappingProxyType(
@@ -192,9 +193,7 @@ def side_of(figures: Figures, split: int, *, first: bool) -> tuple[Side, Whole]:
         every = tuple(product(*(range(len(axis.codes)) for axis in axes)))
         return Side(axes, every), figures.keys // inner if first else figures.keys % inner
     places = figures.places[chosen]
-    keys: Whole = np.zeros(len(figures), dtype=np.int64)
-    for axis, place in zip(axes, places, strict=True):
-        keys = keys * len(axis.codes) + place
+    keys = combined(axes, places, len(figures))
     _, start, where = np.unique(keys, return_index=True, return_inverse=True)
     found = tuple(tuple(int(place[i]) for place in places) for i in start.tolist())
     return Side(axes, found), where.astype(np.int64)

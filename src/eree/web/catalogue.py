@@ -22,8 +22,7 @@ from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
-from eree.web.levels import nests_of
-from eree.web.linked import LinkedTable
+from eree.web.linked import LinkedTable, nests_of
 from eree.web.maps import AreaMap, open_maps
 
 Progress = Callable[[str, float], None]

@@ -21,13 +21,11 @@ from eree.release.rank import rank_intervals
 from eree.release.threshold import decide
 from eree.web.answer import MOST_CELLS, TooLarge
 from eree.web.blocks import ABSENT, Block, Cell, Side, filled, keyed, side_of
-from eree.web.dataset import DataSet
+from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
-#: What damage is held against.
-JOBS = "jobs"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000

@@ -147,7 +147,7 @@ class Layout:
         """The figures by the first variables of the rows and of the columns."""
         if (down, across) not in self._parts:
             by = self._query.rows[:down] + self._query.cols[:across]
-            figures = self.page.data.figures(self._query.asked(by))
+            figures = self.page.data.figures(self._query.asked().by_some(by))
             every = np.arange(len(figures), dtype=np.int64)
             block = filled(self.page.data, figures, every, (len(figures),))
             placed = np.unravel_index(figures.keys, [len(axis.codes) for axis in figures.axes])

@@ -1,10 +1,18 @@
-"""A released table of linked data in memory, with sums and intervals of public things alone."""
+"""A released table of linked data in memory, with sums and intervals of public things alone.
+
+Levels above its codes are what its release publishes of groups and hierarchies.  A group that was
+declared (sector groups of sectors) is in the record.  A hierarchy (tracts in counties) is seen in
+the public rows of any table of the release: which workplaces exist, and where, is public, and every
+row has one.  A table of some workplaces alone shows too little: what lies in one county there may
+lie in others as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
+from itertools import permutations
 from math import ceil, floor
 from threading import Lock
 from types import MappingProxyType
@@ -28,14 +36,25 @@ from eree.release.margins import DRAWN_WITH
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Ends, Numbers, Treatment
-from eree.web.dataset import Asked, Axis, DataSet, Figures, Mask, Variable, told
-from eree.web.levels import Nests, levels_of
+from eree.survey.tables import Axis
+from eree.web.dataset import (
+    JOBS,
+    WORKPLACES,
+    Asked,
+    DataSet,
+    Figures,
+    Group,
+    Mask,
+    Variable,
+    combined,
+    in_one_line,
+)
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
-JOBS, WORKPLACES = "jobs", "workplaces"
-_Keyed = tuple[dict[str, tuple[Axis, Whole]], NDArray[np.intp], Whole]
+#: For a finer and a coarser attribute: the one value of the coarser that each of the finer lies in.
+Nests = Mapping[tuple[str, str], Mapping[Value, Value]]
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
@@ -81,12 +100,15 @@ class LinkedTable(DataSet):
             order = np.array([place[code] for code in found], dtype=np.int64)
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
+        schema, self.rows = self._areas.schema, rows.num_rows
         self._values: dict[str, Whole] = {JOBS: rows["noisy"].to_numpy()}
-        people = [a for a in self._areas.schema.attributes.values() if a.owner == "worker"]
-        counted = {*by, *about["where"]}
-        if not counted & {attribute.name for attribute in people}:
+        self.measures = {JOBS: "Jobs"}
+        counted = (*by, *about["where"])
+        if all(schema.attributes[name].owner == "workplace" for name in counted):
+            # each workplace is in one cell alone, and their number is public
             self._values[WORKPLACES] = rows["workplaces"].to_numpy()
-        schema = self._areas.schema
+            self.measures |= {WORKPLACES: "Workplaces (exact)"}
+        self.universe = _universe(schema, about["where"])
         titles = {a.name: a.label or a.name for a in schema.attributes.values()}
         variables = tuple(
             Variable(
@@ -104,90 +126,48 @@ class LinkedTable(DataSet):
         super().__init__(name, title, release, variables, checks)
         self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
-    @property
-    def measures(self) -> Mapping[str, str]:
-        """Jobs, and workplaces where each is in one cell alone: their number is public."""
-        names = {JOBS: "Jobs", WORKPLACES: "Workplaces (exact)"}
-        return MappingProxyType({name: names[name] for name in self._values})
-
-    @property
-    def universe(self) -> str:
-        """Which jobs are counted."""
-        where = self._about["where"]
-        if not where:
-            return "all jobs"
-        schema = self._areas.schema
-        kept = (
-            f"{_lowered(schema.attributes[name].label or name)} "
-            + " or ".join(schema.attributes[name].describe(value) for value in values)
-            for name, values in where.items()
-        )
-        return "jobs with " + ", ".join(kept)
-
-    @property
-    def rows(self) -> int:
-        """How many cells were published."""
-        return len(self._values[JOBS])
-
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
-        return len(np.unique(self._keyed(asked)[2]))
+        cells, axes, on_axes = self._kept(asked)
+        return len(np.unique(combined(axes, on_axes, len(cells))))
 
-    def _keyed(self, asked: Asked) -> _Keyed:
-        """The sides of the table, the cells that a filter keeps, and a number for where each is."""
-        sides = {name: self._side(name, asked.groups.get(name)) for name in asked.by}
-        place = np.flatnonzero(self._kept(asked.where))
-        keys: Whole = np.zeros(len(place), dtype=np.int64)
-        for axis, code in sides.values():
-            keys = keys * len(axis.codes) + code[place]
-        return sides, place, keys
+    def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Whole]]:
+        """The cells that a filter keeps, the axes of the table, and where they are on each."""
+        kept = np.ones(self.rows, dtype=np.bool_)
+        for name, codes in asked.where.items():
+            kept &= np.isin(self._codes[name], self.variable(name).held(codes))
+        cells, axes, places = np.flatnonzero(kept), [], []
+        for name in asked.by:
+            variable, level = self.variable(name), asked.groups.get(name)
+            place = self._codes[name][cells]
+            axes.append(variable.axis(level))
+            places.append(place if level is None else variable.group_places(level)[place])
+        return cells, tuple(axes), places
 
     def figures(self, asked: Asked) -> Figures:
         """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
-        sides, place, keys = self._keyed(asked)
-        axes = tuple(axis for axis, _ in sides.values())
-        order = np.argsort(keys, kind="stable")
-        place, keys = place[order], keys[order]
-        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
-        firsts = place[starts]
-        places = tuple(code[firsts].astype(np.intp) for _, code in sides.values())
-        if not len(starts):
-            return self._nothing(axes)
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        values = np.add.reduceat(self._values[asked.measure][place], starts)
+        cells, axes, on_axes = self._kept(asked)
+        keys = combined(axes, on_axes, len(cells))
+        order = np.argsort(keys, kind="stable")
+        cells, keys = cells[order], keys[order]
+        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
+        if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
+            none = np.zeros(0 if axes else 1)
+            absent = np.ones(none.shape, dtype=np.bool_)
+            return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
+        values = np.add.reduceat(self._values[asked.measure][cells], starts)
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
-        wanted = Marginal(
-            asked.by, MappingProxyType({name: tuple(codes) for name, codes in asked.where.items()})
-        )  # only which attributes these are matters for intervals
-        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=place, starts=starts)
+        # only which attributes these are matters for intervals
+        wanted = Marginal(asked.by, MappingProxyType(dict(asked.where)))
+        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=cells, starts=starts)
         low, high = areas.ends((1 - asked.confidence) / (len(starts) if asked.together else 1))
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
-
-    def _nothing(self, axes: tuple[Axis, ...]) -> Figures:
-        """Where no workplace is, there are no figures; the total is exactly 0."""
-        size = 0 if axes else 1
-        none = np.zeros(size)
-        gone = np.ones(size, dtype=np.bool_)
-        empty = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
-        return Figures(axes, empty, np.zeros(size, dtype=np.int64), 1, none, none, absent=gone)
-
-    def _kept(self, where: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
-        kept = np.ones(self.rows, dtype=np.bool_)
-        for name, codes in where.items():
-            variable = self.variable(name)
-            kept &= np.isin(self._codes[name], variable.held(codes))
-        return kept
-
-    def _side(self, name: str, level: str | None) -> tuple[Axis, Whole]:
-        """An axis, and where every row of the table is on it."""
-        variable = self.variable(name)
-        if level is None:
-            return variable.axis(), self._codes[name]
-        return variable.axis(level), variable.group_places(level)[self._codes[name]]
 
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""
@@ -235,7 +215,7 @@ class LinkedTable(DataSet):
         return [
             f"The law {about['mechanism']} added whole numbers of jobs{together}, drawn exactly"
             " with secret chance.",
-            f"{paid} the release paid {told(price)}; for all of its tables together"
+            f"{paid} the release paid {in_one_line(price)}; for all of its tables together"
             f" {self.promise}.",
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]
@@ -257,7 +237,7 @@ class LinkedTable(DataSet):
             {
                 "law": made.mechanism,
                 "of": self.table,
-                "claimed": told(claim),
+                "claimed": in_one_line(claim),
                 "found_epsilon": f"{float(made.found_epsilon):.6g}",
                 "found_delta": f"{float(made.found_delta):.3g}",
                 "claimed_epsilon": plain(claim.epsilon),
@@ -316,6 +296,18 @@ def _leaning_words(lean: Lean) -> str:
     )
 
 
+def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
+    """Which jobs a table counts, in words."""
+    if not where:
+        return "all jobs"
+    known = schema.attributes
+    kept = (
+        f"{_lowered(known[name].label or name)} {' or '.join(map(known[name].describe, values))}"
+        for name, values in where.items()
+    )
+    return "jobs with " + ", ".join(kept)
+
+
 def _lowered(label: str) -> str:
     """A label inside a sentence; abbreviations stay as they are."""
     return label if label[:2].isupper() else label[:1].lower() + label[1:]
@@ -325,3 +317,60 @@ def _worded(name: str) -> str:
     """The name of a table, for people."""
     words = name.replace("-", " ").replace("_", " ").strip() or name
     return words[:1].upper() + words[1:]
+
+
+def nests_of(release: Release, schema: Schema) -> Nests:
+    """Which attributes of workplaces lie in others, by all tables of a release together."""
+    found: dict[tuple[str, str], dict[Value, Value]] = {}
+    crossing: set[tuple[str, str]] = set()
+    for table in release.tables:
+        about = release.about(table)
+        by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
+        if len(by) < 2 or any(schema.attributes[n].owner == "workplace" for n in about["where"]):
+            continue
+        rows = release.table(table).select(by)
+        for fine, coarse in permutations(by, 2):
+            if (fine, coarse) in crossing:
+                continue
+            pairs = rows.group_by([fine, coarse]).aggregate([])  # each once
+            known = found.setdefault((fine, coarse), {})
+            for one, two in zip(*(pairs[name].to_pylist() for name in (fine, coarse)), strict=True):
+                if known.setdefault(one, two) != two:
+                    crossing.add((fine, coarse))
+                    break
+    for pair in crossing:
+        del found[pair]
+    for (fine, middle), lower in list(found.items()):  # tracts in counties, counties in states
+        for (other, coarse), upper in list(found.items()):
+            new = other == middle and coarse != fine and (fine, coarse) not in {*found, *crossing}
+            if new and set(lower.values()) <= set(upper):
+                found[fine, coarse] = {one: upper[two] for one, two in lower.items()}
+    return found
+
+
+def levels_of(
+    name: str, codes: Sequence[Value], schema: Schema, nests: Nests
+) -> dict[str, tuple[Group, ...]]:
+    """The levels above an attribute's codes, from the coarsest, each with all codes in groups."""
+    found: dict[str, tuple[Group, ...]] = {}
+    for attribute in schema.attributes.values():
+        if attribute.of == name:
+            lies_in: Mapping[Value, Value] = attribute.members
+        elif (name, attribute.name) in nests:
+            lies_in = nests[name, attribute.name]
+        else:
+            continue
+        members: dict[Value, list[int]] = {}
+        for place, code in enumerate(codes):
+            if code not in lies_in:
+                break
+            members.setdefault(lies_in[code], []).append(place)
+        else:
+            if 1 < len(members) <= len(codes) // 2 or (attribute.of == name and len(members) > 1):
+                order = list(attribute.values or sorted(members, key=str))
+                found[attribute.name] = tuple(
+                    Group(str(value), attribute.describe(value), tuple(members[value]))
+                    for value in order
+                    if value in members
+                )
+    return dict(sorted(found.items(), key=lambda pair: len(pair[1])))

@@ -70,7 +70,7 @@ class Metadata:
 def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str) -> Metadata:
     """The metadata of an answer; `home` is the public address of the query tool."""
     filters = tuple(
-        f"{data.variable(name).label}: {', '.join(map(data.variable(name).told, codes))}"
+        f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
         for name, codes in query.where.items()
     )
     measure = data.measures[query.measure]

@@ -6,9 +6,8 @@ from typing import Any
 
 import eree
 from eree.web.catalogue import Catalogue
-from eree.web.codes import MOST_FIND
-from eree.web.comparison import JOBS, MOST_DAMAGE
-from eree.web.dataset import DataSet, Variable
+from eree.web.comparison import MOST_DAMAGE
+from eree.web.dataset import JOBS, MOST_FIND, DataSet, Variable
 from eree.web.exports import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 
@@ -98,12 +97,12 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("cols", side, "Variables on the columns; none stands on the rows as well."),
     ]
     for variable in data.variables:
-        codes = [*variable.group_labels, *variable.codes]
+        codes = [*variable.groups, *variable.codes]
         listed = {"type": "array", "items": {"enum": codes}, "uniqueItems": True}
         found.append(
             _parameter(f"{WHERE}{variable.name}", listed, f"Keep these codes of {variable.label}.")
         )
-        if variable.askable:
+        if variable.levels:
             found.append(_level(variable))
     found += [
         _parameter("measure", {"enum": list(data.measures)}, "What is counted."),

@@ -13,11 +13,9 @@ from markupsafe import Markup
 import eree
 from eree.web.blocks import ABSENT, NEGATIVE, OPEN, UNRELIABLE
 from eree.web.charts import decision_line, rank_line
-from eree.web.codes import MOST_LINES, listed
 from eree.web.dataset import ERRORS
 from eree.web.figures_in_words import error, figure, interval, number
-from eree.web.form import carried
-from eree.web.query import CONFIDENCES, SORTS
+from eree.web.query import CONFIDENCES, SORTS, carried
 
 KINDS = {
     "css": "text/css; charset=utf-8",
@@ -26,6 +24,8 @@ KINDS = {
 }
 #: A variable with more codes is filtered on a page of its own.
 SHORT_LIST = 24
+#: A longer list of codes is cut, and says so.
+MOST_LINES = 600
 
 
 class Pages:
@@ -65,7 +65,6 @@ class Pages:
             "interval_of": interval,
             "number": number,
             "carried": carried,
-            "listed": listed,
             "rank_line": rank_line,
             "decision_line": decision_line,
             "flag_words": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from eree.errors import Refusal
 from eree.web.blocks import FLAGS, Cell
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
-Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -28,17 +27,6 @@ def as_plain(found: Mapping[str, Any], status: int = 200) -> Reply:
     """Plain data as JSON."""
     body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Reply(status, JSON, body.encode())
-
-
-def split(pairs: Pairs, names: tuple[str, ...]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Settings of a page of its own, each once, and those of the query."""
-    own: dict[str, str] = {}
-    for name, value in pairs:
-        if name in names:
-            if name in own:
-                raise Refusal(f"{name} is given twice; give it once")
-            own[name] = value
-    return own, [(name, value) for name, value in pairs if name not in names]
 
 
 def flags_on(cells: Iterable[Cell]) -> list[str]:

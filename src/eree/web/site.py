@@ -13,19 +13,27 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
-from eree.web.codes import MOST_FIND, MOST_WORDS, listed
-from eree.web.comparison import JOBS, USUAL_PER_JOB, ranking, threshold
-from eree.web.dataset import DataSet
+from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
+from eree.web.dataset import JOBS, DataSet
 from eree.web.exports import EXPORTS
-from eree.web.form import EXTRAS, TABS, sent
 from eree.web.headings import Layout
 from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
 from eree.web.methods import hidden_words, laws_used, step_words
 from eree.web.openapi import openapi
 from eree.web.pages import Pages
-from eree.web.query import Query, parse, read, usual, written
-from eree.web.replies import HTML, JSON, Reply, as_plain, flags_on, last_page, split
+from eree.web.query import (
+    EXTRAS,
+    TABS,
+    Query,
+    query_of,
+    read,
+    sent,
+    usual,
+    with_own_settings,
+    written,
+)
+from eree.web.replies import HTML, JSON, Reply, as_plain, flags_on, last_page
 
 
 class Site:
@@ -103,7 +111,7 @@ class Site:
     def table(self, name: str, query: str, as_json: bool) -> Reply:
         """The table builder with its result; or the result as JSON."""
         data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         made = answer(data, asked)
         about = self._about(data, asked)
         if as_json:
@@ -130,7 +138,7 @@ class Site:
         if ending not in EXPORTS:
             raise Missing(f"there is no file of this kind; there are {', '.join(EXPORTS)} and json")
         data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         kind, make = EXPORTS[ending]
         about = self._about(data, asked)
         body = make(answer(data, asked), about)
@@ -148,7 +156,7 @@ class Site:
     def chart(self, name: str, query: str) -> Reply:
         """Bars or a heat map."""
         data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         made = answer(data, asked)
         page = made.page(MOST_BARS)
         plain = len(made.cols) == 1
@@ -171,7 +179,7 @@ class Site:
         mapped = self._maps[data.name]
         if not mapped:
             raise Missing("there is no map for this data set")
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         picture = Picture(data, asked, chosen(asked, mapped))
         pages = last_page(len(picture.areas), PAGE_AREAS, asked.page)
         shown = picture.ordered[(asked.page - 1) * PAGE_AREAS : asked.page * PAGE_AREAS]
@@ -194,7 +202,7 @@ class Site:
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
         """Areas ranked, with the ranks that they may truly have."""
         data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         about = self._about(data, asked)
         if not asked.by and not as_json:  # the form says what to do
             return self._data_page("ranking.html", data, asked, about=about, areas=(), pages=1)
@@ -223,8 +231,7 @@ class Site:
     def threshold(self, name: str, query: str, as_json: bool) -> Reply:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("per_job", "damage"))
-        asked = parse(data, pairs) if pairs else usual(data)
+        asked, extras = with_own_settings(data, query, EXTRAS)
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job, text = extras.get("per_job", USUAL_PER_JOB), extras.get("damage", "")
@@ -252,7 +259,7 @@ class Site:
     def about(self, name: str, query: str, as_json: bool) -> Reply:
         """The guarantee, the attacker, the noise, the certificate, the citation."""
         data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         about, certificates = self._about(data, asked), self._certificates[data.name]
         if as_json:
             found = self.described(data) | {
@@ -298,17 +305,14 @@ class Site:
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("find", "tab", *EXTRAS))
         if variable not in {known.name for known in data.variables}:
             raise Missing("there is no such variable in this data set")
         chosen = data.variable(variable)
-        asked = parse(data, pairs) if pairs else usual(data)
+        asked, extras = with_own_settings(data, query, ("find", "tab", *EXTRAS))
         find, tab = extras.get("find", ""), extras.get("tab", "")
         if tab not in TABS:
             raise Refusal("there is no such page of a data set")
-        if len(find) > MOST_FIND or len(find.split()) > MOST_WORDS:
-            raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
-        found = listed(chosen, find)
+        found = chosen.listed(find)
         if as_json:
             return as_plain(
                 {
