@@ -14,8 +14,7 @@ from math import floor, isinf, log, log10
 
 import numpy as np
 
-from eree.web.answer import Answer
-from eree.web.blocks import ABSENT, UNRELIABLE, Cell
+from eree.web.answer import ABSENT, UNRELIABLE, Answer, Cell
 from eree.web.figures_in_words import figure, interval
 
 #: The most bars of a page.

@@ -241,6 +241,14 @@ class Figures:
             return np.arange(len(self), dtype=np.int64)
         return combined(self.axes, self.places, len(self))
 
+    @property
+    def margin_of_error(self) -> Reals:
+        """How far the farther end of the interval is, where there is no margin of its own."""
+        if self.margin is not None:
+            return self.margin
+        estimates = self.values / self.unit
+        return np.maximum(estimates - self.low, self.high - estimates)
+
 
 @dataclass(frozen=True)
 class Asked:

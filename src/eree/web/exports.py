@@ -21,8 +21,7 @@ import pyarrow.parquet as parquet
 import xlsxwriter
 
 from eree.survey.columns import decimals
-from eree.web.answer import MOST_CELLS, Answer, TooLarge
-from eree.web.blocks import TAKEN
+from eree.web.answer import FLAGGED, MOST_CELLS, TAKEN, Answer, TooLarge
 from eree.web.metadata import Metadata
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
@@ -56,15 +55,8 @@ def tidy(answer: Answer) -> pa.Table:
         kind = pa.int64() if body.unit == 1 else pa.float64()
         whole = np.where(known, flat, 0)
         columns[name] = pa.array(whole.astype(kind.to_pandas_dtype()), kind, mask=~known)
-    words = np.zeros(values.size, dtype=np.int64)
-    for k, mask in enumerate(body.flags.values()):
-        words |= mask.reshape(-1).astype(np.int64) << k
-    names = list(body.flags)
-    texts = [
-        " ".join(name for k, name in enumerate(names) if number >> k & 1)
-        for number in range(1 << len(names))
-    ]
-    columns["flags"] = pa.array(texts, pa.string()).take(words)
+    texts = pa.array(map(" ".join, FLAGGED), pa.string())
+    columns["flags"] = texts.take(body.flag_sums.reshape(-1))
     return pa.table(columns)
 
 

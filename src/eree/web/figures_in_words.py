@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, floor, isinf
 
-from eree.web.blocks import ABSENT, Cell
+from eree.web.answer import ABSENT, Cell
 from eree.web.dataset import Error
 
 MINUS = "−"

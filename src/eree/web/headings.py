@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-import numpy as np
-
-from eree.web.answer import Answer
-from eree.web.blocks import ABSENT, Block, Cell, Side, filled
+from eree.web.answer import ABSENT, Answer, Block, Cell, Side, in_a_line
 
 Places = tuple[int, ...]
 #: A line of figures, and where in it those of given places are.
@@ -148,11 +145,8 @@ class Layout:
         if (down, across) not in self._parts:
             by = self._query.rows[:down] + self._query.cols[:across]
             figures = self.page.data.figures(self._query.asked().by_some(by))
-            every = np.arange(len(figures), dtype=np.int64)
-            block = filled(self.page.data, figures, every, (len(figures),))
-            placed = np.unravel_index(figures.keys, [len(axis.codes) for axis in figures.axes])
-            places = zip(*(place.tolist() for place in placed), strict=True)
-            self._parts[down, across] = block, {key: i for i, key in enumerate(places)}
+            side, block = in_a_line(self.page.data, figures)
+            self._parts[down, across] = block, {key: i for i, key in enumerate(side.places)}
         return self._parts[down, across]
 
 

@@ -171,7 +171,7 @@ class LinkedTable(DataSet):
 
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""
-        margin = np.maximum(figures.values - figures.low, figures.high - figures.values)
+        margin = figures.margin_of_error
         found = np.asarray((margin > UNRELIABLE * figures.values) & (margin > 0))
         return found if figures.absent is None else found & ~figures.absent
 

@@ -15,8 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from eree.errors import Refusal
-from eree.web.answer import MOST_CELLS, TooLarge
-from eree.web.blocks import ABSENT, UNRELIABLE, Cell, filled, side_of
+from eree.web.answer import ABSENT, MOST_CELLS, UNRELIABLE, Cell, TooLarge, in_a_line
 from eree.web.dataset import DataSet, Variable
 from eree.web.figures_in_words import figure, interval, number
 from eree.web.geojson import AreaFile, read_areas
@@ -163,10 +162,8 @@ class Picture:
         if data.most(self.query.asked()) > MOST_CELLS:
             raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be drawn; keep fewer codes")
         figures = data.figures(self.query.asked())
-        side, at = side_of(figures, 1, first=True)
-        block = filled(data, figures, at, (len(side),))
-        cells = [block.cell(i) for i in range(len(side))]
-        self.decimals = 3 if any(cell.value % cell.unit for cell in cells) else 0
+        side, block = in_a_line(data, figures)
+        cells, self.decimals = [block.cell(i) for i in range(len(side))], block.decimals
         there = [i for i, cell in enumerate(cells) if ABSENT not in cell.flags]
         shades = classes([cells[i].value for i in there])
         self.areas = tuple(

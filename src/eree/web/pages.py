@@ -11,7 +11,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 import eree
-from eree.web.blocks import ABSENT, NEGATIVE, OPEN, UNRELIABLE
+from eree.web.answer import ABSENT, NEGATIVE, OPEN, UNRELIABLE
 from eree.web.charts import decision_line, rank_line
 from eree.web.dataset import ERRORS
 from eree.web.figures_in_words import error, figure, interval, number

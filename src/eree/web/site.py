@@ -10,7 +10,7 @@ from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
-from eree.web.answer import answer
+from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
@@ -33,7 +33,7 @@ from eree.web.query import (
     with_own_settings,
     written,
 )
-from eree.web.replies import HTML, JSON, Reply, as_plain, flags_on, last_page
+from eree.web.replies import HTML, JSON, Reply, as_plain
 
 
 class Site:
@@ -181,8 +181,7 @@ class Site:
             raise Missing("there is no map for this data set")
         asked = query_of(data, query)
         picture = Picture(data, asked, chosen(asked, mapped))
-        pages = last_page(len(picture.areas), PAGE_AREAS, asked.page)
-        shown = picture.ordered[(asked.page - 1) * PAGE_AREAS : asked.page * PAGE_AREAS]
+        shown = picture.ordered[page_of(len(picture.areas), PAGE_AREAS, asked.page)]
         others = [Picture.shows(asked, one) for one in mapped]
         over = [n for n in asked.by if n != picture.mapped.variable.name]
         return self._data_page(
@@ -194,7 +193,7 @@ class Site:
             areas=shown,
             others=others,
             summed=[data.variable(n).label for n in over],
-            pages=pages,
+            pages=pages_of(len(picture.areas), PAGE_AREAS),
             count=len(picture.areas),
             found_flags=flags_on(area.cell for area in picture.areas),
         )
@@ -211,19 +210,16 @@ class Site:
             return as_plain(
                 {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
             )
-        size = 100
-        pages = last_page(len(made.areas), size, asked.page)
-        shown = made.areas[(asked.page - 1) * size : asked.page * size]
-        decimals = 3 if any(a.cell.value % a.cell.unit for a in made.areas) else 0
+        shown = made.areas[page_of(len(made.areas), PAGE_AREAS, asked.page)]
         return self._data_page(
             "ranking.html",
             data,
             asked,
             about=about,
             areas=shown,
-            pages=pages,
+            pages=pages_of(len(made.areas), PAGE_AREAS),
             count=len(made.areas),
-            decimals=decimals,
+            decimals=made.figures.decimals,
             rank_ticks=ticks_between(("1", "", f"{max(len(made.areas), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
