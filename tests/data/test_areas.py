@@ -14,7 +14,7 @@ import pytest
 
 from eree.data.synthetic import synthesize
 from eree.data.tables import check
-from eree.web.geojson import read_areas
+from eree.web.render.areas import read_areas
 
 LEVELS = ("county", "place", "tract")
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from eree.web.app import Front, Limits, application
 from eree.web.catalogue import Catalogue
-from eree.web.maps import maps_of
+from eree.web.render.maps import maps_of
 from eree.web.site import Site
 from processes import PATIENCE
 

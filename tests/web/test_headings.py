@@ -16,9 +16,9 @@ from eree.web import answer as answers
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
-from eree.web.headings import Layout, Row
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
+from eree.web.render.pages import Layout, Row
 from questions import queries
 
 

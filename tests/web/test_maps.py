@@ -18,8 +18,8 @@ from eree.web.answer import UNRELIABLE, answer
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
-from eree.web.maps import CLASSES, Picture, chosen, classes, maps_of, told
 from eree.web.query import Query, parse, read
+from eree.web.render.maps import CLASSES, Picture, chosen, classes, describe_fit, maps_of
 
 
 @given(st.lists(st.integers(-50, 50), max_size=60))
@@ -123,9 +123,9 @@ def test_a_filter_zooms_in(tables: dict[str, LinkedTable], catalogue: Catalogue)
     views = [re.findall(r'viewBox="(.*?)"', shown.drawn())[0].split() for shown in (whole, near)]
     assert float(views[1][2]) < float(views[0][2])
     left, top, wide, tall = map(float, views[1])
-    box = near.mapped.map.outlines.boxes[code]
+    box = near.mapped.map.boxes[code]
     assert left <= box[0] and top <= box[1] and box[2] <= left + wide and box[3] <= top + tall
-    assert near.without_figure == len(near.mapped.map.outlines.paths) - 1
+    assert near.without_figure == len(near.mapped.map.paths) - 1
 
 
 def one_area(folder: Path, releases: list[Path], keep: int) -> str:
@@ -149,7 +149,7 @@ def test_areas_without_a_shape_are_told_and_stay_in_the_table(
     assert f"{count - 4} areas are not on the map" in text
     assert text.count("data-area=") == count and text.count("data-code=") == 4
     assert "<b>" not in text
-    words = told(catalogue.maps["place"], catalogue.data_sets)
+    words = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)
     assert words.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
     about = client.get(f"/d/{data.name}/about").text
     assert "some.geojson, which is no part of the release" in about

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eree.errors import Refusal
 from eree.web.answer import TooLarge
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.pages import KINDS
+from eree.web.render.pages import KINDS
 from eree.web.replies import HTML, Reply
 from eree.web.site import Site
 

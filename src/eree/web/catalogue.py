@@ -23,7 +23,8 @@ from eree.survey.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
 from eree.web.linked import LinkedTable, nests_of
-from eree.web.maps import AreaMap, open_maps
+from eree.web.render.areas import AreaMap
+from eree.web.render.maps import open_maps
 
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.

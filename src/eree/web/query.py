@@ -98,7 +98,14 @@ class Query:
 
     def swapped(self) -> Query:
         """Rows for columns."""
-        return replace(self, rows=self.cols, cols=self.rows, page=1, across=1)
+        return self.with_sides(self.cols, self.rows, self.groups)
+
+    def with_sides(
+        self, rows: tuple[str, ...], cols: tuple[str, ...], groups: Mapping[str, str]
+    ) -> Query:
+        """The same of other variables, from the first page on; groups of others are left out."""
+        kept = {name: level for name, level in groups.items() if name in rows + cols}
+        return replace(self, rows=rows, cols=cols, groups=kept, page=1, across=1)
 
 
 def written(pairs: Sequence[tuple[str, str]]) -> str:

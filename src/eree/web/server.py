@@ -22,8 +22,8 @@ from eree.mechanisms.cache import left_closed
 from eree.web.answer import TooLarge, answer
 from eree.web.app import SECURITY, application
 from eree.web.catalogue import Catalogue
-from eree.web.maps import told
 from eree.web.query import usual
+from eree.web.render.maps import describe_fit
 
 Progress = Callable[[str, float], None]
 #: What stops a server: Ctrl-C, a polite kill, a closed terminal.
@@ -108,10 +108,10 @@ class QueryTool:
         )
         self._server = _Server(config)
 
-    def map_words(self) -> list[str]:
+    def maps(self) -> list[str]:
         """What each map fits, in a line."""
         found = self.catalogue
-        return [told(area_map, found.data_sets) for area_map in found.maps.values()]
+        return [describe_fit(name, one, found.data_sets) for name, one in found.maps.items()]
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until interrupted or stopped; `ready` is called when the first may ask.

@@ -12,16 +12,12 @@ from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
 from eree.web.exports import EXPORTS
-from eree.web.headings import Layout
-from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.metadata import Metadata, metadata
 from eree.web.methods import hidden_words, laws_used, step_words
 from eree.web.openapi import openapi
-from eree.web.pages import Pages
 from eree.web.query import (
     EXTRAS,
     TABS,
@@ -33,6 +29,9 @@ from eree.web.query import (
     with_own_settings,
     written,
 )
+from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
+from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
+from eree.web.render.pages import Layout, Pages
 from eree.web.replies import HTML, JSON, Reply, as_plain
 
 

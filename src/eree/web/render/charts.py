@@ -1,4 +1,4 @@
-"""Charts drawn on the server: bars with their intervals, heat maps, ranks and decisions.
+"""Figures as people read them: numbers, bars with their intervals, heat maps, ranks, decisions.
 
 A chart is text that everyone can read, with small drawings beside it whose places are shares of
 their width: so it fits every screen, and no label is cut.  Colours come from the style sheet by
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, isinf, log, log10
+from math import ceil, floor, isinf, log, log10
 
 import numpy as np
 
 from eree.web.answer import ABSENT, UNRELIABLE, Answer, Cell
-from eree.web.figures_in_words import figure, interval
+from eree.web.dataset import Error
 
+MINUS = "−"
 #: The most bars of a page.
 MOST_BARS = 60
 SHADES = 7
@@ -26,6 +27,41 @@ POWER = 3
 MOST_NUMBERED = 24
 #: How far from the threshold the drawing of a decision reaches, as a factor.
 FAR = 16
+
+
+def figure(cell: Cell, decimals: int) -> str:
+    """An estimate, exact to its last digit."""
+    return number(cell.value / cell.unit if cell.unit > 1 else cell.value, decimals)
+
+
+def number(value: float, decimals: int) -> str:
+    """A number with a comma for thousands and a true minus sign."""
+    shown = f"{value:,.{decimals}f}"
+    if not shown.strip("-0.,"):
+        shown = shown.removeprefix("-")
+    return shown.replace("-", MINUS)
+
+
+def interval(cell: Cell, decimals: int) -> str:
+    """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
+    parts = 10**decimals
+    low = number(floor(round(cell.low * parts, 3)) / parts, decimals)
+    if isinf(cell.high):
+        return f"{low} or more"
+    return f"{low} to {number(ceil(round(cell.high * parts, 3)) / parts, decimals)}"
+
+
+def error(cell: Cell, kind: Error, decimals: int) -> str:
+    """The error of an estimate in the way that the reader chose."""
+    if ABSENT in cell.flags:
+        return ""
+    if kind == "interval":
+        return interval(cell, decimals)
+    if kind == "standard-error":
+        return "" if cell.deviation is None else number(cell.deviation, min(decimals, 1))
+    if kind == "relative":
+        return "–" if isinf(cell.relative) else f"{cell.relative:.1%}"
+    return "no bound" if isinf(cell.margin) else f"±{number(cell.margin, min(decimals, 1))}"
 
 
 @dataclass(frozen=True)
@@ -236,5 +272,5 @@ def short(value: float, digits: int = 3) -> str:
         if abs(value) >= size:
             part = value / size
             shown = f"{part:,.0f}" if abs(part) >= 10 ** (digits - 1) else f"{part:.{digits}g}"
-            return f"{shown}{word}".replace("-", "−")
-    return f"{value:,.3g}".replace("-", "−")
+            return f"{shown}{word}".replace("-", MINUS)
+    return f"{value:,.3g}".replace("-", MINUS)
