@@ -25,9 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eree.errors import Refusal
 from eree.web.answer import TooLarge
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.render.pages import KINDS
-from eree.web.replies import HTML, Reply
-from eree.web.site import Site
+from eree.web.site import HTML, Reply, Site
 
 Headers = list[tuple[bytes, bytes]]
 #: What an answer depends on: the path, the query, and whether JSON is wanted.
@@ -308,12 +306,6 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
 
         return Route(path, endpoint, methods=["GET"])
 
-    def static(parts: Mapping[str, str], _query: str, _json: bool) -> Reply:
-        name = parts["name"]
-        if name not in site.pages.static:
-            raise Missing("there is no such file")
-        return Reply(200, KINDS[name.rpartition(".")[2]], site.pages.static[name])
-
     async def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         known = {404: "no page has this address", 405: "pages can only be read, with GET"}
@@ -327,7 +319,7 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
         route("/api", lambda _p, q, _j: site.help(q)),
         route("/methods", lambda _p, q, _j: site.methods(q)),
-        route("/static/{name}", static, _WEEK, at_once=True),
+        route("/static/{name}", lambda p, _q, _j: site.static(p["name"]), _WEEK, at_once=True),
         route(f"{data}/certificate.json", lambda p, q, _j: site.certificate(p["name"], q)),
         route(f"{data}/chart", lambda p, q, _j: site.chart(p["name"], q)),
         route(f"{data}/map", lambda p, q, _j: site.map(p["name"], q)),

@@ -8,7 +8,7 @@ import eree
 from eree.web.catalogue import Catalogue
 from eree.web.comparison import MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet, Variable
-from eree.web.exports import EXPORTS
+from eree.web.export import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 
 _REFUSALS = {

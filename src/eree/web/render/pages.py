@@ -19,7 +19,7 @@ from markupsafe import Markup
 import eree
 from eree.web.answer import ABSENT, NEGATIVE, OPEN, UNRELIABLE, Answer, Block, Cell, Side, in_a_line
 from eree.web.dataset import ERRORS
-from eree.web.query import CONFIDENCES, SORTS, carried
+from eree.web.query import CONFIDENCES, SORTS, carried, written
 from eree.web.render.charts import decision_line, error, figure, interval, number, rank_line
 
 KINDS = {
@@ -73,6 +73,7 @@ class Pages:
             "interval_of": interval,
             "number": number,
             "carried": carried,
+            "written": written,
             "rank_line": rank_line,
             "decision_line": decision_line,
             "flag_words": {

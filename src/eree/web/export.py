@@ -1,4 +1,4 @@
-"""Answers as files: CSV, XLSX and Parquet, tidy, with what a reader must know of them.
+"""Answers as files (CSV, XLSX, Parquet, JSON-stat), and what a reader must know of every answer.
 
 A row for each cell of the table, without totals: they are sums of the rows.  Texts in CSV that a
 spreadsheet would take for formulas get an apostrophe in front; numbers are never touched.
@@ -11,7 +11,8 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from math import prod
+from dataclasses import dataclass
+from math import isfinite, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -19,32 +20,144 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import xlsxwriter
+from numpy.typing import NDArray
 
+from eree.policy.plain_data import guarantee_as_json
 from eree.survey.columns import decimals
-from eree.web.answer import FLAGGED, MOST_CELLS, TAKEN, Answer, TooLarge
-from eree.web.metadata import Metadata
+from eree.survey.tables import Axis
+from eree.web.answer import ABSENT, FLAGGED, FLAGS, MOST_CELLS, TAKEN, Answer, TooLarge
+from eree.web.dataset import DataSet
+from eree.web.query import Query
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
 FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
 
 
+@dataclass(frozen=True)
+class Metadata:
+    """All that goes with the figures of an answer into every download."""
+
+    caption: str
+    data_set: str
+    title: str
+    release: str
+    made: str
+    period: str
+    promise: str
+    guarantee: dict[str, Any]
+    measure: str
+    universe: str
+    filters: tuple[str, ...]
+    confidence: str
+    notes: tuple[str, ...]
+    address: str
+    citation: str
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Names and words, for a sheet."""
+        return [
+            ("Table", self.caption),
+            ("Data set", f"{self.title} ({self.data_set})"),
+            ("Release", f"{self.release}, made {self.made}"),
+            *([("Period", self.period)] if self.period else []),
+            ("Guarantee", self.promise),
+            ("Measure", self.measure),
+            ("Universe", self.universe),
+            ("Filters", "; ".join(self.filters) or "none"),
+            ("Confidence", self.confidence),
+            *(("Note", note) for note in self.notes),
+            ("Address", self.address),
+            ("Cite as", self.citation),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: value for name, value in vars(self).items() if name != "promise"}
+
+
+def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str) -> Metadata:
+    """The metadata of an answer; `home` is the public address of the query tool."""
+    filters = tuple(
+        f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
+        for name, codes in query.where.items()
+    )
+    measure = data.measures[query.measure]
+    labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
+    caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
+    if filters:
+        caption += f" ({'; '.join(_short(text) for text in filters)})"
+    address = f"{home}/d/{data.name}?{query.address()}"
+    return Metadata(
+        caption,
+        data.name,
+        data.title,
+        data.release.identity,
+        data.made,
+        data.release.period,
+        data.promise,
+        guarantee_as_json(data.guarantee),
+        measure,
+        data.universe,
+        filters,
+        query.confidence,
+        notes(data, query, apart),
+        address,
+        f"{data.title}. Release {data.release.identity}, {data.made}, protected with"
+        f" {data.promise}. {address}",
+    )
+
+
+def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
+    """What a reader of the figures must know."""
+    if query.measure != "jobs":
+        return ("Numbers of workplaces are public and exact.",)
+    protects = "" if data.warnings else ", which protects those who are counted"
+    found = [
+        f"Figures have noise in them{protects}; what is sure of the truth is told by its error.",
+        "Figures of this data set add up: totals are sums of signed values, and the same cells"
+        " give the same figure in every table of it.",
+    ]
+    chance = f"{float(query.confidence):.0%}"
+    if data.kind == "table":
+        found.append(
+            f"Each interval holds the true count with a chance of {chance} or more; the margin of"
+            " error is its farther end. No standard error is public."
+        )
+    else:
+        found.append(
+            f"Each interval is meant to hold the true figure with a chance of {chance}; standard"
+            " errors are estimates themselves."
+        )
+    if data.bias:
+        found.append(data.bias)
+    if apart:
+        names = ", ".join(other.title for other in apart[:3])
+        more = " and others" if len(apart) > 3 else ""
+        found.append(
+            f"Noise was drawn apart for other data sets ({names}{more}): where they overlap with"
+            " this one, their figures need not agree."
+        )
+    return (*data.warnings, *found)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77].rstrip() + "…"
+
+
 def tidy(answer: Answer) -> pa.Table:
     """A row for every cell: codes, labels, estimate, error, flags."""
-    rows, cols, body = answer.rows, answer.cols, answer.body
+    body = answer.body
     columns: dict[str, Any] = {}
-    variables = {axis.name for axis in (*rows.axes, *cols.axes)}
-    here = np.repeat(np.arange(len(rows)), len(cols))
-    there = np.tile(np.arange(len(cols)), len(rows))
-    for side, at in ((rows, here), (cols, there)):
-        for k, axis in enumerate(side.axes):
-            place = np.array([places[k] for places in side.places], dtype=np.int64)[at]
-            name = f"{axis.name}_" if axis.name in TAKEN else axis.name
-            columns[name] = pa.array(axis.codes, pa.string()).take(place)
-            label = f"{axis.name}_label"
-            while label in variables:
-                label += "_"
-            columns[label] = pa.array(axis.labels, pa.string()).take(place)
+    axes = _axes(answer)
+    variables = {axis.name for axis, _ in axes}
+    for axis, places in axes:
+        name = f"{axis.name}_" if axis.name in TAKEN else axis.name
+        columns[name] = pa.array(axis.codes, pa.string()).take(places)
+        label = f"{axis.name}_label"
+        while label in variables:
+            label += "_"
+        columns[label] = pa.array(axis.labels, pa.string()).take(places)
     values = np.ascontiguousarray(body.values).reshape(-1)
     columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
     if body.deviation is not None:
@@ -58,6 +171,16 @@ def tidy(answer: Answer) -> pa.Table:
     texts = pa.array(map(" ".join, FLAGGED), pa.string())
     columns["flags"] = texts.take(body.flag_sums.reshape(-1))
     return pa.table(columns)
+
+
+def _axes(answer: Answer) -> list[tuple[Axis, NDArray[np.intp]]]:
+    """Each axis of an answer, with the place on it of every cell, row by row."""
+    rows, cols = (
+        np.array(side.places, dtype=np.intp).reshape(len(side), len(side.axes))
+        for side in (answer.rows, answer.cols)
+    )
+    places = [*np.repeat(rows, len(cols), axis=0).T, *np.tile(cols, (len(rows), 1)).T]
+    return list(zip((*answer.rows.axes, *answer.cols.axes), places, strict=True))
 
 
 def as_csv(answer: Answer, metadata: Metadata) -> bytes:
@@ -130,8 +253,7 @@ def as_parquet(answer: Answer, metadata: Metadata) -> bytes:
 
 def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     """JSON-stat 2.0: a dimension for each variable, and one for the estimate and its error."""
-    sides = [*answer.rows.axes, *answer.cols.axes]
-    rows, cols, body = answer.rows, answer.cols, answer.body
+    axes, body = _axes(answer), answer.body
     measured: dict[str, Any] = {
         "estimate": body.jobs,
         "low": body.low,
@@ -140,46 +262,38 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     }
     if body.deviation is not None:
         measured["standard_error"] = body.deviation
-    used = [
-        sorted({places[k] for places in side.places})
-        for side in (rows, cols)
-        for k in range(len(side.axes))
-    ]
-    size = [*(len(places) for places in used), len(measured)]
-    if (cells := prod(size[:-1])) > MOST_CELLS:
+    found = [np.unique(places, return_inverse=True) for _, places in axes]
+    shape = [len(used) for used, _ in found]
+    if (cells := prod(shape)) > MOST_CELLS:
         raise TooLarge(
             f"JSON-stat lists every combination, here {cells:,}, more than the {MOST_CELLS:,} of"
             " one answer; take the table as csv, or take off a variable"
         )
-    at = [{place: i for i, place in enumerate(places)} for places in used]
-    shape = tuple(size)
-    values = np.zeros(shape)
-    status: dict[str, str] = {}
-    absent = np.ones(shape[:-1], dtype=np.bool_)
-    for i, row in enumerate(rows.places):
-        for j, col in enumerate(cols.places):
-            place = tuple(known[p] for known, p in zip(at, (*row, *col), strict=True))
-            absent[place] = False
-            for k, numbers in enumerate(measured.values()):
-                values[(*place, k)] = numbers[i, j]
-            words = " ".join(name for name, mask in body.flags.items() if mask[i, j])
-            if words:
-                status[str(int(np.ravel_multi_index((*place, 0), shape)))] = words
-    for place in map(tuple, np.argwhere(absent).tolist()):
-        status[str(int(np.ravel_multi_index((*place, 0), shape)))] = "absent"
+    at = np.zeros(body.values.size, dtype=np.intp)
+    for used, place in found:
+        at = at * len(used) + place
+    values = np.zeros((cells, len(measured)))
+    values[at] = np.stack([numbers.reshape(-1) for numbers in measured.values()], axis=1)
+    flags = np.full(cells, 1 << FLAGS.index(ABSENT))
+    flags[at] = body.flag_sums.reshape(-1)
+    status = {
+        str(number * len(measured)): " ".join(FLAGGED[flag])
+        for number, flag in enumerate(flags.tolist())
+        if flag
+    }
     flat = [
-        None if not np.isfinite(number) else int(number) if body.unit == 1 else round(number, 3)
+        None if not isfinite(number) else int(number) if body.unit == 1 else round(number, 3)
         for number in values.reshape(-1).tolist()
     ]
     dimension: dict[str, Any] = {
         axis.name: {
             "label": axis.label,
             "category": {
-                "index": [axis.codes[place] for place in places],
-                "label": {axis.codes[place]: axis.labels[place] for place in places},
+                "index": [axis.codes[place] for place in used],
+                "label": {axis.codes[place]: axis.labels[place] for place in used},
             },
         }
-        for axis, places in zip(sides, used, strict=True)
+        for (axis, _), (used, _) in zip(axes, found, strict=True)
     }
     name = "figure"
     while name in dimension:
@@ -195,7 +309,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
             },
         },
     }
-    found = {
+    made = {
         "version": "2.0",
         "class": "dataset",
         "label": metadata.caption,
@@ -203,14 +317,14 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "updated": metadata.made,
         "note": list(metadata.notes),
         "id": list(dimension),
-        "size": size,
+        "size": [*shape, len(measured)],
         "role": {"metric": [name]},
         "dimension": dimension,
         "value": flat,
         "status": status,
         "extension": {"eree": metadata.as_json()},
     }
-    return json.dumps(found, ensure_ascii=False).encode()
+    return json.dumps(made, ensure_ascii=False).encode()
 
 
 Export = Callable[[Answer, Metadata], bytes]
