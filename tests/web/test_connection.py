@@ -295,11 +295,11 @@ def test_an_answer_that_nobody_reads_is_given_up(
     lost = threading.Event()
     before = server.Connection.connection_lost
 
-    def told(self: server.Connection, error: Exception | None) -> None:
+    def reported(self: server.Connection, error: Exception | None) -> None:
         before(self, error)
         lost.set()
 
-    monkeypatch.setattr(server.Connection, "connection_lost", told)
+    monkeypatch.setattr(server.Connection, "connection_lost", reported)
     with connected(tool) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         line.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)

@@ -90,8 +90,8 @@ def test_xlsx(made: tuple[Answer, Metadata]) -> None:
         assert tuple(row[place[name]] for name in names(found)) == codes
         assert float(row[place["estimate"]]) == float(value)
         assert isinstance(row[place["estimate"]], int | float)
-    told = dict(book["About"].iter_rows(values_only=True))
-    assert about.release in told["Release"] and told["Guarantee"] == about.promise
+    sheet = dict(book["About"].iter_rows(values_only=True))
+    assert about.release in sheet["Release"] and sheet["Guarantee"] == about.promise
 
 
 def test_parquet(made: tuple[Answer, Metadata]) -> None:

@@ -1,4 +1,4 @@
-"""Maps show the figures of the table, in classes that are told, and every area leads to its own."""
+"""Maps show the figures of the table, in classes with a legend, and each area leads to its own."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def one_area(folder: Path, releases: list[Path], keep: int) -> str:
     return f"place={path}"
 
 
-def test_areas_without_a_shape_are_told_and_stay_in_the_table(
+def test_areas_without_a_shape_are_counted_and_stay_in_the_table(
     releases: list[Path], tmp_path: Path
 ) -> None:
     catalogue = Catalogue.open(releases[:1], maps=[one_area(tmp_path, releases, 4)])
@@ -149,8 +149,8 @@ def test_areas_without_a_shape_are_told_and_stay_in_the_table(
     assert f"{count - 4} areas are not on the map" in text
     assert text.count("data-area=") == count and text.count("data-code=") == 4
     assert "<b>" not in text
-    words = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)
-    assert words.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
+    line = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)
+    assert line.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
     about = client.get(f"/d/{data.name}/about").text
     assert "some.geojson, which is no part of the release" in about
 

@@ -125,7 +125,7 @@ class Block:
         rounded: list[list[Any]] = np.round(reals, 4).reshape(len(reals), -1).tolist()
         if not np.isfinite(reals).all():
             rounded = [[n if isfinite(n) else None for n in numbers] for numbers in rounded]
-        if self.unit == 1:  # whole numbers, but for the relative error
+        if self.unit == 1:  # integers, but for the relative error
             for place in (0, 1, 2):
                 rounded[place] = [n if n is None or n % 1 else int(n) for n in rounded[place]]
         estimates = self.values if self.unit == 1 else self.jobs
@@ -137,7 +137,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table; `value` is a whole number of parts, of which `unit` make one."""
+    """One figure of a table; `value` counts parts, of which `unit` make one."""
 
     value: int
     unit: int

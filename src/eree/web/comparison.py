@@ -201,7 +201,7 @@ def _together(
     data: DataSet, query: Query, only: Sequence[tuple[str, ...]] | None = None
 ) -> tuple[Side, Block]:
     """All areas of a query, with intervals that hold at once."""
-    if only is not None:  # as few as are compared: each gets a larger share of the chance
+    if only is not None:  # as few as are compared: each gets a larger share of the error rate
         query = replace(query, where=_narrowed(data, query, only))
     asked = query.asked(together=True)
     if data.most(asked) > MOST_CELLS:

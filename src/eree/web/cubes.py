@@ -27,15 +27,15 @@ class CubeSet(DataSet):
 
     kind = "cube"
     errors = ("margin", "standard-error", "interval", "relative")
-    unreliable_words = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
-    absent_words = "nobody can be there, as was declared beforehand, so it is exactly 0"
+    unreliable_means = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
+    absent_means = "nobody can be there, as was declared beforehand, so it is exactly 0"
     measures: Mapping[str, str] = MappingProxyType({JOBS: "Jobs (weighted employment)"})
     universe = "all jobs that the survey stands for"
 
     def __init__(self, name: str, cube: ProtectedCube, checks: tuple[str, ...]) -> None:
         self.cube = cube
         if cube.mode == "as-published":
-            self.absent_words = "it was left out of the release, and counts as 0"
+            self.absent_means = "it was left out of the release, and counts as 0"
         variables = tuple(map(_variable, cube.shape.variables))
         first, *others = (v.label[:1].lower() + v.label[1:] for v in variables)
         count = len(others)
@@ -98,8 +98,8 @@ class CubeSet(DataSet):
         record, method = self.release.record, str(self.cube.calibration["method"])
         cells = record["tables"][0]
         found = [
-            f"The law {cells['mechanism']} added noise to every cell that can be, drawn exactly"
-            f" with secret chance; its standard deviation is"
+            f"The mechanism {cells['mechanism']} added noise to every cell that can be, drawn"
+            f" exactly from a secret random source; its standard deviation is"
             f" {float(cells['noise_variance']) ** 0.5:,.3f} jobs.",
         ]
         noises: dict[str, list[str]] = {}
@@ -125,15 +125,15 @@ class CubeSet(DataSet):
         return found
 
     def certificates(self) -> list[dict[str, Any]]:
-        """A certificate for every law that was drawn from, made afresh."""
+        """A certificate for every distribution that was drawn from, made again."""
         mode = mode_of(self.release.record)
-        laws = {"every cell": mode.cells}
-        laws |= {f"control {' × '.join(by) or 'total'}": law for by, law in mode.tables.items()}
+        drawn = {"every cell": mode.cells}
+        drawn |= {f"control {' × '.join(by) or 'total'}": one for by, one in mode.tables.items()}
         if mode.variance is not None:
-            laws["sum of squares"] = mode.variance
+            drawn["sum of squares"] = mode.variance
         found = []
-        for part, law in laws.items():
-            made = law.certify()
+        for part, noise in drawn.items():
+            made = noise.certify()
             found.append(
                 {
                     "law": made.mechanism,

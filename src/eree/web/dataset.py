@@ -20,7 +20,7 @@ from eree.release.release import Release
 from eree.survey.tables import Axis
 
 Error = Literal["margin", "standard-error", "interval", "relative"]
-#: How the error of an estimate may be shown, in words.
+#: How the error of an estimate may be shown, with labels.
 ERRORS: Mapping[Error, str] = MappingProxyType(
     {
         "margin": "Margin of error",
@@ -131,7 +131,7 @@ class Variable:
         return Axis(self.name, self.side_label(level), codes, labels)
 
     def side_label(self, level: str | None) -> str:
-        """What a side of a table is by, in words: the variable, or a level of it.
+        """The label of what a side of a table is by: the variable, or a level of it.
 
         A level with a name of its own, such as County, needs no more; others begin small.
         """
@@ -141,7 +141,7 @@ class Variable:
         return title if title[:1].isupper() else f"{self.label}, {title}"
 
     def level_title(self, level: str) -> str:
-        """A level in words."""
+        """The label of a level."""
         return self.level_labels.get(level, level)
 
     def group_places(self, level: str) -> NDArray[np.int64]:
@@ -213,9 +213,9 @@ class Figures:
     """Estimates with what is known of their errors, one for each combination that is listed.
 
     `places` has for each axis the place of the code of every figure; it is None where every
-    combination is listed, in the order of the axes.  `values` are whole numbers of
-    parts, of which `unit` make one; they are signed, so that sums of them are right.  `low` and
-    `high` are ends of intervals in whole units, `high` infinite where nothing bounds a figure.
+    combination is listed, in the order of the axes.  `values` are integers that count parts, of
+    which `unit` make one; they are signed, so that sums of them are right.  `low` and `high` are
+    ends of intervals in whole units, `high` infinite where nothing bounds a figure.
     `deviation` is the standard error, where it is public, and `margin` what it makes of the
     confidence level; elsewhere the margin of error is the farther end of the interval.
     `absent` are figures of 0 by declaration or because no workplace is there.
@@ -279,9 +279,9 @@ class DataSet(ABC):
     measures: Mapping[str, str]
     universe: str
     rows: int
-    #: What makes an estimate unreliable, and what an absent figure is, in words.
-    unreliable_words: str
-    absent_words: str
+    #: What makes an estimate unreliable, and what an absent figure is.
+    unreliable_means: str
+    absent_means: str
     #: What a reader must know before all else, and what the guarantee rests on.
     warnings: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -341,9 +341,9 @@ class DataSet(ABC):
 
 def in_one_line(guarantee: Guarantee) -> str:
     """A guarantee in one line."""
-    relation, words = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
+    relation, line = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
     if guarantee.delta:
-        words += f", delta {plain(guarantee.delta)}"
+        line += f", delta {plain(guarantee.delta)}"
     if isinstance(relation, (Strong, Weak)):
-        words += f", alpha {plain(relation.alpha)}"
-    return f"{words}, {relation.name} neighbours"
+        line += f", alpha {plain(relation.alpha)}"
+    return f"{line}, {relation.name} neighbours"

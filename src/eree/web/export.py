@@ -55,7 +55,7 @@ class Metadata:
     citation: str
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Names and words, for a sheet."""
+        """Names and texts, for a sheet."""
         return [
             ("Table", self.caption),
             ("Data set", f"{self.title} ({self.data_set})"),
@@ -114,20 +114,20 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
         return ("Numbers of workplaces are public and exact.",)
     protects = "" if data.warnings else ", which protects those who are counted"
     found = [
-        f"Figures have noise in them{protects}; what is sure of the truth is told by its error.",
+        f"Figures have noise in them{protects}; each has its error beside it.",
         "Figures of this data set add up: totals are sums of signed values, and the same cells"
         " give the same figure in every table of it.",
     ]
-    chance = f"{float(query.confidence):.0%}"
+    confidence = f"{float(query.confidence):.0%}"
     if data.kind == "table":
         found.append(
-            f"Each interval holds the true count with a chance of {chance} or more; the margin of"
-            " error is its farther end. No standard error is public."
+            f"Each interval holds the true count with a probability of {confidence} or more; the"
+            " margin of error is its farther end. No standard error is public."
         )
     else:
         found.append(
-            f"Each interval is meant to hold the true figure with a chance of {chance}; standard"
-            " errors are estimates themselves."
+            f"Each interval is meant to hold the true figure with a probability of {confidence};"
+            " standard errors are estimates themselves."
         )
     if data.bias:
         found.append(data.bias)
@@ -233,9 +233,9 @@ def as_xlsx(answer: Answer, metadata: Metadata) -> bytes:
         longest = max(map(len, (name, *widths.get(name, ()))))
         sheet.set_column(place, place, min(max(longest, 12), 60))
     about = book.add_worksheet("About")
-    for line, (name, words) in enumerate(metadata.pairs()):
+    for line, (name, text) in enumerate(metadata.pairs()):
         about.write_string(line, 0, name, bold)
-        about.write_string(line, 1, words)
+        about.write_string(line, 1, text)
     about.set_column(0, 0, 18)
     about.set_column(1, 1, 100)
     book.close()

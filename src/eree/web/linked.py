@@ -68,8 +68,8 @@ class LinkedTable(DataSet):
 
     kind = "table"
     errors = ("margin", "interval", "relative")
-    unreliable_words = "its margin of error is more than half of it, or it is 0 or less"
-    absent_words = "no workplace is there, which is public, so there are exactly 0 jobs"
+    unreliable_means = "its margin of error is more than half of it, or it is 0 or less"
+    absent_means = "no workplace is there, which is public, so there are exactly 0 jobs"
 
     def __init__(
         self,
@@ -177,10 +177,10 @@ class LinkedTable(DataSet):
 
     @cached_property
     def bias(self) -> str:
-        """What was bounded, bent or leaning, before noise was added or by it."""
+        """What was bounded before noise was added, or is asymmetric in it."""
         treatment = self._areas.treatment
         assert isinstance(treatment, Treatment)
-        law = treatment.mechanism
+        mechanism = treatment.mechanism
         if treatment.bound is not None:
             return (
                 "Workplaces above a size were left out before the count, so that figures are too"
@@ -191,16 +191,19 @@ class LinkedTable(DataSet):
                 "Workplaces were scaled down to a noisy bound before the count, so that figures may"
                 " be too small; intervals take that into account."
             )
-        if isinstance(law, LeaningStaircase):
-            return _leaning_words(law.lean)
-        if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
+        if isinstance(mechanism, LeaningStaircase):
+            return _mean_of(mechanism.lean)
+        if (
+            isinstance(mechanism, TightLogLaplace)
+            and abs(mechanism.factor - (1 - mechanism.spread**2)) < 1e-6
+        ):
             return (
                 "Figures are right on average but for their rounding, which moves the mean by half"
                 " a job at most."
             )
-        if isinstance(law, (BentMechanism, BentVector)):
+        if isinstance(mechanism, (BentMechanism, BentVector)):
             return (
-                "Noise of this law is not the same on both sides, so that figures may be off on"
+                "This noise is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
             )
         return ""
@@ -213,8 +216,8 @@ class LinkedTable(DataSet):
         other = about.get(DRAWN_WITH)
         paid = "For this table" if other is None else f"For this table and {other}, drawn at once,"
         return [
-            f"The law {about['mechanism']} added whole numbers of jobs{together}, drawn exactly"
-            " with secret chance.",
+            f"The mechanism {about['mechanism']} added integers{together}, drawn exactly from a"
+            " secret random source.",
             f"{paid} the release paid {in_one_line(price)}; for all of its tables together"
             f" {self.promise}.",
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
@@ -280,16 +283,16 @@ class _Remembered(Treatment):
 
 _NO_KEYS = pa.table({})
 _HEIGHTS = (
-    "The number of the heights is a digest of all plateaus of the law, which follow from alpha and"
-    " epsilon."
+    "The number of the heights is a digest of all plateaus of the distribution, which follow"
+    " from alpha and epsilon."
 )
 
 
-def _leaning_words(lean: Lean) -> str:
+def _mean_of(lean: Lean) -> str:
     """How far figures are off on average, rounded outwards."""
     least, greatest = floor(lean.least * 100) / 100, ceil(lean.greatest * 100) / 100
     return (
-        "Noise of this law leans to one side. Its mean is not 0: it lies between"
+        "This noise leans to one side. Its mean is not 0: it lies between"
         f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
         f" {lean.up_to:,} workers, and is about {lean.share:+.2g} times the workers of that"
         " workplace beyond. Sums are off by the sum of these; intervals allow for it."
@@ -297,7 +300,7 @@ def _leaning_words(lean: Lean) -> str:
 
 
 def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
-    """Which jobs a table counts, in words."""
+    """Which jobs a table counts."""
     if not where:
         return "all jobs"
     known = schema.attributes
@@ -315,8 +318,8 @@ def _lowered(label: str) -> str:
 
 def _worded(name: str) -> str:
     """The name of a table, for people."""
-    words = name.replace("-", " ").replace("_", " ").strip() or name
-    return words[:1].upper() + words[1:]
+    title = name.replace("-", " ").replace("_", " ").strip() or name
+    return title[:1].upper() + title[1:]
 
 
 def nests_of(release: Release, schema: Schema) -> Nests:

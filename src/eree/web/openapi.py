@@ -107,7 +107,9 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
     found += [
         _parameter("measure", {"enum": list(data.measures)}, "What is counted."),
         _parameter("show", {"enum": list(data.errors)}, "The error that pages show."),
-        _parameter("confidence", {"enum": list(CONFIDENCES)}, "The chance that intervals hold."),
+        _parameter(
+            "confidence", {"enum": list(CONFIDENCES)}, "The probability that intervals hold."
+        ),
         _parameter("sort", {"enum": list(SORTS)}, "The order of the rows."),
         _parameter("page", _PAGE, "A page of the rows."),
         _parameter("across", _PAGE, "A page of the columns."),
@@ -117,16 +119,16 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
 
 
 def _level(variable: Variable) -> dict[str, Any]:
-    words = f"Show {variable.label} by groups of this level; only where the table is by it."
-    return _parameter(f"{GROUP}{variable.name}", {"enum": list(variable.levels)}, words)
+    described = f"Show {variable.label} by groups of this level; only where the table is by it."
+    return _parameter(f"{GROUP}{variable.name}", {"enum": list(variable.levels)}, described)
 
 
-def _parameter(name: str, schema: dict[str, Any], words: str) -> dict[str, Any]:
+def _parameter(name: str, schema: dict[str, Any], described: str) -> dict[str, Any]:
     return {
         "name": name,
         "in": "query",
         "required": False,
-        "description": words,
+        "description": described,
         "schema": schema,
         **({"style": "form", "explode": True} if schema.get("type") == "array" else {}),
     }
@@ -134,7 +136,7 @@ def _parameter(name: str, schema: dict[str, Any], words: str) -> dict[str, Any]:
 
 def _operation(
     name: str,
-    words: str,
+    summary: str,
     parameters: list[dict[str, Any]],
     schema: dict[str, Any],
     kind: str = "application/json",
@@ -142,13 +144,13 @@ def _operation(
     refusal = {"application/json": {"schema": _ref("Refusal")}}
     return {
         "operationId": name,
-        "summary": words,
+        "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": words, "content": {kind: {"schema": schema}}},
+            "200": {"description": summary, "content": {kind: {"schema": schema}}},
             **{
-                status: {"description": told, "content": refusal}
-                for status, told in _REFUSALS.items()
+                status: {"description": reason, "content": refusal}
+                for status, reason in _REFUSALS.items()
             },
         },
     }

@@ -229,7 +229,7 @@ def _checked(
 def _page(single: Mapping[str, str], name: str) -> int:
     page = single.get(name, "1")
     if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
-        raise Refusal(f"{name} is a whole number from 1 to {MOST_PAGE:,}")
+        raise Refusal(f"{name} is an integer from 1 to {MOST_PAGE:,}")
     if page != str(int(page[:9])):
         raise Refusal(f"{name} is written without a zero in front")
     return int(page)

@@ -85,8 +85,8 @@ class Site:
         _refuse_settings("this page", query)
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
-        laws = laws_used(found, self._certificates)
-        return self._page("methods.html", data_sets=found, steps=list(steps), laws=laws)
+        used = laws_used(found, self._certificates)
+        return self._page("methods.html", data_sets=found, steps=list(steps), mechanisms=used)
 
     def static(self, name: str) -> Reply:
         """A file that pages need."""
@@ -258,7 +258,7 @@ class Site:
             asked,
             certificates=certificates,
             step=step_words(data.guarantee.neighbours),
-            hidden=hidden_words(data.guarantee.neighbours),
+            protected=hidden_words(data.guarantee.neighbours),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
         )

@@ -25,7 +25,7 @@ SHADES = 7
 POWER = 3
 #: A heat map of more columns has no numbers in its fields.
 MOST_NUMBERED = 24
-#: How far from the threshold the drawing of a decision reaches, as a factor.
+#: How far from the threshold the drawing of a decision goes, as a factor.
 FAR = 16
 
 
@@ -137,10 +137,10 @@ def bars(answer: Answer) -> Bars:
     scale = Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
     found = []
     for i, cell in enumerate(cells):
-        words = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
+        shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
         shown = figure(cell, answer.decimals)
         labels = answer.rows.labels(i) or ("All",)
-        found.append(Bar(labels, shown, words, cell, _bar(cell, scale)))
+        found.append(Bar(labels, shown, shown_interval, cell, _bar(cell, scale)))
     return Bars(scale, tuple(found))
 
 
@@ -210,8 +210,8 @@ def _field(cell: Cell, top: float, name: str, decimals: int) -> Field:
     shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
     weak = UNRELIABLE in cell.flags
     kind = f"heat-{shade}{' weak' if weak else ''}"
-    words = f"{said}, {interval(cell, decimals)}{', unreliable' if weak else ''}"
-    return Field(kind, short(float(cell.estimate), 2), words)
+    said += f", {interval(cell, decimals)}{', unreliable' if weak else ''}"
+    return Field(kind, short(float(cell.estimate), 2), said)
 
 
 def rank_line(rank: int, best: int, worst: int, count: int) -> str:
@@ -221,7 +221,7 @@ def rank_line(rank: int, best: int, worst: int, count: int) -> str:
     return (
         '<svg class="chart rank" aria-hidden="true" width="100%" height="16">'
         '<line class="grid" x1="0" x2="100%" y1="8" y2="8"/>'
-        f'<line class="reach" x1="{start}" x2="{end}" y1="8" y2="8"/>'
+        f'<line class="range" x1="{start}" x2="{end}" y1="8" y2="8"/>'
         f'<circle class="dot" cx="{scale.at(rank)}" cy="8" r="4"/></svg>'
     )
 
@@ -244,13 +244,13 @@ def decision_line(damage: Fraction, per_job: Fraction, cell: Cell, verdict: str)
         '<svg class="chart rank" aria-hidden="true" width="100%" height="18">'
         '<line class="grid" x1="0" x2="100%" y1="9" y2="9"/>'
         '<line class="limit" x1="50%" x2="50%" y1="0" y2="18"/>'
-        f'<line class="reach {verdict}" x1="{start}" x2="{end}" y1="9" y2="9"/>'
+        f'<line class="range {verdict}" x1="{start}" x2="{end}" y1="9" y2="9"/>'
         f'<circle class="dot" cx="{dot}" cy="9" r="4"/></svg>'
     )
 
 
 def ticks_between(labels: Sequence[str]) -> str:
-    """Words at the ends and in the middle of a drawing."""
+    """Labels at the ends and in the middle of a drawing."""
     places = zip(("0", "50%", "100%"), ("start", "middle", "end"), labels, strict=True)
     parts = [
         f'<text class="tick" x="{x}" y="12" text-anchor="{anchor}">{word}</text>'

@@ -40,7 +40,7 @@ class Mapped:
 
     @property
     def label(self) -> str:
-        """What the areas are, in words."""
+        """What the areas are."""
         return self.variable.side_label(self.level)
 
 

@@ -76,7 +76,7 @@ class Pages:
             "written": written,
             "rank_line": rank_line,
             "decision_line": decision_line,
-            "flag_words": {
+            "flag_means": {
                 NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
                 OPEN: "nothing public bounds it from above",
                 UNRELIABLE: "unreliable",
