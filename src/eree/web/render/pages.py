@@ -17,7 +17,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 import eree
-from eree.web.answer import ABSENT, NEGATIVE, OPEN, UNRELIABLE, Answer, Block, Cell, Side, in_a_line
+from eree.web.answer import ABSENT, NEGATIVE, OPEN, Answer, Block, Cell, Side, in_a_line
 from eree.web.dataset import ERRORS
 from eree.web.query import CONFIDENCES, SORTS, carried, written
 from eree.web.render.charts import decision_line, error, figure, interval, number, rank_line
@@ -79,8 +79,6 @@ class Pages:
             "flag_means": {
                 NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
                 OPEN: "nothing public bounds it from above",
-                UNRELIABLE: "unreliable",
-                ABSENT: "absent",
             },
             "Markup": Markup,
         }
