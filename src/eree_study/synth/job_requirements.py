@@ -52,8 +52,8 @@ OCCUPATIONS: tuple[Occupation, ...] = tuple(_occupations())
 class Requirement:
     """A variable that is drawn: a trait with random variation, cut into as many classes as codes.
 
-    For `skill` and `strain` the cuts are between the levels; for a probability they are between never,
-    sometimes and often, in standard deviations.
+    For `skill` and `strain` the cuts are between the levels; for a probability they are between
+    never, sometimes and often, in standard deviations.
     """
 
     variable: Variable
