@@ -16,36 +16,36 @@ MOST_CELLS = 2_000
 
 def addresses(catalogue: Catalogue, count: int, seed: int) -> list[str]:
     """So many different addresses of JSON answers, over all data sets in turn."""
-    chance = random.Random(seed)
+    source = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:
-        data = chance.choice(catalogue.data_sets)
-        query = question(data, chance)
+        data = source.choice(catalogue.data_sets)
+        query = question(data, source)
         if query is not None:
             found[f"/d/{data.name}.json?{query.address()}"] = None
     return list(found)
 
 
-def question(data: DataSet, chance: random.Random) -> Query | None:
+def question(data: DataSet, source: random.Random) -> Query | None:
     """A table by one to three variables, with up to three filters; None if it is too large."""
     names = [variable.name for variable in data.variables]
-    by = chance.sample(names, chance.randint(1, min(3, len(names))))
-    split = chance.randint(1, len(by))
+    by = source.sample(names, source.randint(1, min(3, len(names))))
+    split = source.randint(1, len(by))
     where, groups = {}, {}
-    for variable in chance.sample(data.variables, chance.randint(0, min(3, len(names)))):
-        where[variable.name] = variable.ordered(list(_some(variable, chance)))
+    for variable in source.sample(data.variables, source.randint(0, min(3, len(names)))):
+        where[variable.name] = variable.ordered(list(_some(variable, source)))
     for name in by:
         variable = data.variable(name)
-        if variable.askable:
-            groups[name] = chance.choice(list(variable.levels))
+        if variable.levels:
+            groups[name] = source.choice(list(variable.levels))
     order = {name: place for place, name in enumerate(names)}
     query = Query(
         tuple(by[:split]),
         tuple(by[split:]),
         dict(sorted(where.items(), key=lambda pair: order[pair[0]])),
         dict(sorted(groups.items(), key=lambda pair: order[pair[0]])),
-        show=chance.choice(data.errors),
-        confidence=chance.choice(CONFIDENCES),
+        show=source.choice(data.errors),
+        confidence=source.choice(CONFIDENCES),
     )
     return query if prod(_length(data.variable(name), query) for name in by) <= MOST_CELLS else None
 
@@ -57,9 +57,9 @@ def _length(variable: Variable, query: Query) -> int:
     return len(query.where.get(variable.name, variable.codes))
 
 
-def _some(variable: Variable, chance: random.Random) -> Iterator[str]:
+def _some(variable: Variable, source: random.Random) -> Iterator[str]:
     """One to half of the codes, or one group."""
-    if variable.group_labels and chance.random() < 0.5:
-        yield chance.choice(list(variable.group_labels))
+    if variable.groups and source.random() < 0.5:
+        yield source.choice(list(variable.groups))
         return
-    yield from chance.sample(variable.codes, chance.randint(1, max(1, len(variable.codes) // 2)))
+    yield from source.sample(variable.codes, source.randint(1, max(1, len(variable.codes) // 2)))

@@ -138,6 +138,8 @@ def _spoil_rows(opened: sqlite3.Connection, chance: Chance) -> None:
             opened.execute(f'drop trigger "{name}"')
     (table,) = chance.choices([name for kind, name in found if kind == "table"] or ["none"])
     columns = [row[1] for row in opened.execute(f'pragma table_info("{table}")')]
+    if not columns:  # the change before took the last table away
+        return
     column, odd = chance.choice(columns), odd_value(chance)
     text = odd.encode("utf-8", "replace").decode() if isinstance(odd, str) else json.dumps(odd)
     value = odd if isinstance(odd, (int, float)) else text

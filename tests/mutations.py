@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import date, datetime
@@ -260,7 +261,14 @@ TREE_CHANGES: tuple[Callable[[Any, Chance, Sequence[Any]], Any], ...] = (
 
 
 def toml_text(tree: Mapping[str, Any]) -> str:
-    """A tree as TOML; what TOML does not know is left out."""
+    """A tree as TOML; what TOML does not know is left out, and one too deep is as deep."""
+    try:
+        return _toml_text(tree)
+    except RecursionError:
+        return "deep = " + "[" * sys.getrecursionlimit()
+
+
+def _toml_text(tree: Mapping[str, Any]) -> str:
 
     def text(value: Any) -> str:
         match value:

@@ -17,10 +17,10 @@ def queries(draw: st.DrawFn, data: DataSet, most_sides: int = 3) -> Query:
     groups = {}
     where = {}
     for variable in data.variables:
-        if variable.name in sides and variable.askable and draw(st.booleans()):
+        if variable.name in sides and variable.levels and draw(st.booleans()):
             groups[variable.name] = draw(st.sampled_from(list(variable.levels)))
         if draw(st.integers(0, 3)) == 0:
-            known = [*variable.group_labels, *variable.codes]
+            known = [*variable.groups, *variable.codes]
             codes = draw(st.lists(st.sampled_from(known), unique=True, min_size=1, max_size=4))
             where[variable.name] = variable.ordered(codes)
     return Query(

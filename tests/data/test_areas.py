@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eree.data.tables import check
-from eree.web.geojson import read_areas
+from eree.web.render.areas import read_areas
 from eree_study.synth import synthesize
 
 LEVELS = ("county", "place", "tract")

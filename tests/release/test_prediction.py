@@ -220,6 +220,7 @@ def test_workers_of_a_kind_are_thinned_as_draws_are() -> None:
         ("from,to,workplaces\n1,,3\n", "needs its jobs"),
         ("from,to,workplaces,jobs\n1,4,3,13\n", "cannot have so many jobs"),
         ("from,to,workplaces\n1,4,3\n4,9,1\n", "overlap"),
+        ("from,to,workplaces,jobs\n1,4,3,9\n1,,1,9\n", "overlap"),
         ("from,to,workplaces,sex\n1,4,3,F\n", "'sex' is no public attribute"),
         ("from,to,workplaces\n1,4,-3\n", "must be a whole number"),
         ("from,to,workplaces\n1,4,0\n", "without workplaces"),

@@ -348,6 +348,7 @@ def test_what_cannot_be_assessed_is_refused_in_a_sentence(
     loose_file = loose.save(tmp_path / "loose.cube")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("", encoding="utf-8")
+    (tmp_path / "loop").symlink_to("loop")
     out = ("--out", str(tmp_path / "report"))
     for arguments, sentence in (
         ((str(tmp_path / "text"), "release", *out), "is no cube, or is damaged"),
@@ -359,6 +360,7 @@ def test_what_cannot_be_assessed_is_refused_in_a_sentence(
         (("survey.cube", "release", *out, "--level", "2"), "the level must be at least 0.5"),
         (("survey.cube", "release", *out, "--most-tables", "0"), "integers from 1 on"),
         (("survey.cube", "release", "--out", str(tmp_path / "full")), "not a new or empty folder"),
+        (("survey.cube", "release", "--out", str(tmp_path / "loop")), "cannot be looked at"),
         (("survey.cube", "release", "--out", "no/where"), "the folder no does not exist"),
     ):
         done = run(*arguments)

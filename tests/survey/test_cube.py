@@ -253,6 +253,8 @@ def test_a_file_that_was_never_a_cube_is_refused_though_its_digest_is_right(
         (body | {"protects": None}, columns),
         (body | {"protects": {"data_set": "data", "record": "id"}}, columns),
         (body | {"protects": body["protects"] | {"record": ""}}, columns),
+        (body | {"protects": body["protects"] | {"data_set": "\ud800"}}, columns),
+        (body | {"more": float("inf")}, columns),
         (body | {"most_weight": -1}, columns),
         (body | {"most_records": "x"}, columns),
         (body | {"most_weight": 1}, columns),  # the cells do not keep that bound

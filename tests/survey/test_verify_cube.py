@@ -120,6 +120,15 @@ def test_a_changed_byte_is_found(copy: Path) -> None:
     assert eree.verify(eree.Release.open(copy)).sound
 
 
+def test_a_record_without_a_name_is_refused_where_it_is_asked_for(copy: Path) -> None:
+    path = copy / "release.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    del record["release"]
+    path.write_text(record_text(record), encoding="utf-8")
+    with pytest.raises(eree.Unreadable, match="release is not what a release writes"):
+        _ = eree.Release.open(copy).identity
+
+
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], None]) -> set[str]:
     """The faults of a record that somebody changed and gave a new digest, without a signature."""
     path = folder / "release.json"

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import eree
 from eree.survey.query import Query as CubeQuery
 from eree.survey.shape import Impossible
-from eree.web.answer import TooLarge, answer
-from eree.web.blocks import ABSENT, NEGATIVE
+from eree.web.answer import ABSENT, NEGATIVE, TooLarge, answer
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from eree.web.app import application
+from eree.web.app import Front, Limits, application
 from eree.web.catalogue import Catalogue
-from eree.web.guard import Front, Limits
-from eree.web.maps import maps_of
+from eree.web.render.maps import maps_of
 from eree.web.site import Site
 from processes import PATIENCE
 
@@ -357,15 +356,15 @@ def test_tables_that_were_noised_apart_say_so(client: TestClient, catalogue: Cat
 
 def test_what_is_cited_is_enough_to_find_it_again(client: TestClient, catalogue: Catalogue) -> None:
     for data in catalogue.data_sets:
-        told = client.get(f"/d/{data.name}.json").json()["metadata"]
-        for part in (data.title, data.release.identity, data.made, data.promise, told["address"]):
-            assert part in told["citation"]
-        assert client.get(told["address"]).status_code == 200
+        found = client.get(f"/d/{data.name}.json").json()["metadata"]
+        for part in (data.title, data.release.identity, data.made, data.promise, found["address"]):
+            assert part in found["citation"]
+        assert client.get(found["address"]).status_code == 200
 
 
 def test_what_is_promised_is_said_in_full(client: TestClient, catalogue: Catalogue) -> None:
     for data in catalogue.data_sets:
-        told = client.get(f"/d/{data.name}/about.json").json()
-        assert told["statements"] == list(data.release.record["statements"])
-        assert told["certificates"] and all(c["holds"] for c in told["certificates"])
-        assert json.dumps(told["record"]) == json.dumps(data.release.record)
+        found = client.get(f"/d/{data.name}/about.json").json()
+        assert found["statements"] == list(data.release.record["statements"])
+        assert found["certificates"] and all(c["holds"] for c in found["certificates"])
+        assert json.dumps(found["record"]) == json.dumps(data.release.record)

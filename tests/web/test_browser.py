@@ -143,7 +143,7 @@ def test_read_an_error(page: Page, tool: QueryTool) -> None:
     [
         ("chart", "svg.chart .bar"),
         ("map", "svg.map a path"),
-        ("ranking", "table.ranking tbody tr svg .reach"),
+        ("ranking", "table.ranking tbody tr svg .range"),
     ],
 )
 def test_chart_map_and_rank(tab: str, shows: str, page: Page, tool: QueryTool) -> None:

@@ -9,11 +9,20 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eree.web.answer import answer
-from eree.web.blocks import Cell
+from eree.web.answer import Cell, answer
 from eree.web.catalogue import Catalogue
-from eree.web.charts import SHADES, Scale, bars, decision_line, heat_map, rank_line, short
-from eree.web.figures_in_words import MINUS, figure, interval
+from eree.web.render.charts import (
+    MINUS,
+    SHADES,
+    Scale,
+    bars,
+    decision_line,
+    figure,
+    heat_map,
+    interval,
+    rank_line,
+    short,
+)
 from questions import queries
 
 reals = st.floats(-1e9, 1e9, allow_nan=False)

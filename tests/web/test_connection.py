@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eree.web import connection
+from eree.web import server
 from eree.web.server import QueryTool
 from processes import PATIENCE, until
 
@@ -25,7 +25,7 @@ def tool(releases: list[Path]) -> Iterator[QueryTool]:
     thread = threading.Thread(target=found.run, args=(ready.set,))
     with pytest.MonkeyPatch.context() as patient:
         for name in ("ASK_SECONDS", "READ_SECONDS", "LAST_SECONDS"):
-            patient.setattr(connection, name, PATIENCE)
+            patient.setattr(server, name, PATIENCE)
         thread.start()
         assert ready.wait(PATIENCE)
         yield found
@@ -142,9 +142,9 @@ def test_what_is_no_request_is_refused_once_and_the_connection_closed(
 @pytest.mark.parametrize(
     "headers",
     [
-        [b"X: " + b"a" * (connection.MOST_HEAD + 1)],
+        [b"X: " + b"a" * (server.MOST_HEAD + 1)],
         [b"X: " + b"a" * 5_000_000],
-        [b"X: " + b"a" * 100] * (connection.MOST_LINES + 1),
+        [b"X: " + b"a" * 100] * (server.MOST_LINES + 1),
         [b"X: a"] * 100_000,
     ],
     ids=["long", "endless", "many", "very many"],
@@ -158,9 +158,9 @@ def test_an_address_without_end_is_refused(ask: Ask) -> None:
 
 
 def test_large_headers_that_are_small_enough_are_answered(ask: Ask) -> None:
-    headers = [b"X: " + b"a" * (connection.MOST_HEAD - 100)]
+    headers = [b"X: " + b"a" * (server.MOST_HEAD - 100)]
     assert statuses(ask(get(b"/", *headers))) == [200]
-    assert statuses(ask(get(b"/", *[b"X: a"] * (connection.MOST_LINES - 2)))) == [200]
+    assert statuses(ask(get(b"/", *[b"X: a"] * (server.MOST_LINES - 2)))) == [200]
 
 
 def test_nothing_that_a_request_says_of_its_host_is_believed(ask: Ask, name: bytes) -> None:
@@ -264,14 +264,14 @@ def test_an_answer_is_packed_for_those_who_unpack(accepted: bytes, packed: bool,
 def test_a_request_that_never_ends_is_given_up(
     begun: bytes, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(server, "ASK_SECONDS", 0.3)
     assert statuses(ask(begun)) in ([], [200])  # and the server has closed the connection
 
 
 def test_a_request_that_comes_byte_by_byte_is_given_up(
     tool: QueryTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(server, "ASK_SECONDS", 0.3)
     with connected(tool) as line:
         line.settimeout(0.02)
         line.sendall(b"GET /")
@@ -291,15 +291,15 @@ def test_a_request_that_comes_byte_by_byte_is_given_up(
 def test_an_answer_that_nobody_reads_is_given_up(
     tool: QueryTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(server, "READ_SECONDS", 0.3)
     lost = threading.Event()
-    before = connection.Connection.connection_lost
+    before = server.Connection.connection_lost
 
-    def told(self: connection.Connection, error: Exception | None) -> None:
+    def reported(self: server.Connection, error: Exception | None) -> None:
         before(self, error)
         lost.set()
 
-    monkeypatch.setattr(connection.Connection, "connection_lost", told)
+    monkeypatch.setattr(server.Connection, "connection_lost", reported)
     with connected(tool) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         line.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
@@ -309,7 +309,7 @@ def test_an_answer_that_nobody_reads_is_given_up(
 def test_too_many_connections_are_told_to_come_again(
     tool: QueryTool, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
     held = [connected(tool) for _ in range(3)]
     try:
         for line in held:
@@ -318,7 +318,7 @@ def test_too_many_connections_are_told_to_come_again(
         assert statuses(reply) == [503]
         assert int(head_of(reply)[b"retry-after"]) >= 1
         assert head_of(reply)[b"connection"] == b"close"
-        monkeypatch.setattr(connection, "MOST_ACCEPTED", 3)
+        monkeypatch.setattr(server, "MOST_ACCEPTED", 3)
         with pytest.raises(ConnectionError), connected(tool) as line:
             line.sendall(ONE)
             if not line.recv(1):

@@ -197,8 +197,8 @@ def test_the_catalogue_has_one_of_each_kind(every_kind: Catalogue) -> None:
     assert {cube.mode for cube in cubes} == {"guaranteed", "as-published"}
     assert len({str(cube.calibration["method"]) for cube in cubes}) == 3
     tables = [data for data in every_kind.data_sets if isinstance(data, LinkedTable)]
-    laws = {str(data.release.about(data.table)["mechanism"]) for data in tables}
-    assert "two-stage-clip" in laws and len(laws) >= 4
+    mechanisms = {str(data.release.about(data.table)["mechanism"]) for data in tables}
+    assert "two-stage-clip" in mechanisms and len(mechanisms) >= 4
     assert not all(data.variables for data in tables)
     levels = {level for data in every_kind.data_sets for v in data.variables for level in v.levels}
     assert {"major", "county"} <= levels

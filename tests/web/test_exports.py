@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from eree.web.answer import Answer, TooLarge, answer
 from eree.web.catalogue import Catalogue
-from eree.web.exports import EXPORTS, safe
-from eree.web.metadata import Metadata, metadata
+from eree.web.export import EXPORTS, Metadata, metadata, safe
 from eree.web.query import Query
 
 QUERIES = {
@@ -47,9 +46,9 @@ def test_json_stat_refuses_more_combinations_than_one_answer_may_have(
     found, about = answer(data, query), metadata(data, query, (), "http://home")
     combinations = prod(len(variable.codes) for variable in data.variables)
     assert len(found.rows) < combinations
-    monkeypatch.setattr("eree.web.exports.MOST_CELLS", combinations)
+    monkeypatch.setattr("eree.web.export.MOST_CELLS", combinations)
     assert EXPORTS["jsonstat"][1](found, about)
-    monkeypatch.setattr("eree.web.exports.MOST_CELLS", combinations - 1)
+    monkeypatch.setattr("eree.web.export.MOST_CELLS", combinations - 1)
     with pytest.raises(TooLarge, match="take the table as csv"):
         EXPORTS["jsonstat"][1](found, about)
 
@@ -91,8 +90,8 @@ def test_xlsx(made: tuple[Answer, Metadata]) -> None:
         assert tuple(row[place[name]] for name in names(found)) == codes
         assert float(row[place["estimate"]]) == float(value)
         assert isinstance(row[place["estimate"]], int | float)
-    told = dict(book["About"].iter_rows(values_only=True))
-    assert about.release in told["Release"] and told["Guarantee"] == about.promise
+    sheet = dict(book["About"].iter_rows(values_only=True))
+    assert about.release in sheet["Release"] and sheet["Guarantee"] == about.promise
 
 
 def test_parquet(made: tuple[Answer, Metadata]) -> None:

@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 
 import eree
 import eree_study
-from eree.web import geojson
-from eree.web.geojson import AreaFile, read_areas
-from eree.web.outlines import LEAST, STEPS, outlines, projected, simplified
+from eree.web.render.areas import (
+    LEAST,
+    STEPS,
+    AreaFile,
+    area_map,
+    projected,
+    read_areas,
+    simplified,
+)
 
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
 
@@ -119,7 +125,7 @@ def test_what_is_too_large_or_not_there_is_refused(
         ("MOST_FEATURES", 8, "more than 8 features"),
     ):
         with monkeypatch.context() as patch, pytest.raises(eree.Refusal, match=why):
-            patch.setattr(geojson, name, most)
+            patch.setattr(f"eree.web.render.areas.{name}", most)
             read_areas(path, "place")
 
 
@@ -184,7 +190,7 @@ def read_path(text: str) -> list[list[tuple[int, int]]]:
 def test_neighbours_share_their_borders_however_much_is_left_out(most: int, tmp_path: Path) -> None:
     made = eree_study.synthesize(tmp_path / "made", jobs=100_000, areas=True)
     areas = read_areas(made / "place.geojson", "place")
-    found = outlines(areas, most)
+    found = area_map(areas, most)
     assert set(found.paths) == set(areas.shapes)
     pieces: Counter[tuple[Any, Any]] = Counter()
     count = 0
@@ -196,7 +202,7 @@ def test_neighbours_share_their_borders_however_much_is_left_out(most: int, tmp_
             count += len(ring)
             pieces.update(zip(ring, ring[1:] + ring[:1], strict=True))
     shared = sum(pieces[one, two] and pieces[two, one] for one, two in pieces)
-    whole = outlines(areas, 10**9)
+    whole = area_map(areas, 10**9)
     assert count <= sum(len(r) for text in whole.paths.values() for r in read_path(text))
     assert count <= 2 * most + 400  # corners where three meet stay
     assert shared > len(pieces) / 3  # most borders are inside the country
@@ -223,7 +229,7 @@ def test_a_hole_and_what_fills_it_lose_the_same_points(
 def test_an_area_too_small_to_draw_is_a_small_square(tmp_path: Path) -> None:
     tiny = [[x * 1e-5 + 5, y * 1e-5 + 5] for x, y in SQUARE]
     large = [[x * 20, y * 20] for x, y in SQUARE]
-    found = outlines(
+    found = area_map(
         read_areas(written(tmp_path, collection(feature("t", tiny), feature("l", large))), "place")
     )
     left, top, right, bottom = found.boxes["t"]
@@ -234,5 +240,5 @@ def test_an_area_too_small_to_draw_is_a_small_square(tmp_path: Path) -> None:
 
 def test_what_is_drawn_already_stays_as_it_is() -> None:
     ring = np.array([[0, 0], [2e6, 0], [2e6, 1e6], [0, 1e6], [0, 0]])
-    found = outlines(AreaFile("a", "b", {"x": (ring,)}, {}, False, 0))
+    found = area_map(AreaFile("a", "b", {"x": (ring,)}, {}, False, 0))
     assert sorted(read_path(found.paths["x"])[0]) == [(0, 0), (0, 2000), (4000, 0), (4000, 2000)]

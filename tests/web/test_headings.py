@@ -16,9 +16,9 @@ from eree.web import answer as answers
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
-from eree.web.headings import Layout, Row
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
+from eree.web.render.pages import Layout, Row
 from questions import queries
 
 
@@ -55,9 +55,9 @@ def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.Da
     for row, line in zip(rows, spread, strict=True):
         for shown in row.cells:
             if layout.nested:
-                told = shown.headings.split()
-                assert set(line) - {""} <= set(told) <= names
-                assert len(set(told)) == len(told)
+                named = shown.headings.split()
+                assert set(line) - {""} <= set(named) <= names
+                assert len(set(named)) == len(named)
     wide = {len(row.cells) for row in rows} | {len(layout.foot())}
     assert len(wide) <= 1 or not rows
     taken = [0] * len(layout.head)
@@ -150,7 +150,7 @@ class Headers(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.ids: set[str] = set()
-        self.told: list[str] = []
+        self.named: list[str] = []
         self.scopes: set[str] = set()
         self.feed(text)
 
@@ -160,14 +160,14 @@ class Headers(HTMLParser):
             self.ids.add(str(known.get("id")))
             self.scopes.add(str(known.get("scope")))
         elif tag == "td":
-            self.told += str(known.get("headers") or "").split()
+            self.named += str(known.get("headers") or "").split()
 
 
 def test_cells_name_headings_that_are_there(client: TestClient, catalogue: Catalogue) -> None:
     name = next(data.name for data in catalogue.data_sets if data.name.startswith("jobs"))
     nested = "rows=place&rows=sector&cols=ownership&subtotals=yes&show=margin"
     page = Headers(client.get(f"/d/{name}?{nested}").text)
-    assert page.told and set(page.told) <= page.ids
+    assert page.named and set(page.named) <= page.ids
     assert page.scopes == {"col", "row", "rowgroup"}
     flat = Headers(client.get(f"/d/{name}?rows=sector&cols=ownership&show=margin").text)
-    assert not flat.told and flat.scopes == {"col", "row"}
+    assert not flat.named and flat.scopes == {"col", "row"}

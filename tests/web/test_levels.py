@@ -11,10 +11,8 @@ import pyarrow as pa
 import pytest
 
 from eree.release.contents import schema_of
-from eree.web.codes import listed
 from eree.web.dataset import Group, Variable
-from eree.web.levels import nests_of
-from eree.web.linked import LinkedTable
+from eree.web.linked import LinkedTable, nests_of
 from eree.web.query import Query, usual
 
 
@@ -138,7 +136,7 @@ def variable() -> Variable:
 
 
 def test_a_tree_lists_every_code_once_under_its_own_groups() -> None:
-    lines = listed(variable())
+    lines = variable().listed()
     assert [(line.code, line.depth) for line in lines] == [
         ("X", 0),
         ("A", 1),
@@ -150,12 +148,12 @@ def test_a_tree_lists_every_code_once_under_its_own_groups() -> None:
         ("1", 2),
         ("2", 2),
     ]
-    assert [line.code for line in listed(variable(), "right 2")] == ["Y", "B", "2"]
+    assert [line.code for line in variable().listed("right 2")] == ["Y", "B", "2"]
 
 
 def test_a_code_that_means_two_things_keeps_nothing_but_itself() -> None:
     found = variable()
-    assert set(found.group_labels) == {"X", "Y", "B", "C", "Q"}  # A is two groups, 0 is a code
+    assert set(found.groups) == {"X", "Y", "B", "C", "Q"}  # A is two groups, 0 is a code
     assert found.held(["0"]) == [0] and found.held(["Y", "4"]) == [1, 2, 4]
     assert found.filter_of("0", None) == ("0",) and found.filter_of("Y", "coarse") == ("Y",)
     assert found.filter_of("A", "fine") == ("0", "3") and found.filter_of("A", "other") == (
@@ -170,7 +168,7 @@ def test_a_code_that_means_two_things_keeps_nothing_but_itself() -> None:
 def test_filters_keep_the_rows_of_their_groups(name: str, tables: dict[str, LinkedTable]) -> None:
     data = tables[name]
     for one in data.variables:
-        for code in one.group_labels:
+        for code in one.groups:
             places = one.held([code])
             codes = tuple(one.codes[place] for place in places)
             group = data.figures(Query(where={one.name: (code,)}).asked())

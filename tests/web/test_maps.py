@@ -1,4 +1,4 @@
-"""Maps show the figures of the table, in classes that are told, and every area leads to its own."""
+"""Maps show the figures of the table, in classes with a legend, and each area leads to its own."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import eree
-from eree.web.answer import answer
+from eree.web.answer import UNRELIABLE, answer
 from eree.web.app import application
-from eree.web.blocks import UNRELIABLE
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
-from eree.web.maps import CLASSES, Picture, chosen, classes, maps_of, told
 from eree.web.query import Query, parse, read
+from eree.web.render.maps import CLASSES, Picture, chosen, classes, describe_fit, maps_of
 
 
 @given(st.lists(st.integers(-50, 50), max_size=60))
@@ -124,9 +123,9 @@ def test_a_filter_zooms_in(tables: dict[str, LinkedTable], catalogue: Catalogue)
     views = [re.findall(r'viewBox="(.*?)"', shown.drawn())[0].split() for shown in (whole, near)]
     assert float(views[1][2]) < float(views[0][2])
     left, top, wide, tall = map(float, views[1])
-    box = near.mapped.map.outlines.boxes[code]
+    box = near.mapped.map.boxes[code]
     assert left <= box[0] and top <= box[1] and box[2] <= left + wide and box[3] <= top + tall
-    assert near.without_figure == len(near.mapped.map.outlines.paths) - 1
+    assert near.without_figure == len(near.mapped.map.paths) - 1
 
 
 def one_area(folder: Path, releases: list[Path], keep: int) -> str:
@@ -139,7 +138,7 @@ def one_area(folder: Path, releases: list[Path], keep: int) -> str:
     return f"place={path}"
 
 
-def test_areas_without_a_shape_are_told_and_stay_in_the_table(
+def test_areas_without_a_shape_are_counted_and_stay_in_the_table(
     releases: list[Path], tmp_path: Path
 ) -> None:
     catalogue = Catalogue.open(releases[:1], maps=[one_area(tmp_path, releases, 4)])
@@ -150,8 +149,8 @@ def test_areas_without_a_shape_are_told_and_stay_in_the_table(
     assert f"{count - 4} areas are not on the map" in text
     assert text.count("data-area=") == count and text.count("data-code=") == 4
     assert "<b>" not in text
-    words = told(catalogue.maps["place"], catalogue.data_sets)
-    assert words.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
+    line = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)
+    assert line.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
     about = client.get(f"/d/{data.name}/about").text
     assert "some.geojson, which is no part of the release" in about
 

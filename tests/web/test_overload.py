@@ -16,9 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from eree.web.app import application
+from eree.web.app import Desk, Front, Limits, application
 from eree.web.catalogue import Catalogue
-from eree.web.guard import Desk, Front, Limits
 from eree.web.server import QueryTool
 from eree.web.site import Site
 from processes import PATIENCE
@@ -64,9 +63,9 @@ def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
     app, desk = front(catalogue, at_work=2, waiting=8)
     names = [data.name for data in catalogue.data_sets]
     charts = [
-        f"/d/{name}/chart?confidence={chance}&show={show}"
+        f"/d/{name}/chart?confidence={level}&show={show}"
         for name in names
-        for chance in CODES
+        for level in CODES
         for show in ("margin", "interval", "relative")
     ]
     known = f"/d/{names[0]}.json"
@@ -125,7 +124,7 @@ def test_whoever_hangs_up_leaves_the_place_to_another(
     async def ask() -> None:
         hung_up: list[asyncio.Event] = []
 
-        def question(chance: str) -> asyncio.Task[None]:
+        def question(level: str) -> asyncio.Task[None]:
             gone, parts = asyncio.Event(), iter(({"type": "http.request"},))
             hung_up.append(gone)
 
@@ -135,10 +134,10 @@ def test_whoever_hangs_up_leaves_the_place_to_another(
                 await gone.wait()
                 return {"type": "http.disconnect"}
 
-            scope = scope_of(f"/d/{name}/chart", f"confidence={chance}&show=margin")
+            scope = scope_of(f"/d/{name}/chart", f"confidence={level}&show=margin")
             return asyncio.create_task(app(scope, receive, send))
 
-        tasks = [question(chance) for chance in ("0.8", "0.9", "0.95", "0.95")]
+        tasks = [question(level) for level in ("0.8", "0.9", "0.95", "0.95")]
         await until(lambda: len(desk) == 3)
         hung_up[1].set()  # one that waits
         await tasks[1]
@@ -167,7 +166,7 @@ def test_a_question_that_waited_too_long_leaves_its_place(
 
     async def ask() -> None:
         with asking(app) as client:
-            pages = [f"/d/{name}/chart?confidence={chance}&show=margin" for chance in CODES[:3]]
+            pages = [f"/d/{name}/chart?confidence={level}&show=margin" for level in CODES[:3]]
             replies = await asyncio.gather(*map(client.get, pages))
             assert [reply.status_code for reply in replies] == [503] * 3
             assert len(desk) == 1  # what is worked on is worked out, and kept
@@ -251,7 +250,7 @@ def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) 
     async def ask() -> None:
         with asking(app) as client:
             reply = await client.get(page, headers={"accept-encoding": "gzip"})
-            kept = desk.memory.get((page.encode(), b"", True))
+            kept = desk.cache.get((page.encode(), b"", True))
             assert kept is not None and kept.packed is not None
             assert json.loads(gzip.decompress(kept.packed)) == reply.json()
 

@@ -12,8 +12,8 @@ from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
 from eree.policy.neighbours import RECORD
 from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue
+from eree.web.export import notes
 from eree.web.linked import LinkedTable
-from eree.web.metadata import notes
 from eree.web.methods import LAWS
 from eree.web.query import Query
 from eree.web.site import Site

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import eree
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
-from eree.web.form import carried, sent
 from eree.web.linked import LinkedTable
-from eree.web.query import MOST_PARTS, Query, parse, read, usual
+from eree.web.query import MOST_PARTS, Query, carried, parse, read, sent, usual
 from questions import queries
 
 
@@ -65,19 +64,19 @@ def test_the_order_of_variables_does(tables: dict[str, LinkedTable]) -> None:
         ("group.ownership=major", "ownership has no level 'major'; it has no levels"),
         ("rows=sector&group.sector=major", "sector has no level 'major'; it has supersector"),
         ("rows=place&rows=sector&subtotals=no", "subtotals are asked for with subtotals=yes"),
-        ("across=0", "across is a whole number"),
+        ("across=0", "across is an integer"),
         ("measure=money", "no measure 'money'; there is jobs, workplaces"),
         ("show=standard-error", "noise depends on a confidential number"),
         ("show=guess", "there is no error 'guess'"),
         ("confidence=0.5", "the confidence is one of"),
         ("confidence=nan", "the confidence is one of"),
         ("sort=up", "rows are sorted by one of"),
-        ("page=0", "page is a whole number"),
-        ("page=-1", "page is a whole number"),
-        ("page=1e3", "page is a whole number"),
-        ("page=٣", "page is a whole number"),
+        ("page=0", "page is an integer"),
+        ("page=-1", "page is an integer"),
+        ("page=1e3", "page is an integer"),
+        ("page=٣", "page is an integer"),
         ("page=01", "without a zero in front"),
-        ("page=99999999999999999999", "page is a whole number"),
+        ("page=99999999999999999999", "page is an integer"),
         ("show=margin&show=margin", "show is given twice"),
         ("colour=red", "there is no setting 'colour'"),
         ("rows", "the address cannot be read"),

@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
 }
 
 
-@pytest.mark.parametrize("as_json", [False, True], ids=["words", "JSON"])
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "JSON"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_served_is_refused_in_one_sentence(
     name: str,
@@ -191,13 +191,13 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    spoil, words = REFUSED[name]
+    spoil, reason = REFUSED[name]
     folder = shutil.copytree(releases[1], tmp_path / "public")
     given = spoil(folder, tmp_path)
     port = [] if "--port" in given or not given else ["--port", "0"]
     assert run(["serve", *given, *port, *["--json"] * as_json], Interrupts()) == 2
     out, err = capsys.readouterr()
-    assert re.fullmatch(rf"eree: {words}[^\n]*\n", err), err
+    assert re.fullmatch(rf"eree: {reason}[^\n]*\n", err), err
     assert bool(out) is as_json
     if as_json:
         assert json.loads(out).keys() == {"error"}
@@ -262,13 +262,13 @@ def test_a_link_to_a_release_is_as_good_as_its_folder(releases: list[Path], tmp_
 
 
 def test_progress_names_the_folder_and_never_goes_back(releases: list[Path]) -> None:
-    told: list[tuple[str, float]] = []
-    Catalogue.open(releases, lambda step, done: told.append((step, done)))
-    shares = [done for _, done in told]
+    reported: list[tuple[str, float]] = []
+    Catalogue.open(releases, lambda step, done: reported.append((step, done)))
+    shares = [done for _, done in reported]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
     for folder in releases:
-        assert any(re.fullmatch(rf"verifying {folder}: .+", step) for step, _ in told)
-        assert (f"reading {folder}" in {step for step, _ in told}) is True
+        assert any(re.fullmatch(rf"verifying {folder}: .+", step) for step, _ in reported)
+        assert (f"reading {folder}" in {step for step, _ in reported}) is True
     assert len(set(shares)) > 8  # large releases take long to verify
 
 

@@ -79,8 +79,8 @@ def run_query_tool(
             found = {"address": tool.address, "data_sets": names, "maps": list(tool.catalogue.maps)}
             click.echo(json.dumps(found))
         else:
-            for words in tool.map_words():
-                click.echo(words)
+            for line in tool.maps():
+                click.echo(line)
             count = f"{len(names)} data set{'s' * (len(names) != 1)}"
             click.echo(f"Serving {count} at {tool.address}  (stop with Ctrl-C)")
 

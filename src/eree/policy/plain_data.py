@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from math import isfinite
 from typing import Any
 
 from eree.errors import Refusal
@@ -15,6 +16,23 @@ from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Neighbours
 
 #: Relations that have nothing but their name.
 PLAIN = {relation.name: relation for relation in (EDGE, NODE, RECORD, ESTABLISHMENT)}
+
+
+def parsed(text: str | bytes) -> Any:
+    """JSON as it can be written again; a ValueError for what cannot.
+
+    That are numbers which are none or too large, and halves of characters, which no file can hold.
+    """
+    data = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    json.dumps(data, ensure_ascii=False).encode()
+    return data
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError
+    return number
 
 
 def canonical(data: object) -> str:

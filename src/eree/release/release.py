@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import pyarrow.parquet as parquet
 from eree.budget.ledger import Reservation
 from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
-from eree.policy.plain_data import guarantee_of
+from eree.policy.plain_data import guarantee_of, parsed
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, columns_of, misread, schema_of
 from eree.release.record import FORMAT, RECORD
@@ -37,7 +36,7 @@ class Release:
         """
         path = Path(folder) / RECORD
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = parsed(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise Unreadable(f"{folder} holds no {RECORD}; name the folder of a release") from None
         except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
@@ -49,6 +48,8 @@ class Release:
     @property
     def identity(self) -> str:
         """The random name of the release."""
+        if "release" not in self.record:
+            raise self._damaged("release")
         return str(self.record["release"])
 
     @property
@@ -103,11 +104,14 @@ class Release:
         else:
             place = misread(self.record)
         if place is not None:
-            raise Unreadable(
-                f"the record of the release in {self.folder} is damaged ({place} is not what a"
-                " release writes); run 'eree verify'"
-            )
+            raise self._damaged(place)
         return list(listed or ())
+
+    def _damaged(self, place: str) -> Unreadable:
+        return Unreadable(
+            f"the record of the release in {self.folder} is damaged ({place} is not what a"
+            " release writes); run 'eree verify'"
+        )
 
     @cached_property
     def schema(self) -> Schema:

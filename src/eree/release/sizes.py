@@ -136,7 +136,8 @@ class WorkplaceSizes:
         if not self.classes:
             raise Refusal(f"{name} has no rows")
         for classes in self.classes.values():
-            ends = sorted((one.low, one.high) for one in classes if one.workplaces)
+            ends = [(one.low, one.high) for one in classes if one.workplaces]
+            ends.sort(key=lambda end: end[0])
             if not ends:
                 raise Refusal(f"{name} has a group of classes without workplaces")
             for (_, high), (low, _) in pairwise(ends):

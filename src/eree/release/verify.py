@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
 from eree.release.hiding import Hiding
 from eree.release.intervals import UNBOUNDED
+from eree.release.plan import MOST_LEVEL
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
 from eree.release.treatment import Treatment, treat
@@ -91,7 +93,10 @@ class _Verifying(Recheck):
     # ------------------------------------------------------------------------- the tables
 
     def _tables(self) -> None:
-        schema, level = schema_of(self.record), float(exact(self.record["level"], "level"))
+        schema, level = schema_of(self.record), exact(self.record["level"], "level")
+        if not Fraction(1, 2) <= level <= MOST_LEVEL:
+            self.fault("level", "is none that a release has")
+            return
         certified: set[str] = set()
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
@@ -108,7 +113,7 @@ class _Verifying(Recheck):
                 self.kept += not computed
                 if not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
-            self._rows(schema, table, treatment, level)
+            self._rows(schema, table, treatment, float(level))
         self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 

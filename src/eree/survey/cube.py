@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.partial import appearing_file, new_path
 from eree.policy.neighbours import exact, plain
+from eree.policy.plain_data import parsed
 from eree.policy.protected import Protected, read_protected
 from eree.survey.declaration import read_declaration
 from eree.survey.microdata import MOST_WEIGHT, Progress, Survey, read_survey
@@ -83,7 +84,7 @@ class CubeOutline:
             length = int.from_bytes(begin[len(FIRST_LINE) :], "big")
             if not begin.startswith(FIRST_LINE) or length > MOST_HEADER:
                 raise ValueError
-            return cls._of(json.loads(data.read(length)))
+            return cls._of(parsed(data.read(length)))
 
     @classmethod
     def _of(cls, header: Mapping[str, Any]) -> CubeOutline:
@@ -302,7 +303,7 @@ def _loaded(data: bytes) -> Cube:
     cells, rest = divmod(len(content) - end, 3 * 8)
     if not sound or len(content) < start or rest or cells < 0:
         raise ValueError
-    header = json.loads(content[start:end])
+    header = parsed(content[start:end])
     numbers = np.frombuffer(content, dtype="<i8", offset=end).astype(np.int64)
     filled, unweighted, weighted = numbers.reshape(3, cells)
     outline, sums = CubeOutline._of(header), Sums(**header["sums"])

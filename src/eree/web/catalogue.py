@@ -22,9 +22,9 @@ from eree.survey.protected import ProtectedCube
 from eree.survey.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
-from eree.web.levels import nests_of
-from eree.web.linked import LinkedTable
-from eree.web.maps import AreaMap, open_maps
+from eree.web.linked import LinkedTable, nests_of
+from eree.web.render.areas import AreaMap
+from eree.web.render.maps import open_maps
 
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
@@ -55,14 +55,14 @@ class Catalogue:
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson".
         """
-        tell = progress or (lambda _step, _done: None)
+        report = progress or (lambda _step, _done: None)
         given = list(folders)
         if not given:
             raise Refusal("name one or more folders of releases to serve")
         found: list[DataSet] = []
         known: set[str] = set()
         for number, folder in enumerate(given):
-            part = _part(tell, str(folder), number, len(given))
+            part = _part(report, str(folder), number, len(given))
             part("", 0.0)
             release = _opened(Path(folder))
             verification = verify(release, progress=part)
@@ -71,7 +71,7 @@ class Catalogue:
             if release.identity in known:
                 raise Refusal(f"{folder} holds a release that is named twice; name each once")
             known.add(release.identity)
-            tell(f"reading {folder}", (number + 0.7) / len(given))
+            report(f"reading {folder}", (number + 0.7) / len(given))
             found += _data_sets(release, verification.checks)
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:
@@ -80,7 +80,7 @@ class Catalogue:
         if len({data.name for data in found}) < len(found):
             raise Refusal("two data sets would have the same address; serve them apart")
         read = open_maps(maps, found)
-        tell("done", 1.0)
+        report("done", 1.0)
         return cls(tuple(found), read)
 
     @cached_property
@@ -108,13 +108,11 @@ class Catalogue:
         )
 
 
-def _part(tell: Progress, folder: str, number: int, count: int) -> Progress:
-    """Tells of one folder of several; verifying is most of it."""
-
-    def told(step: str, done: float) -> None:
-        tell(f"verifying {folder}{': ' * bool(step)}{step}", (number + 0.7 * done) / count)
-
-    return told
+def _part(report: Progress, folder: str, number: int, count: int) -> Progress:
+    """Reports on one folder of several; verifying is most of it."""
+    return lambda step, done: report(
+        f"verifying {folder}{': ' * bool(step)}{step}", (number + 0.7 * done) / count
+    )
 
 
 def _opened(folder: Path) -> Release:

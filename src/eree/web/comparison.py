@@ -19,15 +19,12 @@ from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.release.rank import rank_intervals
 from eree.release.threshold import decide
-from eree.web.answer import MOST_CELLS, TooLarge
-from eree.web.blocks import ABSENT, Block, Cell, Side, filled, keyed, side_of
-from eree.web.dataset import DataSet
+from eree.web.answer import ABSENT, MOST_CELLS, Block, Cell, Side, TooLarge, in_a_line, keyed
+from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
 USUAL_PER_JOB = "3.50"
-#: What damage is held against.
-JOBS = "jobs"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000
@@ -47,11 +44,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Areas from the largest estimate to the smallest."""
+    """Areas from the largest estimate to the smallest, and their figures."""
 
-    data: DataSet
     query: Query
     areas: tuple[Ranked, ...]
+    figures: Block
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -59,8 +56,8 @@ class Ranking:
             "areas": [
                 {"rank": area.rank, "best": area.best, "worst": area.worst}
                 | keyed(self.query.by, area.codes)
-                | area.cell.as_json()
-                for area in self.areas
+                | record
+                for area, record in zip(self.areas, self.figures.records(), strict=True)
             ]
         }
 
@@ -73,13 +70,14 @@ def ranking(data: DataSet, query: Query) -> Ranking:
     best, worst = rank_intervals(block.low, block.high)
     values = block.values
     ranks = 1 + len(values) - np.searchsorted(np.sort(values), values, side="right")
+    order = np.argsort(-values, kind="stable")
     areas = tuple(
         Ranked(
             int(ranks[i]), int(best[i]), int(worst[i]), side.codes(i), side.labels(i), block.cell(i)
         )
-        for i in np.argsort(-values, kind="stable").tolist()
+        for i in order.tolist()
     )
-    return Ranking(data, query, areas)
+    return Ranking(query, areas, block.taken(order))
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,8 @@ class Threshold:
     data: DataSet
     query: Query
     per_job: str
-    text: str
-    areas: tuple[Decision, ...]
+    areas: tuple[Decision, ...] = ()
+    figures: Block | None = None
 
     @property
     def least(self) -> Fraction:
@@ -113,21 +111,22 @@ class Threshold:
         """Codes of some areas that have jobs, as a line of damage begins."""
         if self.areas or not self.query.by or self.data.most(self.query.asked()) > MOST_CELLS:
             return []
-        side, _ = side_of(self.data.figures(self.query.asked()), len(self.query.by), first=True)
+        side, _ = in_a_line(self.data, self.data.figures(self.query.asked()))
         lines = (side.codes(i) for i in range(len(side)))
         written = (" ".join(c) for c in lines if not any(set(code) & set(" ,;\t") for code in c))
         return list(islice(written, most))
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; money as exact texts."""
+        records = [] if self.figures is None else self.figures.records()
         return {
             "per_job": self.per_job,
             "areas": [
                 keyed(self.query.by, area.codes)
                 | {"damage": plain(area.damage), "decision": area.decision}
                 | {"damage_per_job": None if area.per_job is None else round(area.per_job, 4)}
-                | area.cell.as_json()
-                for area in self.areas
+                | record
+                for area, record in zip(self.areas, records, strict=True)
             ],
         }
 
@@ -144,14 +143,10 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     if len(text) > MOST_DAMAGE:
         raise Refusal(f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once")
     if not text.strip():
-        return Threshold(data, query, per_job, "", ())
+        return Threshold(data, query, per_job)
     if not query.by:
         raise Refusal("a threshold needs areas; put a variable on rows")
-    known = []
-    for variable in map(data.variable, query.by):
-        level = query.groups.get(variable.name)
-        codes = variable.codes if level is None else [g.code for g in variable.levels[level]]
-        known.append(frozenset(codes))
+    known = [frozenset(data.variable(n).axis(query.groups.get(n)).codes) for n in query.by]
     amounts = damages(text, known)
     side, block = _together(data, query, list(amounts))
     where = {side.codes(i): i for i in range(len(side))}
@@ -167,7 +162,8 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
         verdict = decide(amount, least, floor(cell.low), high)
         labels = side.labels(where[area])
         decided.append(Decision(area, labels, amount, cell, each, verdict))
-    return Threshold(data, query, per_job, text, tuple(decided))
+    figures = block.taken(np.array([where[area] for area in amounts], dtype=np.intp))
+    return Threshold(data, query, per_job, tuple(decided), figures)
 
 
 def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...], Fraction]:
@@ -205,14 +201,13 @@ def _together(
     data: DataSet, query: Query, only: Sequence[tuple[str, ...]] | None = None
 ) -> tuple[Side, Block]:
     """All areas of a query, with intervals that hold at once."""
-    if only is not None:  # as few as are compared: each gets a larger share of the chance
+    if only is not None:  # as few as are compared: each gets a larger share of the error rate
         query = replace(query, where=_narrowed(data, query, only))
     asked = query.asked(together=True)
     if data.most(asked) > MOST_CELLS:
         raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be compared at once; keep fewer")
     figures = data.figures(asked)
-    side, at = side_of(figures, len(query.by), first=True)
-    block = filled(data, figures, at, (len(side),))
+    side, block = in_a_line(data, figures)
     there = np.flatnonzero(~block.flags[ABSENT]).astype(np.intp)
     return side.taken(there), block.taken(there)
 

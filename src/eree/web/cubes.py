@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any, cast
@@ -19,10 +18,8 @@ from eree.survey.query import Query as CubeQuery
 from eree.survey.settings import RAKED
 from eree.survey.shape import Variable as CubeVariable
 from eree.survey.soc import LEVELS, Level, title_of
-from eree.web.dataset import Asked, Axis, DataSet, Figures, Group, Mask, Variable, told
+from eree.web.dataset import JOBS, Asked, DataSet, Figures, Group, Mask, Variable, in_one_line
 from eree.workload import JOB
-
-JOBS = "jobs"
 
 
 class CubeSet(DataSet):
@@ -30,52 +27,39 @@ class CubeSet(DataSet):
 
     kind = "cube"
     errors = ("margin", "standard-error", "interval", "relative")
-    unreliable_words = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
-    absent_words = "nobody can be there, as was declared beforehand, so it is exactly 0"
+    unreliable_means = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
+    absent_means = "nobody can be there, as was declared beforehand, so it is exactly 0"
+    measures: Mapping[str, str] = MappingProxyType({JOBS: "Jobs (weighted employment)"})
+    universe = "all jobs that the survey stands for"
 
     def __init__(self, name: str, cube: ProtectedCube, checks: tuple[str, ...]) -> None:
         self.cube = cube
         if cube.mode == "as-published":
-            self.absent_words = "it was left out of the release, and counts as 0"
+            self.absent_means = "it was left out of the release, and counts as 0"
         variables = tuple(map(_variable, cube.shape.variables))
         first, *others = (v.label[:1].lower() + v.label[1:] for v in variables)
         count = len(others)
         more = f" and {count} more variable{'s' * (count > 1)}" if others else ""
         super().__init__(name, f"Survey cube: {first}{more}", cube.release, variables, checks)
+        self.rows = cube.shape.size
+        self.assumptions = _sentences(cube.release.record.get("assumptions"))
+        if losses := _sentences(cube.release.record.get("losses")):
+            covers = f"The guarantee covers {cube.covers}, and not all that is published."
+            self.warnings = (covers, *losses)
+            self.promise += f", for {cube.covers}"
         cube.table(CubeQuery())  # sums that every answer needs are made before anyone asks
-
-    @property
-    def measures(self) -> Mapping[str, str]:
-        """Weighted employment."""
-        return MappingProxyType({JOBS: "Jobs (weighted employment)"})
-
-    @property
-    def universe(self) -> str:
-        """What the survey stands for."""
-        return "all jobs that the survey stands for"
-
-    @property
-    def rows(self) -> int:
-        """How many cells the cube has."""
-        return self.cube.shape.size
 
     def most(self, asked: Asked) -> int:
         """The product of the sides."""
-        return prod(len(self._axis(name, asked).codes) for name in asked.by)
+        return prod(self._length(name, asked) for name in asked.by)
 
-    def _axis(self, name: str, asked: Asked) -> Axis:
-        """A side of the table, before it is made."""
-        variable, cubed = self.variable(name), self.cube.shape.variable(name)
-        kept = set(cubed.held(asked.where.get(name, cubed.codes)))
-        level = asked.groups.get(name)
+    def _length(self, name: str, asked: Asked) -> int:
+        """How long a side of a table is, before it is made."""
+        variable, level = self.variable(name), asked.groups.get(name)
+        kept = set(variable.held(asked.where.get(name, variable.codes)))
         if level is None:
-            codes = tuple(code for code in variable.codes if code in kept)
-            return Axis(name, variable.label, codes, tuple(map(variable.title, codes)))
-        places = {variable.places[code] for code in kept}
-        groups = [g for g in variable.levels[level] if places & set(g.members)]
-        return Axis(
-            name, variable.label, tuple(g.code for g in groups), tuple(g.label for g in groups)
-        )
+            return len(kept)
+        return sum(not kept.isdisjoint(group.members) for group in variable.levels[level])
 
     def figures(self, asked: Asked) -> Figures:
         """Exact sums of published cells, with the intervals that their errors give."""
@@ -96,22 +80,6 @@ class CubeSet(DataSet):
         found |= figures.values <= 0
         return found if figures.absent is None else found & ~figures.absent
 
-    @cached_property
-    def promise(self) -> str:
-        """The guarantee, and what it covers where that is not all."""
-        promised = told(self.guarantee)
-        return f"{promised}, for {self.cube.covers}" if self.warnings else promised
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The losses of the method as it was published."""
-        losses = self.release.record.get("losses")
-        said = [losses] if isinstance(losses, str) else list(losses or ())
-        if not said:
-            return ()
-        covers = f"The guarantee covers {self.cube.covers}, and not all that is published."
-        return (covers, *(_sentence(str(loss)) for loss in said))
-
     @property
     def bias(self) -> str:
         """What raking does, and what was left out."""
@@ -125,21 +93,13 @@ class CubeSet(DataSet):
             return "Raking multiplies noisy cells, so that figures may be off on average."
         return ""
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on."""
-        given = self.release.record.get("assumptions")
-        return tuple(
-            _sentence(str(words)) for words in ([given] if isinstance(given, str) else given or ())
-        )
-
     def noise(self) -> list[str]:
         """How noise was added, and what was done afterwards."""
         record, method = self.release.record, str(self.cube.calibration["method"])
         cells = record["tables"][0]
         found = [
-            f"The law {cells['mechanism']} added noise to every cell that can be, drawn exactly"
-            f" with secret chance; its standard deviation is"
+            f"The mechanism {cells['mechanism']} added noise to every cell that can be, drawn"
+            f" exactly from a secret random source; its standard deviation is"
             f" {float(cells['noise_variance']) ** 0.5:,.3f} jobs.",
         ]
         noises: dict[str, list[str]] = {}
@@ -165,20 +125,20 @@ class CubeSet(DataSet):
         return found
 
     def certificates(self) -> list[dict[str, Any]]:
-        """A certificate for every law that was drawn from, made afresh."""
+        """A certificate for every distribution that was drawn from, made again."""
         mode = mode_of(self.release.record)
-        laws = {"every cell": mode.cells}
-        laws |= {f"control {' × '.join(by) or 'total'}": law for by, law in mode.tables.items()}
+        drawn = {"every cell": mode.cells}
+        drawn |= {f"control {' × '.join(by) or 'total'}": one for by, one in mode.tables.items()}
         if mode.variance is not None:
-            laws["sum of squares"] = mode.variance
+            drawn["sum of squares"] = mode.variance
         found = []
-        for part, law in laws.items():
-            made = law.certify()
+        for part, noise in drawn.items():
+            made = noise.certify()
             found.append(
                 {
                     "law": made.mechanism,
                     "of": part,
-                    "claimed": told(made.guarantee),
+                    "claimed": in_one_line(made.guarantee),
                     "found_epsilon": plain(made.guarantee.epsilon),
                     "found_delta": f"{made.found_delta:.3g}",
                     "claimed_epsilon": plain(made.guarantee.epsilon),
@@ -189,14 +149,14 @@ class CubeSet(DataSet):
 
 
 def _figures(found: Estimates, asked: Asked) -> Figures:
-    """Estimates in jobs, with what their errors make of a level."""
+    """Estimates in jobs, with what their errors make of a confidence level."""
     values, confidence = found.values.reshape(-1), asked.confidence
     if asked.together:
         confidence = 1 - (1 - confidence) / max(values.size, 1)
     jobs, error = values / JOB, found.standard_error.reshape(-1) / JOB
     margin = error * deviations(confidence)
     return Figures(
-        tuple(Axis(a.name, a.label, a.codes, a.labels) for a in found.axes),
+        found.axes,
         None,
         values,
         JOB,
@@ -227,6 +187,10 @@ def _variable(variable: CubeVariable) -> Variable:
     )
 
 
-def _sentence(words: str) -> str:
-    text = words.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+def _sentences(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """What a record says in one text, in several or not at all, each as a sentence."""
+    texts = [given] if isinstance(given, str) else given or ()
+    return tuple(
+        text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+        for text in (str(one).strip() for one in texts)
+    )

@@ -17,9 +17,10 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak, plain
 from eree.random.exact import Whole
 from eree.release.release import Release
+from eree.survey.query import Axis
 
 Error = Literal["margin", "standard-error", "interval", "relative"]
-#: How the error of an estimate may be shown, in words.
+#: How the error of an estimate may be shown, with labels.
 ERRORS: Mapping[Error, str] = MappingProxyType(
     {
         "margin": "Margin of error",
@@ -28,6 +29,9 @@ ERRORS: Mapping[Error, str] = MappingProxyType(
         "relative": "Relative error",
     }
 )
+JOBS, WORKPLACES = "jobs", "workplaces"
+#: Letters and words that are looked for at once: each word is sought in every code.
+MOST_FIND, MOST_WORDS = 200, 12
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -42,13 +46,18 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One side of a table: a variable, and the codes or groups that it is shown by."""
+class ListedCode:
+    """A code or a group of codes in a list for people.
 
-    name: str
+    `depth` says how deep it lies, `keepable` whether a filter may keep it.
+    """
+
+    code: str
     label: str
-    codes: tuple[str, ...]
-    labels: tuple[str, ...]
+    level: str
+    depth: int
+    keepable: bool
+    holds: int
 
 
 @dataclass(frozen=True)
@@ -71,14 +80,9 @@ class Variable:
         """The place of every code."""
         return MappingProxyType({code: place for place, code in enumerate(self.codes)})
 
-    @property
-    def askable(self) -> bool:
-        """Whether it has levels that may be asked for."""
-        return bool(self.levels)
-
     @cached_property
-    def _groups(self) -> Mapping[str, Group]:
-        """Groups that a filter may keep: those whose code means nothing else."""
+    def groups(self) -> Mapping[str, Group]:
+        """Groups that a filter may keep, from the coarsest: those whose code means nothing else."""
         found: dict[str, Group] = {}
         twice: set[str] = set()
         for group in (group for level in self.levels.values() for group in level):
@@ -89,17 +93,23 @@ class Variable:
         return MappingProxyType({code: g for code, g in found.items() if code not in twice})
 
     @cached_property
-    def group_labels(self) -> Mapping[str, str]:
-        """Codes of groups that a filter may keep, with their labels, from the coarsest."""
-        return MappingProxyType({code: group.label for code, group in self._groups.items()})
+    def _order(self) -> Mapping[str, int]:
+        """The order of what a filter may keep: groups first."""
+        return {code: place for place, code in enumerate((*self.groups, *self.codes))}
+
+    def knows(self, code: str) -> bool:
+        """Whether a filter may keep it."""
+        return code in self._order
+
+    def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
+        """Codes of a filter in one order, each once: groups first."""
+        return tuple(sorted({*codes} & self._order.keys(), key=self._order.__getitem__))
 
     def held(self, codes: Iterable[str]) -> list[int]:
         """The places of codes and of what groups hold, in order."""
         found: set[int] = set()
         for code in codes:
-            found.update(
-                (self.places[code],) if code in self.places else self._groups[code].members
-            )
+            found.update((self.places[code],) if code in self.places else self.groups[code].members)
         return sorted(found)
 
     def filter_of(self, code: str, level: str | None) -> tuple[str, ...]:
@@ -107,7 +117,7 @@ class Variable:
         if level is None:
             return (code,)
         (group,) = (group for group in self.levels[level] if group.code == code)
-        known = self._groups.get(code)
+        known = self.groups.get(code)
         if known is not None and known.members == group.members:
             return (code,)
         return tuple(self.codes[place] for place in group.members)
@@ -121,7 +131,7 @@ class Variable:
         return Axis(self.name, self.side_label(level), codes, labels)
 
     def side_label(self, level: str | None) -> str:
-        """What a side of a table is by, in words: the variable, or a level of it.
+        """The label of what a side of a table is by: the variable, or a level of it.
 
         A level with a name of its own, such as County, needs no more; others begin small.
         """
@@ -130,6 +140,10 @@ class Variable:
         title = self.level_title(level)
         return title if title[:1].isupper() else f"{self.label}, {title}"
 
+    def level_title(self, level: str) -> str:
+        """The label of a level."""
+        return self.level_labels.get(level, level)
+
     def group_places(self, level: str) -> NDArray[np.int64]:
         """For each code, the place of its group at a level."""
         found = np.zeros(len(self.codes), dtype=np.int64)
@@ -137,49 +151,61 @@ class Variable:
             found[list(group.members)] = place
         return found
 
-    def level_title(self, level: str) -> str:
-        """A level in words."""
-        return self.level_labels.get(level, level)
+    def describe(self, code: str) -> str:
+        """A code or a group with its label, where that says more."""
+        label = self.labels[self.places[code]] if code in self.places else self.groups[code].label
+        return label if label.casefold() == code.casefold() else f"{code} {label}"
 
     @cached_property
-    def tree(self) -> Mapping[str, tuple[Group, ...]]:
-        """Levels of which each lies in the one before, as a list for people shows them."""
-        found: dict[str, tuple[Group, ...]] = {}
+    def _tree(self) -> Sequence[tuple[int, Sequence[tuple[str, Group]]]]:
+        """The places of codes, each with the groups above it, so that groups stand together.
+
+        Only levels of which each lies in the one before are used; a group of one code says nothing.
+        """
+        levels: list[tuple[str, list[int]]] = []
         above: NDArray[np.int64] | None = None
         for name, groups in self.levels.items():
             own = self.group_places(name)
             if above is None or all(len(set(above[list(g.members)].tolist())) == 1 for g in groups):
-                found[name], above = groups, own
-        return MappingProxyType(found)
+                levels.append((name, own.tolist()))
+                above = own
+        places = sorted(range(len(self.codes)), key=lambda place: [own[place] for _, own in levels])
+        chains = [[(name, self.levels[name][own[p]]) for name, own in levels] for p in places]
+        return [
+            (place, [pair for pair in chain if len(pair[1].members) > 1])
+            for place, chain in zip(places, chains, strict=True)
+        ]
 
-    @cached_property
-    def tree_order(self) -> tuple[int, ...]:
-        """The places of codes so that each group of the tree stands together."""
-        keys = [self.group_places(name).tolist() for name in self.tree]
-        return tuple(sorted(range(len(self.codes)), key=lambda place: [k[place] for k in keys]))
+    def listed(self, find: str = "") -> list[ListedCode]:
+        """Codes under their groups, each in its order; with words to find, what has them all.
 
-    def knows(self, code: str) -> bool:
-        """Whether a filter may keep it."""
-        return code in self.places or code in self.group_labels
+        A code is found by its own code and label and by those of the groups above it.
+        """
+        words = find.casefold().split()
+        if len(find) > MOST_FIND or len(words) > MOST_WORDS:
+            raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
+        found: list[ListedCode] = []
+        shown: set[tuple[str, str]] = set()
+        for place, chain in self._tree:
+            code, label = self.codes[place], self.labels[place]
+            text = " ".join([code, label, *(f"{g.code} {g.label}" for _, g in chain)]).casefold()
+            if not all(word in text for word in words):
+                continue
+            for depth, (level, group) in enumerate(chain):
+                if (level, group.code) not in shown:
+                    shown.add((level, group.code))
+                    own, holds = group.code in self.groups, len(group.members)
+                    found.append(ListedCode(group.code, group.label, level, depth, own, holds))
+            found.append(ListedCode(code, label, "", len(chain), True, 1))
+        return found
 
-    def title(self, code: str) -> str:
-        """The label of a code or of a group."""
-        if code in self.places:
-            return self.labels[self.places[code]]
-        return self.group_labels.get(code, code)
 
-    def told(self, code: str) -> str:
-        """A code with its label, where that says more."""
-        label = self.title(code)
-        return label if label.casefold() == code.casefold() else f"{code} {label}"
-
-    def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
-        """Codes of a filter in one order, each once: groups first."""
-        groups = {code: place for place, code in enumerate(self.group_labels)}
-        known = {code for code in codes if self.knows(code)}
-        return tuple(
-            sorted(known, key=lambda c: (c not in groups, groups.get(c) or self.places.get(c, 0)))
-        )
+def combined(axes: Sequence[Axis], places: Sequence[NDArray[Any]], count: int) -> Whole:
+    """A number for each of so many figures that says where it is on all axes at once."""
+    found: Whole = np.zeros(count, dtype=np.int64)
+    for axis, place in zip(axes, places, strict=True):
+        found = found * len(axis.codes) + place
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +213,11 @@ class Figures:
     """Estimates with what is known of their errors, one for each combination that is listed.
 
     `places` has for each axis the place of the code of every figure; it is None where every
-    combination is listed, in the order of the axes.  `values` are whole numbers of
-    parts, of which `unit` make one; they are signed, so that sums of them are right.  `low` and
-    `high` are ends of intervals in whole units, `high` infinite where nothing bounds a figure.
-    `deviation` is the standard error, where it is public, and `margin` what it makes of the level;
-    elsewhere the margin of error is the farther end of the interval.
+    combination is listed, in the order of the axes.  `values` are integers that count parts, of
+    which `unit` make one; they are signed, so that sums of them are right.  `low` and `high` are
+    ends of intervals in whole units, `high` infinite where nothing bounds a figure.
+    `deviation` is the standard error, where it is public, and `margin` what it makes of the
+    confidence level; elsewhere the margin of error is the farther end of the interval.
     `absent` are figures of 0 by declaration or because no workplace is there.
     """
 
@@ -210,13 +236,18 @@ class Figures:
 
     @cached_property
     def keys(self) -> Whole:
-        """A number for each figure that tells where it is on all axes together."""
+        """Where each figure is on all axes at once, in ascending order."""
         if self.places is None:
             return np.arange(len(self), dtype=np.int64)
-        found: Whole = np.zeros(len(self), dtype=np.int64)
-        for axis, place in zip(self.axes, self.places, strict=True):
-            found = found * len(axis.codes) + place
-        return found
+        return combined(self.axes, self.places, len(self))
+
+    @property
+    def margin_of_error(self) -> Reals:
+        """How far the farther end of the interval is, where there is no margin of its own."""
+        if self.margin is not None:
+            return self.margin
+        estimates = self.values / self.unit
+        return np.maximum(estimates - self.low, self.high - estimates)
 
 
 @dataclass(frozen=True)
@@ -226,7 +257,7 @@ class Asked:
     by: tuple[str, ...]
     where: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, str]
-    measure: str = "jobs"
+    measure: str = JOBS
     confidence: float = 0.9
     together: bool = False  # whether all intervals hold at once
 
@@ -244,10 +275,16 @@ class DataSet(ABC):
 
     kind: str
     errors: tuple[Error, ...]
-    #: From which share of an estimate on its error makes it unreliable, in words.
-    unreliable_words: str
-    #: What an absent figure is, in words.
-    absent_words: str
+    #: What may be counted, with labels; which jobs are; and how many figures were published.
+    measures: Mapping[str, str]
+    universe: str
+    rows: int
+    #: What makes an estimate unreliable, and what an absent figure is.
+    unreliable_means: str
+    absent_means: str
+    #: What a reader must know before all else, and what the guarantee rests on.
+    warnings: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -259,21 +296,11 @@ class DataSet(ABC):
     ) -> None:
         self.name, self.title, self.release = name, title, release
         self.variables, self.checks = variables, checks
-
-    @property
-    @abstractmethod
-    def measures(self) -> Mapping[str, str]:
-        """What may be counted, with labels."""
-
-    @property
-    @abstractmethod
-    def universe(self) -> str:
-        """Which jobs are counted, in words."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """How many published figures it is made of."""
+        self._by_name = {variable.name: variable for variable in variables}
+        self.guarantee = release.guarantee
+        self.promise = in_one_line(self.guarantee)
+        self.made = str(release.record["made"])[:10]
+        self.statements = tuple(map(str, release.record.get("statements", ())))
 
     @abstractmethod
     def most(self, asked: Asked) -> int:
@@ -297,7 +324,7 @@ class DataSet(ABC):
 
     @abstractmethod
     def certificates(self) -> list[dict[str, Any]]:
-        """What was claimed of each law of the noise, and what its chances show."""
+        """What was claimed of each distribution of the noise, and what its probabilities show."""
 
     def variable(self, name: str) -> Variable:
         """A variable by its name."""
@@ -306,51 +333,17 @@ class DataSet(ABC):
             raise Refusal(f"there is no variable {name!r} in this data set; it has {known}")
         return self._by_name[name]
 
-    @cached_property
-    def _by_name(self) -> Mapping[str, Variable]:
-        return {variable.name: variable for variable in self.variables}
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """What the whole release promises."""
-        return self.release.guarantee
-
-    @property
-    def made(self) -> str:
-        """The day on which the release was made."""
-        return str(self.release.record["made"])[:10]
-
-    @property
-    def statements(self) -> tuple[str, ...]:
-        """What an attacker can learn, in plain words."""
-        return tuple(map(str, self.release.record.get("statements", ())))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before all else."""
-        return ()
-
     @property
     def bias(self) -> str:
         """Why its estimates are not right on average; empty where they are."""
         return ""
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on."""
-        return ()
 
-    @cached_property
-    def promise(self) -> str:
-        """The guarantee in one line."""
-        return told(self.guarantee)
-
-
-def told(guarantee: Guarantee) -> str:
+def in_one_line(guarantee: Guarantee) -> str:
     """A guarantee in one line."""
-    relation, words = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
+    relation, line = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
     if guarantee.delta:
-        words += f", delta {plain(guarantee.delta)}"
+        line += f", delta {plain(guarantee.delta)}"
     if isinstance(relation, (Strong, Weak)):
-        words += f", alpha {plain(relation.alpha)}"
-    return f"{words}, {relation.name} neighbours"
+        line += f", alpha {plain(relation.alpha)}"
+    return f"{line}, {relation.name} neighbours"

@@ -1,10 +1,18 @@
-"""A released table of linked data in memory, with sums and intervals of public things alone."""
+"""A released table of linked data in memory, with sums and intervals of public things alone.
+
+Levels above its codes are what its release publishes of groups and hierarchies.  A group that was
+declared (sector groups of sectors) is in the record.  A hierarchy (tracts in counties) is seen in
+the public rows of any table of the release: which workplaces exist, and where, is public, and every
+row has one.  A table of some workplaces alone shows too little: what lies in one county there may
+lie in others as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
+from itertools import permutations
 from math import ceil, floor
 from threading import Lock
 from types import MappingProxyType
@@ -27,14 +35,25 @@ from eree.release.intervals import UNBOUNDED
 from eree.release.release import Release
 from eree.release.sums import Areas
 from eree.release.treatment import Ends, Numbers, Treatment
-from eree.web.dataset import Asked, Axis, DataSet, Figures, Mask, Variable, told
-from eree.web.levels import Nests, levels_of
+from eree.survey.query import Axis
+from eree.web.dataset import (
+    JOBS,
+    WORKPLACES,
+    Asked,
+    DataSet,
+    Figures,
+    Group,
+    Mask,
+    Variable,
+    combined,
+    in_one_line,
+)
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
-JOBS, WORKPLACES = "jobs", "workplaces"
-_Keyed = tuple[dict[str, tuple[Axis, Whole]], NDArray[np.intp], Whole]
+#: For a finer and a coarser attribute: the one value of the coarser that each of the finer lies in.
+Nests = Mapping[tuple[str, str], Mapping[Value, Value]]
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
@@ -48,8 +67,8 @@ class LinkedTable(DataSet):
 
     kind = "table"
     errors = ("margin", "interval", "relative")
-    unreliable_words = "its margin of error is more than half of it, or it is 0 or less"
-    absent_words = "no workplace is there, which is public, so there are exactly 0 jobs"
+    unreliable_means = "its margin of error is more than half of it, or it is 0 or less"
+    absent_means = "no workplace is there, which is public, so there are exactly 0 jobs"
 
     def __init__(
         self,
@@ -80,12 +99,15 @@ class LinkedTable(DataSet):
             order = np.array([place[code] for code in found], dtype=np.int64)
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
+        schema, self.rows = self._areas.schema, rows.num_rows
         self._values: dict[str, Whole] = {JOBS: rows["noisy"].to_numpy()}
-        people = [a for a in self._areas.schema.attributes.values() if a.owner == "worker"]
-        counted = {*by, *about["where"]}
-        if not counted & {attribute.name for attribute in people}:
+        self.measures = {JOBS: "Jobs"}
+        counted = (*by, *about["where"])
+        if all(schema.attributes[name].owner == "workplace" for name in counted):
+            # each workplace is in one cell alone, and their number is public
             self._values[WORKPLACES] = rows["workplaces"].to_numpy()
-        schema = self._areas.schema
+            self.measures |= {WORKPLACES: "Workplaces (exact)"}
+        self.universe = _universe(schema, about["where"])
         titles = {a.name: a.label or a.name for a in schema.attributes.values()}
         variables = tuple(
             Variable(
@@ -103,103 +125,61 @@ class LinkedTable(DataSet):
         super().__init__(name, title, release, variables, checks)
         self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
-    @property
-    def measures(self) -> Mapping[str, str]:
-        """Jobs, and workplaces where each is in one cell alone: their number is public."""
-        names = {JOBS: "Jobs", WORKPLACES: "Workplaces (exact)"}
-        return MappingProxyType({name: names[name] for name in self._values})
-
-    @property
-    def universe(self) -> str:
-        """Which jobs are counted."""
-        where = self._about["where"]
-        if not where:
-            return "all jobs"
-        schema = self._areas.schema
-        kept = (
-            f"{_lowered(schema.attributes[name].label or name)} "
-            + " or ".join(schema.attributes[name].describe(value) for value in values)
-            for name, values in where.items()
-        )
-        return "jobs with " + ", ".join(kept)
-
-    @property
-    def rows(self) -> int:
-        """How many cells were published."""
-        return len(self._values[JOBS])
-
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
-        return len(np.unique(self._keyed(asked)[2]))
+        cells, axes, on_axes = self._kept(asked)
+        return len(np.unique(combined(axes, on_axes, len(cells))))
 
-    def _keyed(self, asked: Asked) -> _Keyed:
-        """The sides of the table, the cells that a filter keeps, and a number for where each is."""
-        sides = {name: self._side(name, asked.groups.get(name)) for name in asked.by}
-        place = np.flatnonzero(self._kept(asked.where))
-        keys: Whole = np.zeros(len(place), dtype=np.int64)
-        for axis, code in sides.values():
-            keys = keys * len(axis.codes) + code[place]
-        return sides, place, keys
+    def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Whole]]:
+        """The cells that a filter keeps, the axes of the table, and where they are on each."""
+        kept = np.ones(self.rows, dtype=np.bool_)
+        for name, codes in asked.where.items():
+            kept &= np.isin(self._codes[name], self.variable(name).held(codes))
+        cells, axes, places = np.flatnonzero(kept), [], []
+        for name in asked.by:
+            variable, level = self.variable(name), asked.groups.get(name)
+            place = self._codes[name][cells]
+            axes.append(variable.axis(level))
+            places.append(place if level is None else variable.group_places(level)[place])
+        return cells, tuple(axes), places
 
     def figures(self, asked: Asked) -> Figures:
         """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
-        sides, place, keys = self._keyed(asked)
-        axes = tuple(axis for axis, _ in sides.values())
-        order = np.argsort(keys, kind="stable")
-        place, keys = place[order], keys[order]
-        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
-        firsts = place[starts]
-        places = tuple(code[firsts].astype(np.intp) for _, code in sides.values())
-        if not len(starts):
-            return self._nothing(axes)
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        values = np.add.reduceat(self._values[asked.measure][place], starts)
+        cells, axes, on_axes = self._kept(asked)
+        keys = combined(axes, on_axes, len(cells))
+        order = np.argsort(keys, kind="stable")
+        cells, keys = cells[order], keys[order]
+        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
+        if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
+            none = np.zeros(0 if axes else 1)
+            absent = np.ones(none.shape, dtype=np.bool_)
+            return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
+        values = np.add.reduceat(self._values[asked.measure][cells], starts)
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
-        wanted = Marginal(
-            asked.by, MappingProxyType({name: tuple(codes) for name, codes in asked.where.items()})
-        )  # only which attributes these are matters for intervals
-        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=place, starts=starts)
+        # only which attributes these are matters for intervals
+        wanted = Marginal(asked.by, MappingProxyType(dict(asked.where)))
+        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=cells, starts=starts)
         low, high = areas.ends((1 - asked.confidence) / (len(starts) if asked.together else 1))
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
 
-    def _nothing(self, axes: tuple[Axis, ...]) -> Figures:
-        """Where no workplace is, there are no figures; the total is exactly 0."""
-        size = 0 if axes else 1
-        none = np.zeros(size)
-        gone = np.ones(size, dtype=np.bool_)
-        empty = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
-        return Figures(axes, empty, np.zeros(size, dtype=np.int64), 1, none, none, absent=gone)
-
-    def _kept(self, where: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
-        kept = np.ones(self.rows, dtype=np.bool_)
-        for name, codes in where.items():
-            variable = self.variable(name)
-            kept &= np.isin(self._codes[name], variable.held(codes))
-        return kept
-
-    def _side(self, name: str, level: str | None) -> tuple[Axis, Whole]:
-        """An axis, and where every row of the table is on it."""
-        variable = self.variable(name)
-        if level is None:
-            return variable.axis(), self._codes[name]
-        return variable.axis(level), variable.group_places(level)[self._codes[name]]
-
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""
-        margin = np.maximum(figures.values - figures.low, figures.high - figures.values)
+        margin = figures.margin_of_error
         found = np.asarray((margin > UNRELIABLE * figures.values) & (margin > 0))
         return found if figures.absent is None else found & ~figures.absent
 
     @cached_property
     def bias(self) -> str:
-        """What was bounded, bent or leaning, before noise was added or by it."""
+        """What was bounded before noise was added, or is asymmetric in it."""
         treatment = self._areas.treatment
         assert isinstance(treatment, Treatment)
-        law = treatment.mechanism
+        mechanism = treatment.mechanism
         if treatment.bound is not None:
             return (
                 "Workplaces above a size were left out before the count, so that figures are too"
@@ -210,16 +190,19 @@ class LinkedTable(DataSet):
                 "Workplaces were scaled down to a noisy bound before the count, so that figures may"
                 " be too small; intervals take that into account."
             )
-        if isinstance(law, LeaningStaircase):
-            return _leaning_words(law.lean)
-        if isinstance(law, TightLogLaplace) and abs(law.factor - (1 - law.spread**2)) < 1e-6:
+        if isinstance(mechanism, LeaningStaircase):
+            return _mean_of(mechanism.lean)
+        if (
+            isinstance(mechanism, TightLogLaplace)
+            and abs(mechanism.factor - (1 - mechanism.spread**2)) < 1e-6
+        ):
             return (
                 "Figures are right on average but for their rounding, which moves the mean by half"
                 " a job at most."
             )
-        if isinstance(law, (BentMechanism, KNormStaircase)):
+        if isinstance(mechanism, (BentMechanism, KNormStaircase)):
             return (
-                "Noise of this law is not the same on both sides, so that figures may be off on"
+                "This noise is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
             )
         return ""
@@ -230,9 +213,9 @@ class LinkedTable(DataSet):
         cells = int(about["worker_cells"])
         together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
         return [
-            f"The law {about['mechanism']} added whole numbers of jobs{together}, drawn exactly"
-            " with secret chance.",
-            f"For this table the release paid {told(price)}; for all of its tables together"
+            f"The mechanism {about['mechanism']} added integers{together}, drawn exactly from a"
+            " secret random source.",
+            f"For this table the release paid {in_one_line(price)}; for all of its tables together"
             f" {self.promise}.",
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]
@@ -254,7 +237,7 @@ class LinkedTable(DataSet):
             {
                 "law": made.mechanism,
                 "of": self.table,
-                "claimed": told(claim),
+                "claimed": in_one_line(claim),
                 "found_epsilon": f"{float(made.found_epsilon):.6g}",
                 "found_delta": f"{float(made.found_delta):.3g}",
                 "claimed_epsilon": plain(claim.epsilon),
@@ -297,20 +280,32 @@ class _Remembered(Treatment):
 
 _NO_KEYS = pa.table({})
 _HEIGHTS = (
-    "The number of the heights is a digest of all plateaus of the law, which follow from alpha and"
-    " epsilon."
+    "The number of the heights is a digest of all plateaus of the distribution, which follow"
+    " from alpha and epsilon."
 )
 
 
-def _leaning_words(lean: Lean) -> str:
+def _mean_of(lean: Lean) -> str:
     """How far figures are off on average, rounded outwards."""
     least, greatest = floor(lean.least * 100) / 100, ceil(lean.greatest * 100) / 100
     return (
-        "Noise of this law leans to one side. Its mean is not 0: it lies between"
+        "This noise leans to one side. Its mean is not 0: it lies between"
         f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
         f" {lean.up_to:,} workers, and is about {lean.share:+.2g} times the workers of that"
         " workplace beyond. Sums are off by the sum of these; intervals allow for it."
     )
+
+
+def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
+    """Which jobs a table counts."""
+    if not where:
+        return "all jobs"
+    known = schema.attributes
+    kept = (
+        f"{_lowered(known[name].label or name)} {' or '.join(map(known[name].describe, values))}"
+        for name, values in where.items()
+    )
+    return "jobs with " + ", ".join(kept)
 
 
 def _lowered(label: str) -> str:
@@ -320,5 +315,62 @@ def _lowered(label: str) -> str:
 
 def _worded(name: str) -> str:
     """The name of a table, for people."""
-    words = name.replace("-", " ").replace("_", " ").strip() or name
-    return words[:1].upper() + words[1:]
+    title = name.replace("-", " ").replace("_", " ").strip() or name
+    return title[:1].upper() + title[1:]
+
+
+def nests_of(release: Release, schema: Schema) -> Nests:
+    """Which attributes of workplaces lie in others, by all tables of a release together."""
+    found: dict[tuple[str, str], dict[Value, Value]] = {}
+    crossing: set[tuple[str, str]] = set()
+    for table in release.tables:
+        about = release.about(table)
+        by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
+        if len(by) < 2 or any(schema.attributes[n].owner == "workplace" for n in about["where"]):
+            continue
+        rows = release.table(table).select(by)
+        for fine, coarse in permutations(by, 2):
+            if (fine, coarse) in crossing:
+                continue
+            pairs = rows.group_by([fine, coarse]).aggregate([])  # each once
+            known = found.setdefault((fine, coarse), {})
+            for one, two in zip(*(pairs[name].to_pylist() for name in (fine, coarse)), strict=True):
+                if known.setdefault(one, two) != two:
+                    crossing.add((fine, coarse))
+                    break
+    for pair in crossing:
+        del found[pair]
+    for (fine, middle), lower in list(found.items()):  # tracts in counties, counties in states
+        for (other, coarse), upper in list(found.items()):
+            new = other == middle and coarse != fine and (fine, coarse) not in {*found, *crossing}
+            if new and set(lower.values()) <= set(upper):
+                found[fine, coarse] = {one: upper[two] for one, two in lower.items()}
+    return found
+
+
+def levels_of(
+    name: str, codes: Sequence[Value], schema: Schema, nests: Nests
+) -> dict[str, tuple[Group, ...]]:
+    """The levels above an attribute's codes, from the coarsest, each with all codes in groups."""
+    found: dict[str, tuple[Group, ...]] = {}
+    for attribute in schema.attributes.values():
+        if attribute.of == name:
+            lies_in: Mapping[Value, Value] = attribute.members
+        elif (name, attribute.name) in nests:
+            lies_in = nests[name, attribute.name]
+        else:
+            continue
+        members: dict[Value, list[int]] = {}
+        for place, code in enumerate(codes):
+            if code not in lies_in:
+                break
+            members.setdefault(lies_in[code], []).append(place)
+        else:
+            if 1 < len(members) <= len(codes) // 2 or (attribute.of == name and len(members) > 1):
+                order = list(attribute.values or sorted(members, key=str))
+                found[attribute.name] = tuple(
+                    Group(str(value), attribute.describe(value), tuple(members[value]))
+                    for value in order
+                    if value in members
+                )
+    return dict(sorted(found.items(), key=lambda pair: len(pair[1])))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import eree
+from eree.web.answer import FLAGS
 from eree.web.catalogue import Catalogue
-from eree.web.codes import MOST_FIND
-from eree.web.comparison import JOBS, MOST_DAMAGE
-from eree.web.dataset import DataSet, Variable
-from eree.web.exports import EXPORTS
+from eree.web.comparison import MOST_DAMAGE
+from eree.web.dataset import JOBS, MOST_FIND, DataSet
+from eree.web.export import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 
 _REFUSALS = {
@@ -24,7 +24,7 @@ _REFUSALS = {
 def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
     """The document, in version 3.1."""
     paths: dict[str, Any] = {
-        "/index.json": {"get": _operation("catalogue", "All data sets", [], _ref("Catalogue"))}
+        "/index.json": _get("catalogue", "All data sets", [], _ref("Catalogue"))
     }
     for data in catalogue.data_sets:
         paths |= _paths(data)
@@ -42,45 +42,35 @@ def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
 
 
 def _paths(data: DataSet) -> dict[str, Any]:
-    settings, name = _settings(data), data.name
-    found: dict[str, Any] = {}
-    pages = (("", "table", "Table"), ("/ranking", "ranking", "Ranking"))
-    for page, word, schema in pages:
-        found[f"/d/{name}{page}.json"] = {
-            "get": _operation(f"{name}-{word}", f"{data.title}: {word}", settings, _ref(schema))
-        }
-    money = {"type": "string", "pattern": "^[0-9]{1,15}(\\.[0-9]{1,4})?$"}
-    extras = [
-        _parameter("per_job", money | {"default": "3.50"}, "The threshold for each job."),
-        _parameter(
-            "damage",
-            {"type": "string", "maxLength": MOST_DAMAGE},
-            "A line for each area: its codes, then the amount, with spaces between.",
-        ),
-    ]
+    settings, name, title = _settings(data), data.name, data.title
+    money = {"type": "string", "pattern": "^[0-9]{1,15}(\\.[0-9]{1,4})?$", "default": "3.50"}
+    lines = "A line for each area: its codes, then the amount, with spaces between."
     jobs = _parameter("measure", {"enum": [JOBS]}, "What is counted.")
-    given = [*(jobs if one["name"] == "measure" else one for one in settings), *extras]
-    found[f"/d/{name}/threshold.json"] = {
-        "get": _operation(f"{name}-threshold", f"{data.title}: threshold", given, _ref("Threshold"))
+    threshold = [
+        *(jobs if one["name"] == "measure" else one for one in settings),
+        _parameter("per_job", money, "The threshold for each job."),
+        _parameter("damage", {"type": "string", "maxLength": MOST_DAMAGE}, lines),
+    ]
+    found = {
+        f"/d/{name}{address}.json": _get(f"{name}-{page}", f"{title}: {page}", given, schema)
+        for address, page, given, schema in (
+            ("", "table", settings, _ref("Table")),
+            ("/ranking", "ranking", settings, _ref("Ranking")),
+            ("/threshold", "threshold", threshold, _ref("Threshold")),
+            ("/about", "about", [], {"type": "object"}),
+            ("/certificate", "certificate", [], {"type": "object"}),
+        )
     }
-    for word in ("about", "certificate"):
-        found[f"/d/{name}/{word}.json"] = {
-            "get": _operation(f"{name}-{word}", f"{data.title}: {word}", [], {"type": "object"})
-        }
     for ending, (kind, _) in EXPORTS.items():
         body = {"type": "object"} if "json" in kind else {"type": "string", "format": "binary"}
-        found[f"/d/{name}.{ending}"] = {
-            "get": _operation(
-                f"{name}-{ending}", f"{data.title}: {ending}", settings, body, kind.split(";")[0]
-            )
-        }
+        found[f"/d/{name}.{ending}"] = _get(
+            f"{name}-{ending}", f"{title}: {ending}", settings, body, kind.partition(";")[0]
+        )
+    find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
     for variable in data.variables:
-        find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
-        found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = {
-            "get": _operation(
-                f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
-            )
-        }
+        found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = _get(
+            f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
+        )
     return found
 
 
@@ -98,17 +88,21 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("cols", side, "Variables on the columns; none stands on the rows as well."),
     ]
     for variable in data.variables:
-        codes = [*variable.group_labels, *variable.codes]
+        codes = [*variable.groups, *variable.codes]
         listed = {"type": "array", "items": {"enum": codes}, "uniqueItems": True}
         found.append(
             _parameter(f"{WHERE}{variable.name}", listed, f"Keep these codes of {variable.label}.")
         )
-        if variable.askable:
-            found.append(_level(variable))
+        if variable.levels:
+            level = f"Show {variable.label} by groups of this level; only where the table is by it."
+            known = {"enum": list(variable.levels)}
+            found.append(_parameter(f"{GROUP}{variable.name}", known, level))
     found += [
         _parameter("measure", {"enum": list(data.measures)}, "What is counted."),
         _parameter("show", {"enum": list(data.errors)}, "The error that pages show."),
-        _parameter("confidence", {"enum": list(CONFIDENCES)}, "The chance that intervals hold."),
+        _parameter(
+            "confidence", {"enum": list(CONFIDENCES)}, "The probability that intervals hold."
+        ),
         _parameter("sort", {"enum": list(SORTS)}, "The order of the rows."),
         _parameter("page", _PAGE, "A page of the rows."),
         _parameter("across", _PAGE, "A page of the columns."),
@@ -117,41 +111,37 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
     return found
 
 
-def _level(variable: Variable) -> dict[str, Any]:
-    words = f"Show {variable.label} by groups of this level; only where the table is by it."
-    return _parameter(f"{GROUP}{variable.name}", {"enum": list(variable.levels)}, words)
-
-
-def _parameter(name: str, schema: dict[str, Any], words: str) -> dict[str, Any]:
+def _parameter(name: str, schema: dict[str, Any], described: str) -> dict[str, Any]:
     return {
         "name": name,
         "in": "query",
         "required": False,
-        "description": words,
+        "description": described,
         "schema": schema,
         **({"style": "form", "explode": True} if schema.get("type") == "array" else {}),
     }
 
 
-def _operation(
+def _get(
     name: str,
-    words: str,
+    summary: str,
     parameters: list[dict[str, Any]],
     schema: dict[str, Any],
     kind: str = "application/json",
 ) -> dict[str, Any]:
+    """What a path answers to GET, and how it refuses."""
     refusal = {"application/json": {"schema": _ref("Refusal")}}
+    answers = {"200": {"description": summary, "content": {kind: {"schema": schema}}}}
+    answers |= {
+        status: {"description": reason, "content": refusal} for status, reason in _REFUSALS.items()
+    }
     return {
-        "operationId": name,
-        "summary": words,
-        "parameters": parameters,
-        "responses": {
-            "200": {"description": words, "content": {kind: {"schema": schema}}},
-            **{
-                status: {"description": told, "content": refusal}
-                for status, told in _REFUSALS.items()
-            },
-        },
+        "get": {
+            "operationId": name,
+            "summary": summary,
+            "parameters": parameters,
+            "responses": answers,
+        }
     }
 
 
@@ -159,70 +149,33 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def _object(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": required.split(), "properties": properties}
+
+
 _PAGE = {"type": "integer", "minimum": 1, "maximum": MOST_PAGE}
-_BOUND = {"type": ["number", "null"]}
-_FIGURE: dict[str, Any] = {
-    "type": "object",
-    "required": ["estimate", "low", "high", "margin", "relative", "flags"],
-    "properties": {
-        "estimate": {"type": "number"},
-        **dict.fromkeys(("low", "high", "margin", "relative", "standard_error"), _BOUND),
-        "flags": {
-            "type": "array",
-            "items": {"enum": ["negative", "unreliable", "absent", "open"]},
-        },
-    },
-}
-_LIST = {"type": "array", "items": {"$ref": "#/components/schemas/Figure"}}
+_BOUND, _TEXT = {"type": ["number", "null"]}, {"type": "string"}
+_FIGURES = {"type": "array", "items": _ref("Figure")}
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
 _SCHEMAS: dict[str, Any] = {
-    "Figure": _FIGURE,
-    "Table": {
-        "type": "object",
-        "required": ["metadata", "query", "cells", "totals"],
-        "properties": {
-            "metadata": {"type": "object"},
-            "query": {"type": "string"},
-            "cells": _LIST,
-            "totals": {
-                "type": "object",
-                "required": ["all"],
-                "properties": {
-                    "all": {"$ref": "#/components/schemas/Figure"},
-                    "rows": _LIST,
-                    "columns": _LIST,
-                },
-            },
-        },
-    },
-    "Ranking": {
-        "type": "object",
-        "required": ["metadata", "query", "areas"],
-        "properties": {"areas": _LIST},
-    },
-    "Threshold": {
-        "type": "object",
-        "required": ["metadata", "query", "areas", "per_job"],
-        "properties": {"areas": _LIST, "per_job": {"type": "string"}},
-    },
-    "Codes": {
-        "type": "object",
-        "required": ["variable", "codes"],
-        "properties": {"codes": {"type": "array", "items": {"type": "object"}}},
-    },
-    "Catalogue": {
-        "type": "object",
-        "required": ["data_sets"],
-        "properties": {"data_sets": {"type": "array", "items": {"type": "object"}}},
-    },
-    "Refusal": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["status", "message"],
-                "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
-            }
-        },
-    },
+    "Figure": _object(
+        "estimate low high margin relative flags",
+        estimate={"type": "number"},
+        **dict.fromkeys(("low", "high", "margin", "relative", "standard_error"), _BOUND),
+        flags={"type": "array", "items": {"enum": list(FLAGS)}},
+    ),
+    "Table": _object(
+        "metadata query cells totals",
+        metadata={"type": "object"},
+        query=_TEXT,
+        cells=_FIGURES,
+        totals=_object("all", all=_ref("Figure"), rows=_FIGURES, columns=_FIGURES),
+    ),
+    "Ranking": _object("metadata query areas", areas=_FIGURES),
+    "Threshold": _object("metadata query areas per_job", areas=_FIGURES, per_job=_TEXT),
+    "Codes": _object("variable codes", codes=_OBJECTS),
+    "Catalogue": _object("data_sets", data_sets=_OBJECTS),
+    "Refusal": _object(
+        "error", error=_object("status message", status={"type": "integer"}, message=_TEXT)
+    ),
 }

@@ -5,6 +5,9 @@
 
 Names may come several times: each adds one variable, or one code that is kept.  What is usual is
 left out of an address, but for `show`, so that no query has an empty one.
+
+Forms name every variable, as browsers do; addresses name only what is asked.  A form is answered by
+sending the reader on to the address.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from urllib.parse import parse_qsl, quote
 from eree.errors import Refusal
 from eree.web.dataset import ERRORS, Asked, DataSet, Error
 
-#: Chances that intervals may hold with.
+#: Confidence levels of intervals.
 CONFIDENCES = ("0.8", "0.9", "0.95", "0.99")
 Sort = Literal["code", "jobs", "-jobs"]
 SORTS: Mapping[Sort, str] = MappingProxyType(
@@ -29,7 +32,19 @@ SORTS: Mapping[Sort, str] = MappingProxyType(
 MOST_SIDES = 4
 MOST_PARTS = 2_000
 MOST_PAGE = 100_000
-WHERE, GROUP, YES = "where.", "group.", "yes"
+WHERE, GROUP, AT, YES = "where.", "group.", "at.", "yes"
+#: The pages of a data set that show what a query asks for; the first has no name of its own.
+TABS = {
+    "": "Table",
+    "chart": "Chart",
+    "map": "Map",
+    "ranking": "Ranking",
+    "threshold": "Threshold",
+    "about": "About",
+}
+#: Settings of the page of thresholds alone.
+EXTRAS = ("per_job", "damage")
+_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -55,12 +70,10 @@ class Query:
         """All variables of the table."""
         return self.rows + self.cols
 
-    def asked(self, by: tuple[str, ...] | None = None, *, together: bool = False) -> Asked:
-        """The figures that are needed, by all variables or by some of them."""
-        names = self.by if by is None else by
-        groups = {name: level for name, level in self.groups.items() if name in names}
-        chance = float(self.confidence)
-        return Asked(names, self.where, groups, self.measure, chance, together)
+    def asked(self, *, together: bool = False) -> Asked:
+        """The figures that are needed; all intervals may have to hold together."""
+        level = float(self.confidence)
+        return Asked(self.by, self.where, self.groups, self.measure, level, together)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Names and values of the address, in their one order."""
@@ -85,7 +98,14 @@ class Query:
 
     def swapped(self) -> Query:
         """Rows for columns."""
-        return replace(self, rows=self.cols, cols=self.rows, page=1, across=1)
+        return self.with_sides(self.cols, self.rows, self.groups)
+
+    def with_sides(
+        self, rows: tuple[str, ...], cols: tuple[str, ...], groups: Mapping[str, str]
+    ) -> Query:
+        """The same of other variables, from the first page on; groups of others are left out."""
+        kept = {name: level for name, level in groups.items() if name in rows + cols}
+        return replace(self, rows=rows, cols=cols, groups=kept, page=1, across=1)
 
 
 def written(pairs: Sequence[tuple[str, str]]) -> str:
@@ -121,7 +141,7 @@ def read(text: str) -> list[tuple[str, str]]:
 
 
 def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
-    """The query that names and values tell; refuses what the data set does not know."""
+    """The query of names and values; refuses what the data set does not know."""
     rows: list[str] = []
     cols: list[str] = []
     where: dict[str, list[str]] = {}
@@ -137,8 +157,8 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
             where.setdefault(variable.name, []).append(value)
         elif name.startswith(GROUP):
             variable = data.variable(name.removeprefix(GROUP))
-            if not variable.askable or value not in variable.levels:
-                known = ", ".join(variable.levels) if variable.askable else "no levels"
+            if value not in variable.levels:
+                known = ", ".join(variable.levels) or "no levels"
                 raise Refusal(f"{variable.name} has no level {value!r}; it has {known}")
             if variable.name in groups:
                 raise Refusal(f"{variable.name} has two levels; give it one")
@@ -148,14 +168,11 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
                 raise Refusal(f"{name} is given twice; give it once")
             single[name] = value
         else:
-            raise Refusal(f"there is no setting {name!r}; {SETTINGS}")
+            known = (
+                f"rows, cols, where.NAME, group.NAME, {', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
+            )
+            raise Refusal(f"there is no setting {name!r}; there are {known}")
     return _checked(data, rows, cols, where, groups, single)
-
-
-_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals")
-SETTINGS = (
-    f"there are rows, cols, where.NAME, group.NAME, {', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
-)
 
 
 def _checked(
@@ -212,7 +229,7 @@ def _checked(
 def _page(single: Mapping[str, str], name: str) -> int:
     page = single.get(name, "1")
     if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
-        raise Refusal(f"{name} is a whole number from 1 to {MOST_PAGE:,}")
+        raise Refusal(f"{name} is an integer from 1 to {MOST_PAGE:,}")
     if page != str(int(page[:9])):
         raise Refusal(f"{name} is written without a zero in front")
     return int(page)
@@ -241,3 +258,101 @@ def usual(data: DataSet) -> Query:
     if chosen is None:
         chosen = min(data.variables, key=lambda v: len(v.codes), default=None)
     return Query((chosen.name,) if chosen else ())
+
+
+def query_of(data: DataSet, text: str) -> Query:
+    """The query of a query string; the one that a reader sees first where that is empty."""
+    return parse(data, read(text)) if text else usual(data)
+
+
+def with_own_settings(
+    data: DataSet, text: str, names: Sequence[str]
+) -> tuple[Query, dict[str, str]]:
+    """The query of a query string, and the settings in it that belong to one page alone."""
+    own: dict[str, str] = {}
+    rest: list[tuple[str, str]] = []
+    for name, value in read(text):
+        if name not in names:
+            rest.append((name, value))
+        elif name in own:
+            raise Refusal(f"{name} is given twice; give it once")
+        else:
+            own[name] = value
+    return parse(data, rest) if rest else usual(data), own
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where a form leads: a page, the query, and what else the page needs."""
+
+    page: str
+    query: Query
+    extras: tuple[tuple[str, str], ...] = ()
+
+    def address(self, data: DataSet) -> str:
+        """The address to go on to."""
+        page = f"/{self.page}" if self.page else ""
+        return f"/d/{data.name}{page}?{written([*self.query.pairs(), *self.extras])}"
+
+
+def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
+    """Read a form; refuses what a page of ours does not send."""
+    places: dict[str, str] = {}
+    order: list[str] = []
+    where: dict[str, list[str]] = {}
+    groups: dict[str, str] = {}
+    plain: list[tuple[str, str]] = []
+    buttons: dict[str, str] = {}
+    for name, value in pairs:
+        if name.startswith(AT):
+            places[data.variable(name.removeprefix(AT)).name] = value
+        elif name == "order":
+            order.append(data.variable(value).name)
+        elif name.startswith(WHERE):
+            where.setdefault(data.variable(name.removeprefix(WHERE)).name, []).append(value)
+        elif name.startswith(GROUP):
+            if value:
+                groups[data.variable(name.removeprefix(GROUP)).name] = value
+        elif name in ("measure", "show", "confidence", "sort", "subtotals"):
+            plain.append((name, value))
+        elif name in ("tab", "choose", "swap", "find", "again", *EXTRAS):
+            buttons[name] = value
+        else:
+            raise Refusal(f"there is no field {name!r} in this form")
+    names = [*dict.fromkeys(order), *(v.name for v in data.variables if v.name not in order)]
+    asked: list[tuple[str, str]] = []
+    for side in ("rows", "cols"):
+        asked += [(side, name) for name in names if places.get(name) == side]
+    shown = {name for _, name in asked}
+    asked += [(f"{GROUP}{name}", level) for name, level in groups.items() if name in shown]
+    for name, codes in where.items():
+        kept = list(dict.fromkeys(codes))
+        if set(kept) >= set(data.variable(name).codes):
+            continue  # all of them: no filter
+        asked += [(f"{WHERE}{name}", code) for code in kept]
+    query = parse(data, asked + plain)
+    if "swap" in buttons:
+        query = query.swapped()
+    tab = buttons.get("tab", "")
+    if tab not in TABS:
+        raise Refusal("there is no such page of a data set")
+    own = [(name, buttons[name]) for name in EXTRAS if tab == "threshold" and buttons.get(name)]
+    if chosen := buttons.get("choose") or buttons.get("again"):
+        extras = [*([("tab", tab)] if tab else []), *own]
+        if "again" in buttons and buttons.get("find"):
+            extras.append(("find", buttons["find"]))
+        return Sent(f"codes/{quoted(data.variable(chosen).name)}", query, tuple(extras))
+    return Sent(tab, query, tuple(own))
+
+
+def carried(query: Query, *, without: str | None = None) -> list[tuple[str, str]]:
+    """A query as hidden fields of a form, without the filter of one variable."""
+    found = [(f"{AT}{name}", "rows") for name in query.rows]
+    found += [(f"{AT}{name}", "cols") for name in query.cols]
+    found += [("order", name) for name in query.by]
+    found += [(f"{GROUP}{name}", level) for name, level in query.groups.items()]
+    found += [
+        (f"{WHERE}{n}", code) for n, codes in query.where.items() if n != without for code in codes
+    ]
+    found += [(n, getattr(query, n)) for n in ("measure", "show", "confidence", "sort")]
+    return [*found, ("subtotals", YES)] if query.subtotals else found

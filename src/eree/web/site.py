@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
-from eree.web.answer import answer
+from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.charts import MOST_BARS, bars, heat_map, ticks_between
-from eree.web.codes import MOST_FIND, MOST_WORDS, listed
-from eree.web.comparison import JOBS, USUAL_PER_JOB, ranking, threshold
-from eree.web.dataset import DataSet
-from eree.web.exports import EXPORTS
-from eree.web.form import EXTRAS, TABS, sent
-from eree.web.headings import Layout
-from eree.web.maps import PAGE_AREAS, Picture, chosen, maps_of
-from eree.web.metadata import Metadata, metadata
+from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
+from eree.web.dataset import JOBS, DataSet
+from eree.web.export import EXPORTS, Metadata, metadata
 from eree.web.methods import hidden_words, laws_used, step_words
 from eree.web.openapi import openapi
-from eree.web.pages import Pages
-from eree.web.query import Query, parse, read, usual, written
-from eree.web.replies import HTML, JSON, Reply, as_plain, flags_on, last_page, split
+from eree.web.query import (
+    EXTRAS,
+    TABS,
+    Query,
+    query_of,
+    read,
+    sent,
+    usual,
+    with_own_settings,
+)
+from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
+from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
+from eree.web.render.pages import KINDS, Layout, Pages
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back."""
+
+    status: int
+    kind: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Site:
@@ -44,38 +60,39 @@ class Site:
 
     def first(self, query: str, as_json: bool) -> Reply:
         """The list of data sets."""
-        if query:
-            raise Refusal("the first page takes no settings")
+        _refuse_settings("the first page", query)
+        found = self.catalogue.data_sets
         if as_json:
-            return as_plain(
-                {"data_sets": [self.described(data) for data in self.catalogue.data_sets]}
-            )
-        return self._page("home.html", data_sets=self.catalogue.data_sets, mapped=self._maps)
+            return _as_json({"data_sets": [self.described(data) for data in found]})
+        return self._page("home.html", data_sets=found, mapped=self._maps)
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
-        if query:
-            raise Refusal("this document takes no settings")
+        _refuse_settings("this document", query)
         return Reply(200, JSON, self._openapi)
-
-    def help(self, query: str) -> Reply:
-        """How addresses are made, for those who program."""
-        if query:
-            raise Refusal("this page takes no settings")
-        return self._page("api.html", data_sets=self.catalogue.data_sets, usual=usual)
-
-    def methods(self, query: str) -> Reply:
-        """How figures are protected, for the public."""
-        if query:
-            raise Refusal("this page takes no settings")
-        found = self.catalogue.data_sets
-        steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
-        laws = laws_used(found, self._certificates)
-        return self._page("methods.html", data_sets=found, steps=list(steps), laws=laws)
 
     @cached_property
     def _openapi(self) -> bytes:
         return json.dumps(openapi(self.catalogue, self.home), ensure_ascii=False).encode()
+
+    def help(self, query: str) -> Reply:
+        """How addresses are made, for those who program."""
+        _refuse_settings("this page", query)
+        return self._page("api.html", data_sets=self.catalogue.data_sets, usual=usual)
+
+    def methods(self, query: str) -> Reply:
+        """How figures are protected, for the public."""
+        _refuse_settings("this page", query)
+        found = self.catalogue.data_sets
+        steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
+        used = laws_used(found, self._certificates)
+        return self._page("methods.html", data_sets=found, steps=list(steps), mechanisms=used)
+
+    def static(self, name: str) -> Reply:
+        """A file that pages need."""
+        if name not in self.pages.static:
+            raise Missing("there is no such file")
+        return Reply(200, KINDS[name.rpartition(".")[2]], self.pages.static[name])
 
     def described(self, data: DataSet) -> dict[str, Any]:
         """A data set as plain data, without its codes."""
@@ -102,21 +119,15 @@ class Site:
 
     def table(self, name: str, query: str, as_json: bool) -> Reply:
         """The table builder with its result; or the result as JSON."""
-        data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        data, asked = self._asked(name, query)
         made = answer(data, asked)
-        about = self._about(data, asked)
+        page = made.page()  # refuses one that is not there
         if as_json:
-            made.page()  # refuses a page that is not there
-            return as_plain(
-                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
-            )
-        page = made.page()
+            return self._with_metadata(data, asked, made.as_json())
         return self._data_page(
             "table.html",
             data,
             asked,
-            about=about,
             answer=page,
             layout=Layout(page, made),
             pages=made.pages(),
@@ -129,26 +140,19 @@ class Site:
         """The result as a file."""
         if ending not in EXPORTS:
             raise Missing(f"there is no file of this kind; there are {', '.join(EXPORTS)} and json")
-        data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
-        about = self._about(data, asked)
-        body = make(answer(data, asked), about)
+        body = make(answer(data, asked), self._about(data, asked))
         suffix = "json" if ending == "jsonstat" else ending
-        return Reply(
-            200,
-            kind,
-            body,
-            (
-                ("content-disposition", f'attachment; filename="{data.name}.{suffix}"'),
-                ("link", f'</d/{data.name}/about.json>; rel="describedby"'),
-            ),
+        headers = (
+            ("content-disposition", f'attachment; filename="{data.name}.{suffix}"'),
+            ("link", f'</d/{data.name}/about.json>; rel="describedby"'),
         )
+        return Reply(200, kind, body, headers)
 
     def chart(self, name: str, query: str) -> Reply:
         """Bars or a heat map."""
-        data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
+        data, asked = self._asked(name, query)
         made = answer(data, asked)
         page = made.page(MOST_BARS)
         plain = len(made.cols) == 1
@@ -156,7 +160,6 @@ class Site:
             "chart.html",
             data,
             asked,
-            about=self._about(data, asked),
             answer=page,
             bars=bars(page) if plain else None,
             heat=None if plain else heat_map(page),
@@ -171,51 +174,39 @@ class Site:
         mapped = self._maps[data.name]
         if not mapped:
             raise Missing("there is no map for this data set")
-        asked = parse(data, read(query)) if query else usual(data)
+        asked = query_of(data, query)
         picture = Picture(data, asked, chosen(asked, mapped))
-        pages = last_page(len(picture.areas), PAGE_AREAS, asked.page)
-        shown = picture.ordered[(asked.page - 1) * PAGE_AREAS : asked.page * PAGE_AREAS]
-        others = [Picture.shows(asked, one) for one in mapped]
         over = [n for n in asked.by if n != picture.mapped.variable.name]
         return self._data_page(
             "map.html",
             data,
             asked,
-            about=self._about(data, asked),
             picture=picture,
-            areas=shown,
-            others=others,
+            areas=picture.ordered[page_of(len(picture.areas), PAGE_AREAS, asked.page)],
+            others=[Picture.shows(asked, one) for one in mapped],
             summed=[data.variable(n).label for n in over],
-            pages=pages,
+            pages=pages_of(len(picture.areas), PAGE_AREAS),
             count=len(picture.areas),
             found_flags=flags_on(area.cell for area in picture.areas),
         )
 
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
         """Areas ranked, with the ranks that they may truly have."""
-        data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
-        about = self._about(data, asked)
+        data, asked = self._asked(name, query)
         if not asked.by and not as_json:  # the form says what to do
-            return self._data_page("ranking.html", data, asked, about=about, areas=(), pages=1)
+            return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
         if as_json:
-            return as_plain(
-                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
-            )
-        size = 100
-        pages = last_page(len(made.areas), size, asked.page)
-        shown = made.areas[(asked.page - 1) * size : asked.page * size]
-        decimals = 3 if any(a.cell.value % a.cell.unit for a in made.areas) else 0
+            return self._with_metadata(data, asked, made.as_json())
+        shown = made.areas[page_of(len(made.areas), PAGE_AREAS, asked.page)]
         return self._data_page(
             "ranking.html",
             data,
             asked,
-            about=about,
             areas=shown,
-            pages=pages,
+            pages=pages_of(len(made.areas), PAGE_AREAS),
             count=len(made.areas),
-            decimals=decimals,
+            decimals=made.figures.decimals,
             rank_ticks=ticks_between(("1", "", f"{max(len(made.areas), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
@@ -223,25 +214,19 @@ class Site:
     def threshold(self, name: str, query: str, as_json: bool) -> Reply:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("per_job", "damage"))
-        asked = parse(data, pairs) if pairs else usual(data)
+        asked, extras = with_own_settings(data, query, EXTRAS)
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
-        per_job, text = extras.get("per_job", USUAL_PER_JOB), extras.get("damage", "")
-        made = threshold(data, asked, per_job, text)
-        about = self._about(data, asked)
+        per_job = extras.get("per_job", USUAL_PER_JOB)
+        made = threshold(data, asked, per_job, extras.get("damage", ""))
         if as_json:
-            return as_plain(
-                {"metadata": about.as_json(), "query": asked.address(), **made.as_json()}
-            )
+            return self._with_metadata(data, asked, made.as_json())
         return self._data_page(
             "threshold.html",
             data,
             asked,
-            about=about,
             made=made,
             extras=list(extras.items()),
-            pages=1,
             count=len(made.areas),
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
@@ -251,69 +236,64 @@ class Site:
 
     def about(self, name: str, query: str, as_json: bool) -> Reply:
         """The guarantee, the attacker, the noise, the certificate, the citation."""
-        data = self.catalogue.data_set(name)
-        asked = parse(data, read(query)) if query else usual(data)
-        about, certificates = self._about(data, asked), self._certificates[data.name]
+        data, asked = self._asked(name, query)
+        certificates = self._certificates[data.name]
         if as_json:
-            found = self.described(data) | {
-                "guarantee": about.guarantee,
-                "statements": list(data.statements),
-                "warnings": list(data.warnings),
-                "assumptions": list(data.assumptions),
-                "noise": data.noise(),
-                "certificates": certificates,
-                "checks": list(data.checks),
-                "record": data.release.record,
-            }
-            return as_plain(found)
+            return _as_json(
+                self.described(data)
+                | {
+                    "guarantee": guarantee_as_json(data.guarantee),
+                    "statements": data.statements,
+                    "warnings": data.warnings,
+                    "assumptions": data.assumptions,
+                    "noise": data.noise(),
+                    "certificates": certificates,
+                    "checks": data.checks,
+                    "record": data.release.record,
+                }
+            )
         return self._data_page(
             "about.html",
             data,
             asked,
-            about=about,
             certificates=certificates,
             step=step_words(data.guarantee.neighbours),
-            hidden=hidden_words(data.guarantee.neighbours),
+            protected=hidden_words(data.guarantee.neighbours),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
-            pages=1,
         )
 
     def certificate(self, name: str, query: str) -> Reply:
         """What was claimed and found of a data set's noise, and what was checked."""
         data = self.catalogue.data_set(name)
-        if query:
-            raise Refusal("a certificate takes no settings")
-        return as_plain(
+        _refuse_settings("a certificate", query)
+        return _as_json(
             {
                 "data_set": data.name,
                 "release": data.release.identity,
                 "made": data.made,
                 "guarantee": guarantee_as_json(data.guarantee),
                 "certificates": self._certificates[data.name],
-                "checks": list(data.checks),
+                "checks": data.checks,
             }
         )
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
         data = self.catalogue.data_set(name)
-        extras, pairs = split(read(query), ("find", "tab", *EXTRAS))
-        if variable not in {known.name for known in data.variables}:
+        if variable not in {one.name for one in data.variables}:
             raise Missing("there is no such variable in this data set")
-        chosen = data.variable(variable)
-        asked = parse(data, pairs) if pairs else usual(data)
+        known = data.variable(variable)
+        asked, extras = with_own_settings(data, query, ("find", "tab", *EXTRAS))
         find, tab = extras.get("find", ""), extras.get("tab", "")
         if tab not in TABS:
             raise Refusal("there is no such page of a data set")
-        if len(find) > MOST_FIND or len(find.split()) > MOST_WORDS:
-            raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
-        found = listed(chosen, find)
+        found = known.listed(find)
         if as_json:
-            return as_plain(
+            return _as_json(
                 {
-                    "variable": chosen.name,
-                    "label": chosen.label,
+                    "variable": known.name,
+                    "label": known.label,
                     "find": find,
                     "codes": [
                         {"code": line.code, "label": line.label, "level": line.level}
@@ -325,13 +305,11 @@ class Site:
             "codes.html",
             data,
             asked,
-            about=self._about(data, asked),
-            variable=chosen,
+            variable=known,
             lines=found,
             find=find,
             back=tab,
             extras=[(n, extras[n]) for n in EXTRAS if n in extras],
-            pages=1,
         )
 
     def build(self, name: str, query: str) -> Reply:
@@ -340,11 +318,11 @@ class Site:
         where = sent(data, read(query)).address(data)
         return Reply(303, "text/plain; charset=utf-8", b"", (("location", where),))
 
-    def refused(self, status: int, words: str, as_json: bool) -> Reply:
+    def refused(self, status: int, reason: str, as_json: bool) -> Reply:
         """A page that says what went wrong, and what would work."""
-        sentence = words[:1].upper() + words[1:]
+        sentence = reason[:1].upper() + reason[1:]
         if as_json:
-            return as_plain({"error": {"status": status, "message": sentence}}, status)
+            return _as_json({"error": {"status": status, "message": sentence}}, status)
         headings = {
             400: "This address asks for something that cannot be answered",
             404: "There is nothing here",
@@ -358,23 +336,46 @@ class Site:
             "error.html",
             status=status,
             heading=headings.get(status, "This cannot be answered"),
-            words=sentence,
+            reason=sentence,
             data_sets=self.catalogue.data_sets,
         )
         return Reply(status, HTML, made)
 
     # ------------------------------------------------------------------------------ inside
 
+    def _asked(self, name: str, query: str) -> tuple[DataSet, Query]:
+        data = self.catalogue.data_set(name)
+        return data, query_of(data, query)
+
     def _about(self, data: DataSet, query: Query) -> Metadata:
         return metadata(data, query, self._apart[data.name], self.home)
+
+    def _with_metadata(self, data: DataSet, query: Query, made: Mapping[str, Any]) -> Reply:
+        about = self._about(data, query).as_json()
+        return _as_json({"metadata": about, "query": query.address(), **made})
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))
 
     def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
-        tab = template.removesuffix(".html").replace("table", "")
-        tabs = {n: word for n, word in TABS.items() if n != "map" or self._maps[data.name]}
-        extras: Mapping[str, Any] = {"extras": []}
-        known = {"data": data, "query": query, "tab": tab, "tabs": tabs, "written": written}
-        apart = self._apart[data.name]
-        return self._page(template, **{**extras, **known, "apart": apart, **given})
+        known = {
+            "data": data,
+            "query": query,
+            "about": self._about(data, query),
+            "apart": self._apart[data.name],
+            "tab": template.removesuffix(".html").replace("table", ""),
+            "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
+            "extras": [],
+            "pages": 1,
+        }
+        return self._page(template, **(known | given))
+
+
+def _as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
+    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Reply(status, JSON, body.encode())
+
+
+def _refuse_settings(page: str, query: str) -> None:
+    if query:
+        raise Refusal(f"{page} takes no settings")

@@ -132,10 +132,10 @@ def _dress(axes: Axes, epsilons: Sequence[float], logarithmic: bool) -> None:
     axes.set_xscale("log")
     axes.set_xticks(epsilons, labels=[_label(e) for e in epsilons], fontsize=6.5)
     axes.xaxis.set_minor_locator(NullLocator())
-    if logarithmic:
+    axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+    if logarithmic:  # after the line: a study may have no figure above zero
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.tick_params(axis="y", labelsize=7)
     axes.grid(color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -19,6 +19,7 @@ from eree.data.tables import load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.partial import is_partial, replacing_file, sweep
+from eree.policy.plain_data import parsed
 from eree_study.papers.compare import Comparison, Row, cells_file
 from eree_study.papers.contenders import Contender, contenders
 from eree_study.papers.limits import limits
@@ -57,7 +58,7 @@ class Study:
     def read(cls, folder: Path) -> Study:
         """The study of a folder."""
         try:
-            kept = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+            kept = parsed((folder / SETTINGS).read_text(encoding="utf-8"))
             jobs, trials, seed = (int(kept[name]) for name in ("jobs", "trials", "seed"))
             return cls(folder, jobs, trials, seed, str(kept["assumptions"]), str(kept["version"]))
         except KeyError:

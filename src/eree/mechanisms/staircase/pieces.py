@@ -94,7 +94,9 @@ def point_moments(
     rest = max(1 - float((density * np.diff(edges)).sum()), 0.0)
     mean = float((density * np.diff(edges) * middle).sum())
     edges, unit = edges - mean, float(np.abs(edges - mean).max())
-    signed, sizes = np.empty((2, len(orders)))
+    signed, sizes = np.zeros((2, len(orders)))
+    if not unit:  # cut off at zero on both sides: nothing is left but zero
+        return mean, signed, sizes
     for i, (order, raised) in enumerate(
         zip(orders, _powers(edges / unit, orders + 1), strict=True)
     ):

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eree.errors import Refusal
 from eree.figures.assess import Line, Look, Pairs, Panel, assessment_figure
 from eree.partial import appearing_folder
+from eree.release.issue import new_folder
 from eree.survey.assess.assessment import Assessment, assess_cube, check_pair, check_what_if
 from eree.survey.assess.findings import (
     DISTRIBUTIONS,
@@ -54,7 +54,7 @@ def assess_cube_file(
     See `assess_cube` and `write_assessment`.  `survey` is the folder that the cube was built from.
     """
     tell = progress or (lambda _step, _done: None)
-    new_report_folder(out)
+    new_folder(Path(out))
     Choice(most_dimensions, most_tables, seed)  # refused now, if at all
     tell("reading the cube", 0.0)
     confidential, protected = Cube.load(cube), ProtectedCube.open(release)
@@ -81,16 +81,6 @@ def assess_cube_file(
     return made
 
 
-def new_report_folder(out: str | os.PathLike[str]) -> Path:
-    """Where a report may appear; asked before the work starts."""
-    target = Path(out).resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Refusal(f"{out} is not a new or empty folder; name another one")
-    if not target.parent.is_dir():
-        raise Refusal(f"the folder {Path(out).parent} does not exist; make it first")
-    return target
-
-
 def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Path:
     """Write the report into a new or empty folder that only its owner can look into.
 
@@ -98,7 +88,7 @@ def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Pat
     `tables.csv` the tables, and there are pictures; all of these are CONFIDENTIAL.  `public.md`
     holds only what may be published.  The folder appears whole or not at all.
     """
-    target = new_report_folder(out)
+    target = new_folder(Path(out))
     with appearing_folder(target) as folder:
         pictures = _pictures(assessment, folder)
         page = confidential_page(assessment, pictures)

@@ -1,4 +1,4 @@
-"""Charts drawn on the server: bars with their intervals, heat maps, ranks and decisions.
+"""Figures as people read them: numbers, bars with their intervals, heat maps, ranks, decisions.
 
 A chart is text that everyone can read, with small drawings beside it whose places are shares of
 their width: so it fits every screen, and no label is cut.  Colours come from the style sheet by
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, isinf, log, log10
+from math import ceil, floor, isinf, log, log10
 
 import numpy as np
 
-from eree.web.answer import Answer
-from eree.web.blocks import ABSENT, UNRELIABLE, Cell
-from eree.web.figures_in_words import figure, interval
+from eree.web.answer import ABSENT, UNRELIABLE, Answer, Cell
+from eree.web.dataset import Error
 
+MINUS = "−"
 #: The most bars of a page.
 MOST_BARS = 60
 SHADES = 7
@@ -25,8 +25,43 @@ SHADES = 7
 POWER = 3
 #: A heat map of more columns has no numbers in its fields.
 MOST_NUMBERED = 24
-#: How far from the threshold the drawing of a decision reaches, as a factor.
+#: How far from the threshold the drawing of a decision goes, as a factor.
 FAR = 16
+
+
+def figure(cell: Cell, decimals: int) -> str:
+    """An estimate, exact to its last digit."""
+    return number(cell.value / cell.unit if cell.unit > 1 else cell.value, decimals)
+
+
+def number(value: float, decimals: int) -> str:
+    """A number with a comma for thousands and a true minus sign."""
+    shown = f"{value:,.{decimals}f}"
+    if not shown.strip("-0.,"):
+        shown = shown.removeprefix("-")
+    return shown.replace("-", MINUS)
+
+
+def interval(cell: Cell, decimals: int) -> str:
+    """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
+    parts = 10**decimals
+    low = number(floor(round(cell.low * parts, 3)) / parts, decimals)
+    if isinf(cell.high):
+        return f"{low} or more"
+    return f"{low} to {number(ceil(round(cell.high * parts, 3)) / parts, decimals)}"
+
+
+def error(cell: Cell, kind: Error, decimals: int) -> str:
+    """The error of an estimate in the way that the reader chose."""
+    if ABSENT in cell.flags:
+        return ""
+    if kind == "interval":
+        return interval(cell, decimals)
+    if kind == "standard-error":
+        return "" if cell.deviation is None else number(cell.deviation, min(decimals, 1))
+    if kind == "relative":
+        return "–" if isinf(cell.relative) else f"{cell.relative:.1%}"
+    return "no bound" if isinf(cell.margin) else f"±{number(cell.margin, min(decimals, 1))}"
 
 
 @dataclass(frozen=True)
@@ -102,10 +137,10 @@ def bars(answer: Answer) -> Bars:
     scale = Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
     found = []
     for i, cell in enumerate(cells):
-        words = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
+        shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
         shown = figure(cell, answer.decimals)
         labels = answer.rows.labels(i) or ("All",)
-        found.append(Bar(labels, shown, words, cell, _bar(cell, scale)))
+        found.append(Bar(labels, shown, shown_interval, cell, _bar(cell, scale)))
     return Bars(scale, tuple(found))
 
 
@@ -175,8 +210,8 @@ def _field(cell: Cell, top: float, name: str, decimals: int) -> Field:
     shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
     weak = UNRELIABLE in cell.flags
     kind = f"heat-{shade}{' weak' if weak else ''}"
-    words = f"{said}, {interval(cell, decimals)}{', unreliable' if weak else ''}"
-    return Field(kind, short(float(cell.estimate), 2), words)
+    said += f", {interval(cell, decimals)}{', unreliable' if weak else ''}"
+    return Field(kind, short(float(cell.estimate), 2), said)
 
 
 def rank_line(rank: int, best: int, worst: int, count: int) -> str:
@@ -186,7 +221,7 @@ def rank_line(rank: int, best: int, worst: int, count: int) -> str:
     return (
         '<svg class="chart rank" aria-hidden="true" width="100%" height="16">'
         '<line class="grid" x1="0" x2="100%" y1="8" y2="8"/>'
-        f'<line class="reach" x1="{start}" x2="{end}" y1="8" y2="8"/>'
+        f'<line class="range" x1="{start}" x2="{end}" y1="8" y2="8"/>'
         f'<circle class="dot" cx="{scale.at(rank)}" cy="8" r="4"/></svg>'
     )
 
@@ -209,13 +244,13 @@ def decision_line(damage: Fraction, per_job: Fraction, cell: Cell, verdict: str)
         '<svg class="chart rank" aria-hidden="true" width="100%" height="18">'
         '<line class="grid" x1="0" x2="100%" y1="9" y2="9"/>'
         '<line class="limit" x1="50%" x2="50%" y1="0" y2="18"/>'
-        f'<line class="reach {verdict}" x1="{start}" x2="{end}" y1="9" y2="9"/>'
+        f'<line class="range {verdict}" x1="{start}" x2="{end}" y1="9" y2="9"/>'
         f'<circle class="dot" cx="{dot}" cy="9" r="4"/></svg>'
     )
 
 
 def ticks_between(labels: Sequence[str]) -> str:
-    """Words at the ends and in the middle of a drawing."""
+    """Labels at the ends and in the middle of a drawing."""
     places = zip(("0", "50%", "100%"), ("start", "middle", "end"), labels, strict=True)
     parts = [
         f'<text class="tick" x="{x}" y="12" text-anchor="{anchor}">{word}</text>'
@@ -237,5 +272,5 @@ def short(value: float, digits: int = 3) -> str:
         if abs(value) >= size:
             part = value / size
             shown = f"{part:,.0f}" if abs(part) >= 10 ** (digits - 1) else f"{part:.{digits}g}"
-            return f"{shown}{word}".replace("-", "−")
-    return f"{value:,.3g}".replace("-", "−")
+            return f"{shown}{word}".replace("-", MINUS)
+    return f"{value:,.3g}".replace("-", MINUS)

@@ -1,23 +1,107 @@
-"""The lines and the nested headings of a table on a page, with subtotals where they are wanted.
+"""Pages: templates and the few files that they need, and the table of an answer on a page.
 
 Every subtotal is a figure of its own, summed up from signed values, with an error of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from itertools import takewhile
+from typing import Any
 
-import numpy as np
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
 
-from eree.web.answer import Answer
-from eree.web.blocks import ABSENT, Block, Cell, Side, filled
+import eree
+from eree.web.answer import ABSENT, NEGATIVE, OPEN, Answer, Block, Cell, Side, in_a_line
+from eree.web.dataset import ERRORS
+from eree.web.query import CONFIDENCES, SORTS, carried, written
+from eree.web.render.charts import decision_line, error, figure, interval, number, rank_line
 
+KINDS = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+#: A variable with more codes is filtered on a page of its own.
+SHORT_LIST = 24
+#: A longer list of codes is cut, and says so.
+MOST_LINES = 600
 Places = tuple[int, ...]
 #: A line of figures, and where in it those of given places are.
 Part = tuple[Block, Mapping[Places, int]]
+
+
+class Pages:
+    """Renders templates; every file of the package is in memory before the first request."""
+
+    def __init__(self, home: str) -> None:
+        room = files("eree.web")
+        sources = {
+            path.name: path.read_text(encoding="utf-8")
+            for path in room.joinpath("templates").iterdir()
+            if path.name.endswith(".html")
+        }
+        self.static = {
+            path.name: path.read_bytes()
+            for path in room.joinpath("static").iterdir()
+            if path.name.rpartition(".")[2] in KINDS
+        }
+        self._environment = Environment(
+            loader=DictLoader(sources),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals |= {
+            "version": eree.__version__,
+            "stamp": self.stamp,
+            "home": home,
+            "errors": ERRORS,
+            "confidence_choices": [(c, f"{float(c):.0%}") for c in CONFIDENCES],
+            "error_choices": lambda data: [(k, ERRORS[k]) for k in data.errors],
+            "sorts": SORTS,
+            "short_list": SHORT_LIST,
+            "most_lines": MOST_LINES,
+            "error_of": error,
+            "figure_of": lambda cell, decimals: _lighter(figure(cell, decimals), decimals),
+            "interval_of": interval,
+            "number": number,
+            "carried": carried,
+            "written": written,
+            "rank_line": rank_line,
+            "decision_line": decision_line,
+            "flag_means": {
+                NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
+                OPEN: "nothing public bounds it from above",
+            },
+            "Markup": Markup,
+        }
+        for name in sources:
+            self._environment.get_template(name)
+
+    @cached_property
+    def stamp(self) -> str:
+        """Changes whenever a static file does."""
+        whole = b"".join(self.static[name] for name in sorted(self.static))
+        return hashlib.sha256(whole).hexdigest()[:12]
+
+    def render(self, template: str, **given: Any) -> bytes:
+        """A page."""
+        return self._environment.get_template(template).render(**given).encode()
+
+
+def _lighter(shown: str, decimals: int) -> Markup:
+    """A figure whose decimals are there, and stand back."""
+    if not decimals:
+        return Markup.escape(shown)
+    whole, _, rest = shown.partition(".")
+    return Markup('{}<span class="rest">.{}</span>').format(whole, rest)
 
 
 @dataclass(frozen=True)
@@ -147,12 +231,9 @@ class Layout:
         """The figures by the first variables of the rows and of the columns."""
         if (down, across) not in self._parts:
             by = self._query.rows[:down] + self._query.cols[:across]
-            figures = self.page.data.figures(self._query.asked(by))
-            every = np.arange(len(figures), dtype=np.int64)
-            block = filled(self.page.data, figures, every, (len(figures),))
-            placed = np.unravel_index(figures.keys, [len(axis.codes) for axis in figures.axes])
-            places = zip(*(place.tolist() for place in placed), strict=True)
-            self._parts[down, across] = block, {key: i for i, key in enumerate(places)}
+            figures = self.page.data.figures(self._query.asked().by_some(by))
+            side, block = in_a_line(self.page.data, figures)
+            self._parts[down, across] = block, {key: i for i, key in enumerate(side.places)}
         return self._parts[down, across]
 
 
@@ -162,8 +243,8 @@ def _lines(page: Side, whole: Side, subtotals: bool) -> list[Line]:
     after: dict[Places, Places] = {}
     if subtotals:
         after = dict(zip(whole.places, whole.places[1:], strict=False))
-    for number, places in enumerate(page.places):
-        found.append(Line(places, number))
+    for place, places in enumerate(page.places):
+        found.append(Line(places, place))
         if subtotals:
             following = after.get(places, ())
             found += [
@@ -182,24 +263,24 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
     depth, along = len(side.axes), "col" if letter == "c" else "row"
     found: list[Headed] = []
     names: list[str] = []
-    for number, line in enumerate(lines):
+    for place, line in enumerate(lines):
         own: list[tuple[int, Heading]] = []
-        before: Places = lines[number - 1].places if number else ()
+        before: Places = lines[place - 1].places if place else ()
         for level in range(len(line.places)):
             start = line.places[: level + 1]
             if before[: level + 1] == start:
                 continue
-            reach, last = _reach(lines[number:], start), level == depth - 1
-            spans = (reach, 1) if letter == "c" else (1, reach)
+            span, last = _span(lines[place:], start), level == depth - 1
+            spans = (span, 1) if letter == "c" else (1, span)
             axis, scope = side.axes[level], along if last else f"{along}group"
             label, code = axis.labels[start[-1]], axis.codes[start[-1]]
             kind = "first" if level == 0 and letter == "r" else ""
-            name = f"{letter}{level}-{number}"
+            name = f"{letter}{level}-{place}"
             own.append((level, Heading(name, label, code, *spans, scope, kind)))
         if line.number < 0:
             level, rest = len(line.places), depth - len(line.places)
             spans = (1, rest) if letter == "c" else (rest, 1)
-            name = f"{letter}{level}-{number}"
+            name = f"{letter}{level}-{place}"
             own.append((level, Heading(name, "Total", "", *spans, along, "subtotal")))
         for level, heading in own:
             names = [*names[:level], heading.name]
@@ -207,6 +288,6 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
     return found
 
 
-def _reach(lines: Sequence[Line], start: Places) -> int:
+def _span(lines: Sequence[Line], start: Places) -> int:
     """How many lines in a row begin with the same places."""
     return sum(1 for _ in takewhile(lambda line: line.places[: len(start)] == start, lines))

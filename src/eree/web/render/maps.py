@@ -6,7 +6,6 @@ as well.  Colours come from the style sheet by class.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,39 +14,15 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from eree.errors import Refusal
-from eree.web.answer import MOST_CELLS, TooLarge
-from eree.web.blocks import ABSENT, UNRELIABLE, Cell, filled, side_of
+from eree.web.answer import ABSENT, MOST_CELLS, UNRELIABLE, Cell, TooLarge, in_a_line
 from eree.web.dataset import DataSet, Variable
-from eree.web.figures_in_words import figure, interval, number
-from eree.web.geojson import AreaFile, read_areas
-from eree.web.outlines import Box, Outlines, outlines
 from eree.web.query import MOST_SIDES, Query
+from eree.web.render.areas import AreaMap, Box, area_map, read_areas
+from eree.web.render.charts import figure, interval, number
 
 CLASSES = 5
 #: Rows of the table below a map, on a page.
 PAGE_AREAS = 100
-
-
-@dataclass(frozen=True, eq=False)
-class AreaMap:
-    """The shapes of one variable's codes, or of a level's groups, ready to be drawn."""
-
-    name: str
-    file: str
-    outlines: Outlines
-    titles: Mapping[str, str]
-    empty: int = 0
-
-    @classmethod
-    def of(cls, name: str, areas: AreaFile) -> AreaMap:
-        """Areas of a file made ready."""
-        return cls(name, areas.file, outlines(areas), areas.titles, areas.empty)
-
-    def fit(self, codes: Iterable[str]) -> tuple[int, int, int]:
-        """How many codes have a shape, how many there are, and how many shapes have no code."""
-        known = set(codes)
-        found = len(known & set(self.outlines.paths))
-        return found, len(known), len(self.outlines.paths) - found
 
 
 @dataclass(frozen=True)
@@ -65,7 +40,7 @@ class Mapped:
 
     @property
     def label(self) -> str:
-        """What the areas are, in words."""
+        """What the areas are."""
         return self.variable.side_label(self.level)
 
 
@@ -82,13 +57,12 @@ def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, A
             )
         if name in found:
             raise Refusal(f"there are two maps for {name}; give one")
-        fitting = [m for data in data_sets for m in _mappable(data, name)]
-        if not fitting:
+        codes = _codes(data_sets, name)
+        if not codes:
             raise Refusal(f"no data set has a variable or a level {name!r}; name one for the map")
-        made = AreaMap.of(name, read_areas(os.fspath(file), name, held_in))
-        codes = {code for variable, level in fitting for code in variable.axis(level).codes}
+        made = area_map(read_areas(file, name, held_in))
         if not made.fit(codes)[0]:
-            one, other = sorted(codes)[0], sorted(made.outlines.paths)[0]
+            one, other = sorted(codes)[0], sorted(made.paths)[0]
             raise Refusal(
                 f"no code of {name} has a shape in {made.file}: codes are like {one!r}, and those"
                 f" of the map like {other!r}; name the property that holds the codes"
@@ -99,11 +73,14 @@ def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, A
 
 def _mappable(data: DataSet, name: str) -> list[tuple[Variable, str | None]]:
     """The variable of a data set, or the levels in it, that have a name."""
-    found: list[tuple[Variable, str | None]] = []
-    found += [(variable, None) for variable in data.variables if variable.name == name]
-    if not found:
-        found += [(variable, name) for variable in data.variables if name in variable.levels]
-    return found
+    own: list[tuple[Variable, str | None]] = [(v, None) for v in data.variables if v.name == name]
+    return own or [(v, name) for v in data.variables if name in v.levels]
+
+
+def _codes(data_sets: Iterable[DataSet], name: str) -> set[str]:
+    """All codes of a variable, or of a level of some, that has a name."""
+    fitting = (pair for data in data_sets for pair in _mappable(data, name))
+    return {code for variable, level in fitting for code in variable.axis(level).codes}
 
 
 def maps_of(data: DataSet, maps: Mapping[str, AreaMap]) -> list[Mapped]:
@@ -159,14 +136,12 @@ class Picture:
         self.data, self.mapped = data, mapped
         name, level = mapped.variable.name, mapped.level
         groups = {} if level is None else {name: level}
-        self.query = replace(query, rows=(name,), cols=(), groups=groups, page=1, across=1)
+        self.query = query.with_sides((name,), (), groups)
         if data.most(self.query.asked()) > MOST_CELLS:
             raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be drawn; keep fewer codes")
         figures = data.figures(self.query.asked())
-        side, at = side_of(figures, 1, first=True)
-        block = filled(data, figures, at, (len(side),))
-        cells = [block.cell(i) for i in range(len(side))]
-        self.decimals = 3 if any(cell.value % cell.unit for cell in cells) else 0
+        side, block = in_a_line(data, figures)
+        cells, self.decimals = [block.cell(i) for i in range(len(side))], block.decimals
         there = [i for i, cell in enumerate(cells) if ABSENT not in cell.flags]
         shades = classes([cells[i].value for i in there])
         self.areas = tuple(
@@ -188,10 +163,10 @@ class Picture:
         cols = tuple(n for n in query.cols if n != name)
         if len(rows + cols) > MOST_SIDES:
             rows, cols = (name,), ()
-        groups = {n: g for n, g in query.groups.items() if n in rows[1:] + cols}
+        groups = {n: g for n, g in query.groups.items() if n != name}
         if level is not None:
             groups[name] = level
-        made = replace(query, rows=rows, cols=cols, groups=groups, page=1, across=1)
+        made = query.with_sides(rows, cols, groups)
         return {"label": mapped.label, "address": made.address()}
 
     @property
@@ -213,7 +188,6 @@ class Picture:
         others = [v.name for v in self.data.variables if v.name != name and len(v.codes) <= 60]
         if not rows and not cols:
             rows = tuple(others[:1]) or (name,)
-        groups = {n: level for n, level in query.groups.items() if n in (*rows, *cols)}
         where = {n: codes for n, codes in query.where.items() if n != name}
         where[name] = area = variable.filter_of(code, self.mapped.level)
         if name in query.where:  # an area that the filter cuts keeps its figure
@@ -221,7 +195,7 @@ class Picture:
             if not kept >= set(held := variable.held(area)):
                 where[name] = tuple(variable.codes[place] for place in held if place in kept)
         ordered = {v.name: where[v.name] for v in self.data.variables if v.name in where}
-        made = replace(query, rows=rows, cols=cols, groups=groups, where=ordered, page=1, across=1)
+        made = replace(query, where=ordered).with_sides(rows, cols, query.groups)
         return f"/d/{self.data.name}?{made.address()}"
 
     @cached_property
@@ -246,16 +220,16 @@ class Picture:
     @cached_property
     def without_shape(self) -> list[Area]:
         """Areas with a figure that the map does not have."""
-        return [area for area in self.areas if area.code not in self.mapped.map.outlines.paths]
+        return [area for area in self.areas if area.code not in self.mapped.map.paths]
 
     @property
     def without_figure(self) -> int:
         """How many shapes of the map have no figure here: nobody is there, or a filter."""
-        return len(self.mapped.map.outlines.paths) - len(self.areas) + len(self.without_shape)
+        return len(self.mapped.map.paths) - len(self.areas) + len(self.without_shape)
 
     def drawn(self) -> str:
         """The map as SVG, as near as the areas with figures allow; others are outlines."""
-        shapes = self.mapped.map.outlines
+        shapes = self.mapped.map
         own = [area for area in self.areas if area.code in shapes.paths]
         view = _view([shapes.boxes[area.code] for area in own], shapes)
         wide, codes = view[2], {area.code for area in own}
@@ -300,7 +274,7 @@ def classes(values: Sequence[int], most: int = CLASSES) -> list[int]:
     return [used[shade] for shade in rough]
 
 
-def _view(boxes: Sequence[Box], shapes: Outlines) -> tuple[int, int, int, int]:
+def _view(boxes: Sequence[Box], shapes: AreaMap) -> tuple[int, int, int, int]:
     """Left, top, width and height around boxes, with some room, and never all too near."""
     if not boxes:
         return 0, 0, max(shapes.width, 1), max(shapes.height, 1)
@@ -319,17 +293,11 @@ def _meet(box: Box, view: tuple[int, int, int, int]) -> bool:
     return box[0] <= x + wide and box[2] >= x and box[1] <= y + tall and box[3] >= y
 
 
-def told(area_map: AreaMap, data_sets: Sequence[DataSet]) -> str:
-    """What a map fits, in a line."""
-    codes = {
-        code
-        for data in data_sets
-        for variable, level in _mappable(data, area_map.name)
-        for code in variable.axis(level).codes
-    }
-    found, known, over = area_map.fit(codes)
+def describe_fit(name: str, shapes: AreaMap, data_sets: Sequence[DataSet]) -> str:
+    """How many codes of a variable have a shape, in a line."""
+    found, known, over = shapes.fit(_codes(data_sets, name))
     return (
-        f"{area_map.file}: {number(found, 0)} of {number(known, 0)} codes of {area_map.name} have a"
-        f" shape; {number(over, 0)} shapes have no code here, {number(area_map.empty, 0)} features"
+        f"{shapes.file}: {number(found, 0)} of {number(known, 0)} codes of {name} have a"
+        f" shape; {number(over, 0)} shapes have no code here, {number(shapes.empty, 0)} features"
         " no shape"
     )

@@ -1,0 +1,339 @@
+"""Answers as files (CSV, XLSX, Parquet, JSON-stat), and what a reader must know of every answer.
+
+A row for each cell of the table, without totals: they are sums of the rows.  Texts in CSV that a
+spreadsheet would take for formulas get an apostrophe in front; numbers are never touched.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite, prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import xlsxwriter
+from numpy.typing import NDArray
+
+from eree.policy.plain_data import guarantee_as_json
+from eree.survey.estimates import decimals
+from eree.survey.query import Axis
+from eree.web.answer import ABSENT, FLAGGED, FLAGS, MOST_CELLS, TAKEN, Answer, TooLarge
+from eree.web.dataset import DataSet
+from eree.web.query import Query
+
+#: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
+#: something else than a comma divides cells, within a text.
+FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """All that goes with the figures of an answer into every download."""
+
+    caption: str
+    data_set: str
+    title: str
+    release: str
+    made: str
+    period: str
+    promise: str
+    guarantee: dict[str, Any]
+    measure: str
+    universe: str
+    filters: tuple[str, ...]
+    confidence: str
+    notes: tuple[str, ...]
+    address: str
+    citation: str
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Names and texts, for a sheet."""
+        return [
+            ("Table", self.caption),
+            ("Data set", f"{self.title} ({self.data_set})"),
+            ("Release", f"{self.release}, made {self.made}"),
+            *([("Period", self.period)] if self.period else []),
+            ("Guarantee", self.promise),
+            ("Measure", self.measure),
+            ("Universe", self.universe),
+            ("Filters", "; ".join(self.filters) or "none"),
+            ("Confidence", self.confidence),
+            *(("Note", note) for note in self.notes),
+            ("Address", self.address),
+            ("Cite as", self.citation),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: value for name, value in vars(self).items() if name != "promise"}
+
+
+def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str) -> Metadata:
+    """The metadata of an answer; `home` is the public address of the query tool."""
+    filters = tuple(
+        f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
+        for name, codes in query.where.items()
+    )
+    measure = data.measures[query.measure]
+    labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
+    caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
+    if filters:
+        caption += f" ({'; '.join(_short(text) for text in filters)})"
+    address = f"{home}/d/{data.name}?{query.address()}"
+    return Metadata(
+        caption,
+        data.name,
+        data.title,
+        data.release.identity,
+        data.made,
+        data.release.period,
+        data.promise,
+        guarantee_as_json(data.guarantee),
+        measure,
+        data.universe,
+        filters,
+        query.confidence,
+        notes(data, query, apart),
+        address,
+        f"{data.title}. Release {data.release.identity}, {data.made}, protected with"
+        f" {data.promise}. {address}",
+    )
+
+
+def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
+    """What a reader of the figures must know."""
+    if query.measure != "jobs":
+        return ("Numbers of workplaces are public and exact.",)
+    protects = "" if data.warnings else ", which protects those who are counted"
+    found = [
+        f"Figures have noise in them{protects}; each has its error beside it.",
+        "Figures of this data set add up: totals are sums of signed values, and the same cells"
+        " give the same figure in every table of it.",
+    ]
+    confidence = f"{float(query.confidence):.0%}"
+    if data.kind == "table":
+        found.append(
+            f"Each interval holds the true count with a probability of {confidence} or more; the"
+            " margin of error is its farther end. No standard error is public."
+        )
+    else:
+        found.append(
+            f"Each interval is meant to hold the true figure with a probability of {confidence};"
+            " standard errors are estimates themselves."
+        )
+    if data.bias:
+        found.append(data.bias)
+    if apart:
+        names = ", ".join(other.title for other in apart[:3])
+        more = " and others" if len(apart) > 3 else ""
+        found.append(
+            f"Noise was drawn apart for other data sets ({names}{more}): where they overlap with"
+            " this one, their figures need not agree."
+        )
+    return (*data.warnings, *found)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77].rstrip() + "…"
+
+
+def tidy(answer: Answer) -> pa.Table:
+    """A row for every cell: codes, labels, estimate, error, flags."""
+    body = answer.body
+    columns: dict[str, Any] = {}
+    axes = _axes(answer)
+    variables = {axis.name for axis, _ in axes}
+    for axis, places in axes:
+        name = f"{axis.name}_" if axis.name in TAKEN else axis.name
+        columns[name] = pa.array(axis.codes, pa.string()).take(places)
+        label = f"{axis.name}_label"
+        while label in variables:
+            label += "_"
+        columns[label] = pa.array(axis.labels, pa.string()).take(places)
+    values = np.ascontiguousarray(body.values).reshape(-1)
+    columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
+    if body.deviation is not None:
+        columns["standard_error"] = pa.array(np.round(body.deviation.reshape(-1), 3))
+    for name, numbers in (("low", body.low), ("high", body.high), ("margin", body.margin)):
+        flat = np.round(numbers.reshape(-1), 3)
+        known = np.isfinite(flat)
+        kind = pa.int64() if body.unit == 1 else pa.float64()
+        whole = np.where(known, flat, 0)
+        columns[name] = pa.array(whole.astype(kind.to_pandas_dtype()), kind, mask=~known)
+    texts = pa.array(map(" ".join, FLAGGED), pa.string())
+    columns["flags"] = texts.take(body.flag_sums.reshape(-1))
+    return pa.table(columns)
+
+
+def _axes(answer: Answer) -> list[tuple[Axis, NDArray[np.intp]]]:
+    """Each axis of an answer, with the place on it of every cell, row by row."""
+    rows, cols = (
+        np.array(side.places, dtype=np.intp).reshape(len(side), len(side.axes))
+        for side in (answer.rows, answer.cols)
+    )
+    places = [*np.repeat(rows, len(cols), axis=0).T, *np.tile(cols, (len(rows), 1)).T]
+    return list(zip((*answer.rows.axes, *answer.cols.axes), places, strict=True))
+
+
+def as_csv(answer: Answer, metadata: Metadata) -> bytes:
+    """CSV in UTF-8; the last column names the release."""
+    table = tidy(answer)
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\r\n")
+    lines.writerow([*map(safe, table.column_names), "release"])
+    columns = [
+        [safe(value) if isinstance(value, str) else value for value in column.to_pylist()]
+        for column in table.columns
+    ]
+    release = [metadata.release] * table.num_rows
+    lines.writerows(zip(*columns, release, strict=True))
+    return b"\xef\xbb\xbf" + text.getvalue().encode()
+
+
+def safe(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return FORMULA.sub(r"\1'", text)
+
+
+def as_xlsx(answer: Answer, metadata: Metadata) -> bytes:
+    """A workbook: the figures on one sheet, what to know of them on another.
+
+    Texts are written as texts, which no spreadsheet reads as formulas; nothing is kept on disk.
+    """
+    table = tidy(answer)
+    target = io.BytesIO()
+    settings = {
+        "in_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_numbers": False,
+        "strings_to_urls": False,
+    }
+    book = xlsxwriter.Workbook(target, settings)
+    bold = book.add_format({"bold": True})
+    sheet = book.add_worksheet("Data")
+    for place, name in enumerate(table.column_names):
+        sheet.write_string(0, place, name, bold)
+        for line, value in enumerate(table[name].to_pylist(), start=1):
+            if isinstance(value, str):
+                sheet.write_string(line, place, value)
+            elif value is not None:
+                sheet.write_number(line, place, value)
+    sheet.freeze_panes(1, 0)
+    widths = {a.name: a.codes for a in (*answer.rows.axes, *answer.cols.axes)}
+    widths |= {f"{a.name}_label": a.labels for a in (*answer.rows.axes, *answer.cols.axes)}
+    for place, name in enumerate(table.column_names):
+        longest = max(map(len, (name, *widths.get(name, ()))))
+        sheet.set_column(place, place, min(max(longest, 12), 60))
+    about = book.add_worksheet("About")
+    for line, (name, text) in enumerate(metadata.pairs()):
+        about.write_string(line, 0, name, bold)
+        about.write_string(line, 1, text)
+    about.set_column(0, 0, 18)
+    about.set_column(1, 1, 100)
+    book.close()
+    return target.getvalue()
+
+
+def as_parquet(answer: Answer, metadata: Metadata) -> bytes:
+    """Parquet; what to know of it stands in the metadata of the schema, as JSON."""
+    about = {"eree": json.dumps(metadata.as_json(), ensure_ascii=False)}
+    table = tidy(answer).replace_schema_metadata(about)
+    target = pa.BufferOutputStream()
+    parquet.write_table(table, target)
+    return target.getvalue().to_pybytes()
+
+
+def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
+    """JSON-stat 2.0: a dimension for each variable, and one for the estimate and its error."""
+    axes, body = _axes(answer), answer.body
+    measured: dict[str, Any] = {
+        "estimate": body.jobs,
+        "low": body.low,
+        "high": body.high,
+        "margin": body.margin,
+    }
+    if body.deviation is not None:
+        measured["standard_error"] = body.deviation
+    found = [np.unique(places, return_inverse=True) for _, places in axes]
+    shape = [len(used) for used, _ in found]
+    if (cells := prod(shape)) > MOST_CELLS:
+        raise TooLarge(
+            f"JSON-stat lists every combination, here {cells:,}, more than the {MOST_CELLS:,} of"
+            " one answer; take the table as csv, or take off a variable"
+        )
+    at = np.zeros(body.values.size, dtype=np.intp)
+    for used, place in found:
+        at = at * len(used) + place
+    values = np.zeros((cells, len(measured)))
+    values[at] = np.stack([numbers.reshape(-1) for numbers in measured.values()], axis=1)
+    flags = np.full(cells, 1 << FLAGS.index(ABSENT))
+    flags[at] = body.flag_sums.reshape(-1)
+    status = {
+        str(number * len(measured)): " ".join(FLAGGED[flag])
+        for number, flag in enumerate(flags.tolist())
+        if flag
+    }
+    flat = [
+        None if not isfinite(number) else int(number) if body.unit == 1 else round(number, 3)
+        for number in values.reshape(-1).tolist()
+    ]
+    dimension: dict[str, Any] = {
+        axis.name: {
+            "label": axis.label,
+            "category": {
+                "index": [axis.codes[place] for place in used],
+                "label": {axis.codes[place]: axis.labels[place] for place in used},
+            },
+        }
+        for (axis, _), (used, _) in zip(axes, found, strict=True)
+    }
+    name = "figure"
+    while name in dimension:
+        name += "_"
+    unit = answer.data.measures[answer.query.measure]
+    dimension[name] = {
+        "label": "Estimate and error",
+        "category": {
+            "index": list(measured),
+            "label": {key: key.replace("_", " ") for key in measured},
+            "unit": {
+                key: {"label": unit, "decimals": 0 if body.unit == 1 else 3} for key in measured
+            },
+        },
+    }
+    made = {
+        "version": "2.0",
+        "class": "dataset",
+        "label": metadata.caption,
+        "source": metadata.citation,
+        "updated": metadata.made,
+        "note": list(metadata.notes),
+        "id": list(dimension),
+        "size": [*shape, len(measured)],
+        "role": {"metric": [name]},
+        "dimension": dimension,
+        "value": flat,
+        "status": status,
+        "extension": {"eree": metadata.as_json()},
+    }
+    return json.dumps(made, ensure_ascii=False).encode()
+
+
+Export = Callable[[Answer, Metadata], bytes]
+#: Endings of addresses, with the kind of file and what makes it.
+EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
+    {
+        "csv": ("text/csv; charset=utf-8", as_csv),
+        "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", as_xlsx),
+        "parquet": ("application/vnd.apache.parquet", as_parquet),
+        "jsonstat": ("application/json", as_jsonstat),
+    }
+)
