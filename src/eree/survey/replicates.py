@@ -101,20 +101,23 @@ def _prime(number: int) -> bool:
     return number > 1 and all(number % k for k in range(2, int(number**0.5) + 1))
 
 
-def _residues(prime: int) -> NDArray[np.int8]:
-    """At i, j: 1 where i - j is a square, -1 where it is none, 0 on the diagonal."""
+def _signs(prime: int) -> NDArray[np.int8]:
+    """For every residue 1 if it is a square, -1 if it is none, and 0 for 0."""
     signs = np.full(prime, -1, dtype=np.int8)
     signs[np.arange(1, prime) ** 2 % prime] = 1
     signs[0] = 0
+    return signs
+
+
+def _residues(prime: int) -> NDArray[np.int8]:
+    """At i, j: 1 where i - j is a square, -1 where it is none, 0 on the diagonal."""
     places = np.arange(prime)
-    return np.asarray(signs[(places[:, None] - places[None, :]) % prime])
+    return np.asarray(_signs(prime)[(places[:, None] - places[None, :]) % prime])
 
 
 def _residues_of_pairs(prime: int) -> NDArray[np.int8]:
     """The same in the field of a + b t, where t² is no square: a square has a norm that is one."""
-    signs = np.full(prime, -1, dtype=np.int8)
-    signs[np.arange(1, prime) ** 2 % prime] = 1
-    signs[0] = 0
+    signs = _signs(prime)
     other = int(np.flatnonzero(signs == -1)[0])
     a, b = np.divmod(np.arange(prime * prime), prime)
     norm = (a[:, None] - a[None, :]) ** 2 - other * (b[:, None] - b[None, :]) ** 2

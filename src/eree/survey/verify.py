@@ -296,7 +296,11 @@ def _raked(final: Calibrated, controls: tuple[Control, ...], report: Mapping[str
     lows, highs, below, sure = [0.0], [0.0], 0, 0
     for control in controls:
         marginal = control.noise.marginal(final.noise.shape)
-        whole = marginal.sums(reference) if report["reconciled"] else _in_order(control, final)
+        whole = (
+            marginal.sums(reference)
+            if report["reconciled"]
+            else control.in_order(final.noise.shape)
+        )
         target = _floats(whole) * (_cells_of(marginal, final) > 0)
         below += int((target < 0).sum())
         target = np.maximum(target, 0) if clipped else target
@@ -337,7 +341,7 @@ def _negative(final: Calibrated, controls: tuple[Control, ...]) -> tuple[int, in
     near = np.ones(drawn.shape)
     for control in controls:
         marginal = control.noise.marginal(final.noise.shape)
-        wanted = _floats(_in_order(control, final))
+        wanted = _floats(control.in_order(final.noise.shape))
         share = final.noise.cell / control.variance
         apart = wanted - _floats(marginal.sums(reference))
         drawn -= _spread(marginal, share * apart)
@@ -366,10 +370,6 @@ def _cells_of(marginal: CubeMarginal, final: Calibrated) -> Reals:
     shape = final.noise.shape.levels
     there = np.ones(shape) if final.present is None else _floats(final.present)
     return np.asarray(marginal.sums(there), dtype=np.float64)
-
-
-def _in_order(control: Control, final: Calibrated) -> Integers:
-    return control.in_order(final.noise.shape)
 
 
 def _floats(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Reals:

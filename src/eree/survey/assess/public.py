@@ -153,18 +153,10 @@ def _of_cells(
     if thresholds.near_zero is not None:
         close = near_zero(estimates, thresholds.near_zero)
         add(NEAR_ZERO, "near zero after", close.sum(), "cells")
-    add(
-        PUBLISHABLE,
-        f"{RULES['weighted']}: after",
-        thresholds.weighted_passes(estimates).sum(),
-        "cells",
-    )
-    add(
-        PUBLISHABLE,
-        f"{RULES['variation']}: after",
-        thresholds.variation_passes(estimates, errors).sum(),
-        "cells",
-    )
+    weighted = thresholds.weighted_passes(estimates)
+    precise = thresholds.variation_passes(estimates, errors)
+    add(PUBLISHABLE, f"{RULES['weighted']}: after", weighted.sum(), "cells")
+    add(PUBLISHABLE, f"{RULES['variation']}: after", precise.sum(), "cells")
     deviations = np.sqrt(noise)
     add(ESTIMATES, "predicted root mean square", root_mean_square(deviations), "jobs")
     add(ESTIMATES, "predicted largest standard deviation", quantiles(deviations, [1])[0], "jobs")

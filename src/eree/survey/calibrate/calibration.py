@@ -16,8 +16,8 @@ import numpy as np
 from eree.errors import Refusal
 from eree.random.source import Coins
 from eree.survey.calibrate.controls import Control, ControlNoise
-from eree.survey.calibrate.least_squares import ControlSystem, Gain, correction, gains, variances
-from eree.survey.calibrate.rake import TOLERANCE, rake, rake_nonnegative
+from eree.survey.calibrate.least_squares import Gain, correction, gains, variances
+from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree.survey.query import Axis, Query
 from eree.survey.settings import METHODS, Method
 from eree.survey.shape import Integers, Mask, Reals, Shape
@@ -195,33 +195,6 @@ class Calibrated:
         """How many cells with noise each cell of a table adds up; None where all have it."""
         return None if self._counts is None else self._counts.table(query).values
 
-    def exact_variances(self, query: Query) -> Reals:
-        """The same for least squares with structural zeros, solved for in every cell.
-
-        It is never above `variances`, and slow: for a few cells at a time.
-        """
-        shape = self.noise.shape
-        if self.method != "least-squares" or self.present is None:
-            return self.variances(query)
-        marginals = [control.marginal(shape) for control in self.noise.controls]
-        noises = [control.variance for control in self.noise.controls]
-        system = ControlSystem(self.present, marginals, self.noise.cell, noises)
-        table = self.table(query)
-        found = np.empty(table.values.shape)
-        for place in np.ndindex(found.shape):
-            shown = {a.name: a.codes[k] for a, k in zip(table.axes, place, strict=True)}
-            chosen = np.zeros(shape.levels, dtype=np.bool_)
-            within = []
-            for variable in shape.variables:
-                codes = set(variable.held(query.where.get(variable.name, variable.codes)))
-                if variable.name in shown:
-                    codes &= set(variable.held([shown[variable.name]]))
-                within.append(sorted(variable.places[code] for code in codes))
-            chosen[np.ix_(*within)] = True
-            rounding = self.noise.rounding * int((chosen & self.present).sum())
-            found[place] = system.variance(chosen) + rounding
-        return found
-
     @cached_property
     def _sums(self) -> Tabulator:
         return Tabulator(self.noise.shape, self.cells)
@@ -246,7 +219,6 @@ def calibrate(
     *,
     coins: Coins,
     cycles: int | None = None,
-    tolerance: float = TOLERANCE,
     reconcile: bool = False,
     kept: Mask | None = None,
 ) -> Calibrated:
@@ -280,11 +252,9 @@ def calibrate(
     wanted = [target.astype(np.float64) for target in targets]
     start = cells.astype(np.float64)
     if noise.method == "rake":
-        raked, report = rake(start, marginals, wanted, cycles=cycles or 10, tolerance=tolerance)
+        raked, report = rake(start, marginals, wanted, cycles=cycles or 10)
     else:
-        raked, report = rake_nonnegative(
-            start, marginals, wanted, cycles=cycles or 50, tolerance=tolerance
-        )
+        raked, report = rake_nonnegative(start, marginals, wanted, cycles=cycles or 50)
     reported = {"reconciled": reconcile, **report.as_json()}
     most = min(LIMIT, (1 << 62) // cells.size)  # sums stay exact however far raking runs away
     made = rounded(np.clip(raked, -most, most), coins)

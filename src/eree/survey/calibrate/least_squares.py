@@ -171,7 +171,8 @@ class ControlSystem:
         noise = np.repeat(np.array(noises, dtype=np.float64), sizes)
         noise = np.where(noise > 0, noise, _SURE * variance * counts)
         noise[self._empty] = 1.0
-        self._matrix = csr_array(variance * shared + coo_array((noise, (_up(noise), _up(noise)))))
+        diagonal = np.arange(len(noise))
+        self._matrix = csr_array(variance * shared + coo_array((noise, (diagonal, diagonal))))
         scale = 1 / self._matrix.diagonal()
         self._ready = LinearOperator(self._matrix.shape, matvec=lambda r: scale * r, dtype=float)
 
@@ -185,16 +186,6 @@ class ControlSystem:
             view += marginal.spread(self._variance * part)
         added *= self._possible
         return added, {"solver": "conjugate gradients", "rounds": rounds}
-
-    def variance(self, cells: Mask) -> float:
-        """The exact noise variance, before rounding, of the sum of some cells; a solve.
-
-        With u the possible cells of the sum, it is s² u'u - s⁴ (A u)' (s² A A' + T)^-1 (A u).
-        """
-        chosen = (cells & self._possible).astype(np.float64)
-        sums = np.concatenate([marginal.sums(chosen).ravel() for marginal in self._marginals])
-        gained = sums @ self._solve(sums)[0]
-        return max(float(self._variance * (chosen.sum() - self._variance * gained)), 0.0)
 
     def _solve(self, right: Reals) -> tuple[Reals, int]:
         from scipy.sparse.linalg import cg
@@ -219,10 +210,6 @@ class ControlSystem:
                 "the control tables are too badly conditioned to solve for; leave some of them out"
             )
         return np.asarray(found), rounds
-
-
-def _up(values: Reals) -> NDArray[np.intp]:
-    return np.arange(len(values))
 
 
 def _shared(
