@@ -1,4 +1,4 @@
-# make demo    made-up data planned, paid for, released, verified and ranked, with a picture
+# make demo    synthetic data planned, paid for, released, verified and ranked, with a picture
 # make serve   the demo, and then the query tool over its release and its cube in a browser
 # make test    every test, on a fresh machine too
 # make check   ruff and mypy

@@ -45,7 +45,7 @@ QUERIES: Sequence[tuple[tuple[int, ...], dict[int, int]]] = (
 )
 TIMES = 20
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Go = Callable[[], int]
 
 
@@ -112,10 +112,10 @@ def float_laplace(_folder: Path) -> Go:
 
 
 def exact_laplace(_folder: Path) -> Go:
-    cells, coins = large_cube().weighted, eree.Coins()
+    cells, random = large_cube().weighted, eree.Random()
     shift = Bounds(MOST_WEIGHT * JOB, MOST_RECORDS).shift("establishment")
     noise = ShiftNoise.calibrate(eree.Guarantee(eree.ESTABLISHMENT, EPSILON), shift)
-    return lambda: (cells + noise.draw(cells.size, coins).reshape(cells.shape)).size
+    return lambda: (cells + noise.draw(cells.size, random).reshape(cells.shape)).size
 
 
 def asked(cube: eree.ProtectedCube) -> list[eree.Query]:

@@ -24,40 +24,40 @@ CELLS = 1_000_000
 FEWER_CELLS = 100_000
 ALPHA, EPSILON = "0.1", "2"
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Go = Callable[[], int]
 
 
-def cells() -> tuple[Whole, Whole]:
+def cells() -> tuple[Integers, Integers]:
     """Counts and largest workplaces, heavy-tailed; half of the cells have the least scale, 1."""
     chance = np.random.default_rng(1)
     counts = np.minimum(10 * (1 + chance.pareto(1.0, CELLS)), 1e7).astype(np.int64)
     return counts, np.ceil(counts * chance.random(CELLS)).astype(np.int64)
 
 
-def scales(largests: Whole) -> NDArray[np.float64]:
+def scales(largests: Integers) -> NDArray[np.float64]:
     """The scales of the Laplace noise of `smooth-laplace`, for its rivals."""
     return np.maximum(float(ALPHA) * largests, 1.0) * (2 / float(EPSILON))
 
 
-def ours(name: str, counts: Whole, largests: Whole) -> Go:
-    mechanism, coins = eree.mechanism(name, alpha=ALPHA, epsilon=EPSILON), eree.Coins()
-    return lambda: len(mechanism.draw(counts, largests, coins=coins))
+def ours(name: str, counts: Integers, largests: Integers) -> Go:
+    mechanism, random = eree.mechanism(name, alpha=ALPHA, epsilon=EPSILON), eree.Random()
+    return lambda: len(mechanism.draw(counts, largests, random=random))
 
 
-def float_laplace(counts: Whole, largests: Whole) -> Go:
+def float_laplace(counts: Integers, largests: Integers) -> Go:
     """The fastest float way; the noisy counts are left as floats, not rounded."""
     chance = np.random.default_rng()
     return lambda: len(counts + scales(largests) * chance.laplace(size=len(counts)))
 
 
-def float_laplace_scales(counts: Whole, largests: Whole) -> Go:
+def float_laplace_scales(counts: Integers, largests: Integers) -> Go:
     """What anyone would write; NumPy takes longer where every draw has a scale of its own."""
     chance = np.random.default_rng()
     return lambda: len(counts + chance.laplace(scale=scales(largests)))
 
 
-def opendp(counts: Whole, largests: Whole) -> Go:
+def opendp(counts: Integers, largests: Integers) -> Go:
     """OpenDP takes one scale for all counts of a call; its speed hardly depends on which."""
     import opendp.prelude as dp
 
@@ -68,7 +68,7 @@ def opendp(counts: Whole, largests: Whole) -> Go:
     return lambda: len(noisy(some))
 
 
-CONTESTANTS: dict[str, Callable[[Whole, Whole], Go]] = {
+CONTESTANTS: dict[str, Callable[[Integers, Integers], Go]] = {
     "NumPy, float Laplace": float_laplace,
     "NumPy, float Laplace given the scales": float_laplace_scales,
     **{f"eree, {name}": partial(ours, name) for name in eree.MECHANISMS},

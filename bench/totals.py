@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import eree
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 TRIALS = 5
 SHARES = ("0", "1/10", "1/4", "1/2")
@@ -57,13 +57,17 @@ def run(folder: Path, tell: Callable[[str], None]) -> list[Compared]:
     return found
 
 
-def _codes(column: object) -> Whole:
-    codes: Whole = np.unique(np.asarray(column), return_inverse=True)[1].astype(np.int64)
+def _codes(column: object) -> Integers:
+    codes: Integers = np.unique(np.asarray(column), return_inverse=True)[1].astype(np.int64)
     return codes
 
 
 def _errors(
-    epsilon: Fraction, share: Fraction, cells: list[Whole], places: list[Whole], starts: Whole
+    epsilon: Fraction,
+    share: Fraction,
+    cells: list[Integers],
+    places: list[Integers],
+    starts: Integers,
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Mean absolute errors of cells, their sums, totals, and both after least squares."""
     below = eree.mechanism("auto", alpha="0.1", epsilon=(1 - share) * epsilon)
@@ -73,14 +77,14 @@ def _errors(
         np.repeat(np.arange(len(starts)), np.diff(starts, append=len(cells[0]))),
     )
     for trial in range(TRIALS):
-        noisy = below.draw(*cells, coins=eree.SeededCoins(trial)).astype(np.float64)
+        noisy = below.draw(*cells, random=eree.SeededRandom(trial)).astype(np.float64)
         sums = np.add.reduceat(noisy, starts)
         errors[trial, :2] = np.abs(noisy - cells[0]).mean(), np.abs(sums - truth).mean()
         if not share:
             errors[trial, 2:] = errors[trial, [1, 0, 1]]
             continue
         above = eree.mechanism("auto", alpha="0.1", epsilon=share * epsilon)
-        totals = above.draw(*places, coins=eree.SeededCoins(TRIALS + trial)).astype(np.float64)
+        totals = above.draw(*places, random=eree.SeededRandom(TRIALS + trial)).astype(np.float64)
         spread = _square_error(below) * np.maximum(0.1 * noisy, 1) ** 2
         whole = np.add.reduceat(spread, starts)
         weight = whole / (whole + _square_error(above) * np.maximum(0.1 * totals, 1) ** 2)

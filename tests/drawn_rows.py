@@ -12,15 +12,15 @@ from scipy import stats
 
 from eree.mechanisms.mechanism import exactly
 from eree.random.exact import Verdict, settle
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 
 
 def check_fast_against_slow(chosen: Any, tries: int) -> None:
     """What the fast path is sure of the slow one says too, try for try; few are in doubt."""
-    words = SeededCoins(11).words(chosen.uniforms * tries).reshape(chosen.uniforms, tries)
+    words = SeededRandom(11).words(chosen.uniforms * tries).reshape(chosen.uniforms, tries)
     rows, verdicts = chosen.fast(words, np.arange(tries))
     for i in range(tries):
-        settled = settle(chosen, words[:, i], i, SeededCoins(i))
+        settled = settle(chosen, words[:, i], i, SeededRandom(i))
         if verdicts[i] == Verdict.ACCEPT:
             assert settled == tuple(rows[i].tolist())
         elif verdicts[i] == Verdict.REJECT:

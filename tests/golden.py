@@ -18,7 +18,7 @@ import numpy as np
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
 from eree.mechanisms.vector.vector import VectorMechanism
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree_study.papers.tidy import Figures
 
 FILE = Path(__file__).with_suffix(".json")
@@ -45,9 +45,11 @@ def drawn(name: str) -> str:
     counts = largests + np.minimum(sizes.pareto(0.9, DRAWS) * 2, 1e6).astype(np.int64)
     if isinstance(chosen, VectorMechanism):
         counts, largests = counts.reshape(-1, CELLS), largests[::CELLS] + 1
-    coins = SeededCoins(11)
+    random = SeededRandom(11)
     outputs = [
-        chosen.draw(counts[start : start + AT_ONCE], largests[start : start + AT_ONCE], coins=coins)
+        chosen.draw(
+            counts[start : start + AT_ONCE], largests[start : start + AT_ONCE], random=random
+        )
         for start in range(0, len(counts), AT_ONCE)
     ]
     return _digest(np.concatenate(outputs).astype("<i8").tobytes())

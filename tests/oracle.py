@@ -19,7 +19,7 @@ from eree.workload import Bound, DropFrom, ScaleEach, ScaleTo
 REGIONS = {"north": ["a", "b"], "south": ["c'", 'd"\\']}
 SECTORS = ["11", "31-33", "44-45"]
 SEX = ["F", "M"]
-GRADE = [1, 2, 3]  # a worker attribute of whole numbers
+GRADE = [1, 2, 3]  # a worker attribute of integers
 MANNERS = ["plain", "it's; drop table", "Zoë ${x} %s", "\\n"]
 LEARNT = {"yes": [2, 3], "no": [1]}  # a group over grade
 

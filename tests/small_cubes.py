@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eree.policy.protected import Protected, protected_records
 from eree.survey.shape import Impossible, Shape, Variable
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 #: What is declared of every survey here.
 PROTECTS = protected_records("data", "record_id", "establishment_id")
 
@@ -41,8 +41,8 @@ class Cube:
 
     shape: Shape
     protects: Protected
-    unweighted: Whole
-    weighted: Whole
+    unweighted: Integers
+    weighted: Integers
     sums: Sums
     most_weight: int | None
     most_records: int | None
@@ -92,7 +92,7 @@ def survey(seed: int, of: Shape, records: int, most_weight: int = 2_000_000) -> 
     ]
 
 
-def table_of(cells: Whole, of: Shape, by: Sequence[str]) -> Whole:
+def table_of(cells: Integers, of: Shape, by: Sequence[str]) -> Integers:
     """A table by some variables, as a sum over all other axes."""
     letters = "abcdefghijkl"[: cells.ndim]
     kept = "".join(letters[axis] for axis in of.axes(by))

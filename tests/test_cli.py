@@ -140,7 +140,7 @@ def test_a_wrong_request_gets_one_sentence_and_status_2(
         (["--by", "shoe"], "by names 'shoe'"),
         (["--where", "sex"], "'sex' is not a filter"),
         (["--where", "sex=X"], "'X' is not a declared value of sex"),
-        (["--drop-from", "0"], "theta must be a whole number of workers"),
+        (["--drop-from", "0"], "theta must be an integer of workers"),
         (["--drop-from", "5", "--scale-to", "5"], "choose one"),
         (["--engine", "abacus"], "no engine named 'abacus'"),
         (["--memory-limit", "lots"], "memory limit"),

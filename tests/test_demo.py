@@ -274,10 +274,10 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
     for table, by in TABLES.items():
         columns = eree.Release.open(out / "release").table(table).column_names
         assert columns == [*by, *MEASURES]
-    assert STUDY.startswith("A study of made-up data")
+    assert STUDY.startswith("A study of synthetic data")
     assert findings.as_json()["study"] == STUDY
     assert STUDY.encode() in findings.picture.read_bytes()
-    assert b"made-up" in (out / "exposure.png").read_bytes()
+    assert b"synthetic" in (out / "exposure.png").read_bytes()
     elsewhere = [path for path in out.rglob("*") if path.suffix in (".parquet", ".csv")]
     assert {path.parent for path in elsewhere} == {
         *(out / "data", out / "release" / "tables", out / "survey", out / "cube" / "tables")
@@ -398,7 +398,7 @@ def test_the_command_tells_it_all_and_what_to_try_next(
     assert max(map(len, shown.splitlines())) <= 80
     assert len(shown.splitlines()) < 55
     for words in (
-        *("2,000 made-up jobs", "jobs: place × sector × ownership", "In all epsilon 4, delta 0"),
+        *("2,000 synthetic jobs", "jobs: place × sector × ownership", "In all epsilon 4, delta 0"),
         *("at most a factor of 54.6", "epsilon 4 of 8 is spent", "sound: 7 checks"),
         *("10,000 establishments", "3,450", "occupation × education × strength × telework"),
         *("epsilon 4 for whole establishments; 4 of 8", "sound: 7 checks"),
@@ -501,6 +501,6 @@ def test_both_pictures_say_that_the_data_are_made_up(
     for draw in ("exposure", "released"):
         drawn(draw, made[1], made[0])
     titles = [figure.get_suptitle() for figure in kept]
-    assert all("made-up" in title for title in titles)
+    assert all("synthetic" in title for title in titles)
     assert titles[1] == STUDY
     assert STUDY in (made[0].parent / "released.svg").read_text("utf-8")

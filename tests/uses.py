@@ -50,7 +50,7 @@ class Redrawing:
         self.rows = release.table(table)
 
     def drawn(self, seed: int) -> eree.Release:
-        noisy = self.treatment.draw(self.exact, eree.SeededCoins(seed))
+        noisy = self.treatment.draw(self.exact, eree.SeededRandom(seed))
         place = self.rows.column_names.index("noisy")
         home = self.folder / str(seed)
         (home / "tables").mkdir(parents=True)

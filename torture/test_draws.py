@@ -10,7 +10,7 @@ from scipy import stats
 
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.random.source import Coins
+from eree.random.source import Random
 from torture.figures import Figures
 
 #: A right mechanism fails here less often than once in ten million cells of the campaign.
@@ -24,7 +24,7 @@ CELLS = [(0, 0), (3, 2), (18, 18), (250, 120)]
 def test_ten_million_draws_follow_the_stated_probabilities(
     name: str, count: int, largest: int, figures: Figures
 ) -> None:
-    """Secret coins, fine classes: a chance off by one part in a thousand would show."""
+    """Secret randomness, fine classes: a chance off by one part in a thousand would show."""
     chosen = mechanism(name, alpha="0.1", epsilon="2")
     cuts, below = [], []
     with exactly():
@@ -41,10 +41,10 @@ def test_ten_million_draws_follow_the_stated_probabilities(
     order = np.argsort(cuts)
     edges, chances = np.array(cuts)[order], np.array([0.0, *np.array(below)[order], 1.0])
     observed = np.zeros(len(edges) + 1)
-    coins = Coins()
+    random = Random()
     for _ in range(10):
         n = DRAWS // 10
-        outputs = chosen.draw(np.full(n, count), np.full(n, largest), coins=coins)
+        outputs = chosen.draw(np.full(n, count), np.full(n, largest), random=random)
         places = np.searchsorted(edges, outputs, side="right")
         observed += np.bincount(places, minlength=len(edges) + 1)
     expected = np.diff(chances) * DRAWS

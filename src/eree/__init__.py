@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
     from eree.policy.protected import Protected
     from eree.policy.schema import Attribute, Schema
-    from eree.random.source import Coins, SeededCoins
+    from eree.random.source import Random, SeededRandom
     from eree.release.classes import SizeClasses, size_classes
     from eree.release.listing import Listing, new_csv
     from eree.release.lodes import LODES_COLUMNS, LodesTable, lodes
@@ -78,7 +78,7 @@ _HOMES = {
         "mechanism",
         "parameters_from_text",
     ),
-    "eree.random.source": ("Coins", "SeededCoins"),
+    "eree.random.source": ("Random", "SeededRandom"),
     "eree.policy.declarations": ("read_schema",),
     "eree.policy.guarantee": ("Guarantee",),
     "eree.policy.neighbours": ("EDGE", "ESTABLISHMENT", "NODE", "RECORD", "Strong", "Weak"),
@@ -132,7 +132,6 @@ __all__ = [
     "Attribute",
     "Cells",
     "Certificate",
-    "Coins",
     "Control",
     "Cube",
     "CubeOutline",
@@ -157,6 +156,7 @@ __all__ = [
     "Protected",
     "ProtectedCube",
     "Query",
+    "Random",
     "Ranking",
     "Refusal",
     "Release",
@@ -164,7 +164,7 @@ __all__ = [
     "ScaleEach",
     "ScaleTo",
     "Schema",
-    "SeededCoins",
+    "SeededRandom",
     "Shape",
     "Shares",
     "Shrunk",

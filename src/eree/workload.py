@@ -57,7 +57,7 @@ class ScaleEach:
 
     def __post_init__(self) -> None:
         if TOTAL not in self.totals.column_names or self.totals[TOTAL].type != pa.int64():
-            raise Refusal(f"totals need a column {TOTAL} of whole numbers")
+            raise Refusal(f"totals need a column {TOTAL} of integers")
         if self.totals[TOTAL].null_count:
             raise Refusal("every row of totals needs a total")
         totals = self.totals[TOTAL].to_numpy()
@@ -79,7 +79,7 @@ GREATEST_BOUND = 10**9
 
 def _check_bound(name: str, value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= GREATEST_BOUND:
-        raise Refusal(f"{name} must be a whole number of workers from 1 to {GREATEST_BOUND:,}")
+        raise Refusal(f"{name} must be an integer of workers from 1 to {GREATEST_BOUND:,}")
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,9 @@ def _value(attribute: Attribute, value: object) -> Value:
     """One value of a filter, in the type of its attribute."""
     words = "texts"
     if attribute.kind == "integer":
-        words = "whole numbers of 64 bits"
+        words = "integers of 64 bits"
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-            whole = value.__index__()  # numpy's whole numbers are welcome too
+            whole = value.__index__()  # numpy's integers are welcome too
             if -(2**63) <= whole < 2**63:
                 return whole
     elif isinstance(value, str) and value.encode("utf-8", "replace").decode() == value:

@@ -1,4 +1,4 @@
-"""The shapes of a made-up country fit together as its codes do."""
+"""The shapes of a synthetic country fit together as its codes do."""
 
 from __future__ import annotations
 

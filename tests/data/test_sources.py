@@ -409,7 +409,7 @@ def test_leading_zeros_keep_texts_apart(tmp_path: Path) -> None:
 def test_csv_ids_that_meet_numbers_are_written_plainly(tmp_path: Path, odd: str) -> None:
     town = Town().as_csv("job")
     town.tables["job"]["worker_id"] = [odd, 2, 3, 4, 5, 6]
-    rule = "the value is not a plainly written whole number"
+    rule = "the value is not a plainly written integer"
     assert ("job", "worker_id", rule, 1) in told(town.write(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Made-up populations look like the papers' data at any size, and appear whole or not at all."""
+"""Synthetic populations look like the papers' data at any size, and appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ def test_apportioned_parts_add_up_and_stay_within_one_of_their_quota() -> None:
     [
         ({"jobs": 999}, "1,000"),
         ({"jobs": 10**12}, "500,000,000"),
-        ({"jobs": 2e6}, "whole number"),
+        ({"jobs": 2e6}, "integer"),
         ({"jobs": 5_000, "workplaces": 39}, "at least 40"),
         ({"jobs": 100_000, "workplaces": 499}, "at least 500"),
         ({"jobs": 5_000, "workplaces": 5_001}, "at most 5,000"),

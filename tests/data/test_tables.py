@@ -152,19 +152,19 @@ def test_an_empty_table_is_a_fault_and_makes_up_no_others(
         ("worker", lambda t: t.rename_columns(["worker_id", "Sex", "grade"]),
          ("sex", "the column is missing")),
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.string())),
-         ("grade", "the column holds texts, not whole numbers")),
+         ("grade", "the column holds texts, not integers")),
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.float64())),
-         ("grade", "the column holds values of another type, not whole numbers")),
+         ("grade", "the column holds values of another type, not integers")),
         ("worker", lambda t: t.set_column(1, "sex", t["grade"]),
-         ("sex", "the column holds whole numbers, not texts")),
+         ("sex", "the column holds integers, not texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.uint64())),
-         ("worker_id", "the column holds values of another type, not texts or whole numbers")),
+         ("worker_id", "the column holds values of another type, not texts or integers")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.float32())),
-         ("worker_id", "the column holds values of another type, not texts or whole numbers")),
+         ("worker_id", "the column holds values of another type, not texts or integers")),
         ("job", lambda t: t.drop_columns(["workplace_id"]),
          ("workplace_id", "the column is missing")),
         ("workplace", lambda t: t.set_column(5, "wages", t["state"]),
-         ("wages", "the column holds texts, not whole numbers")),
+         ("wages", "the column holds texts, not integers")),
         ("county", lambda t: t.rename_columns(["place", "population"]),
          ("county", "the column is missing")),
     ],
@@ -193,7 +193,7 @@ def test_an_ignored_column_may_hold_anything_but_must_be_there(tmp_path: Path) -
 def test_whole_numbers_in_csv_are_read_as_such_where_declared(tmp_path: Path) -> None:
     town = Town().as_csv("workplace")
     town.tables["workplace"]["wages"] = [5, "06", "x", "7.5"]
-    rule = "the value is not a plainly written whole number"
+    rule = "the value is not a plainly written integer"
     assert told(town.write(tmp_path)) == [("workplace", "wages", rule, 3)]
 
 
@@ -302,10 +302,10 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
          [("job", "main", "must mark the primary job by true or false, or by 1 or 0", 1)]),
         ([True] * 6 + [None, False], [("job", "main", MISSING, 1)]),
         (["true"] * 8, [("job", "main", "the column holds texts,"
-                         " not true or false or whole numbers",
+                         " not true or false or integers",
                          None)]),
         ([1.0] * 8, [("job", "main", "the column holds values of another type,"
-                      " not true or false or whole numbers", None)]),
+                      " not true or false or integers", None)]),
     ],
 )  # fmt: skip
 def test_each_worker_has_exactly_one_primary_job(
@@ -387,7 +387,7 @@ EVERYTHING: list[Told] = [
     ("workplace", "county", "the value is not in county.parquet", 2),
     ("worker", "sex", MISSING, 1),
     ("worker", "sex", UNDECLARED, 1),
-    ("worker", "grade", "the value is not a plainly written whole number", 1),
+    ("worker", "grade", "the value is not a plainly written integer", 1),
     ("worker", "worker_id", NO_JOB, 2),
     ("worker", "worker_id", SEVERAL, 1),
     ("job", "workplace_id", MISSING, 1),

@@ -138,8 +138,8 @@ def test_printing_cells_or_tables_shows_their_shape_only(tables: eree.Tables) ->
         ({"by": [], "where": {"sex": None}}, "its values are texts"),
         ({"by": [], "where": {"sex": [["F"]]}}, "its values are texts"),
         ({"by": [], "where": {"area": "\udcff"}}, "its values are texts"),
-        ({"by": [], "where": {"grade": 1.0}}, "its values are whole numbers"),
-        ({"by": [], "where": {"band": 2**63}}, "its values are whole numbers of 64 bits"),
+        ({"by": [], "where": {"grade": 1.0}}, "its values are integers"),
+        ({"by": [], "where": {"band": 2**63}}, "its values are integers of 64 bits"),
         ({"by": [], "engine": "local[257]"}, "may use 1 to 256 threads"),
         ({"by": ["nothing"]}, "by names 'nothing', which the schema does not declare; it has area"),
         ({"by": ["area", "area"]}, "by names an attribute twice"),
@@ -150,9 +150,9 @@ def test_printing_cells_or_tables_shows_their_shape_only(tables: eree.Tables) ->
         ({"by": [], "where": {"sex": ["F", "F"]}}, "where lists a value of sex twice"),
         ({"by": [], "where": {"sex": ["X"]}}, "'X' is not a declared value of sex; it has F, M"),
         ({"by": [], "where": {"sector": "99"}}, "'99' is not a declared value of sector"),
-        ({"by": [], "where": {"grade": ["1"]}}, "its values are whole numbers"),
+        ({"by": [], "where": {"grade": ["1"]}}, "its values are integers"),
         ({"by": [], "where": {"area": [1]}}, "its values are texts"),
-        ({"by": [], "where": {"grade": True}}, "its values are whole numbers"),
+        ({"by": [], "where": {"grade": True}}, "its values are integers"),
         ({"by": [], "bound": 7}, "bound must be DropFrom"),
         ({"by": [], "engine": "oracle"}, "there is no engine named 'oracle'"),
         ({"by": [], "engine": 7}, "engine must be"),
@@ -192,7 +192,7 @@ def test_a_marginal_made_past_its_checks_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0, -1, 10**9 + 1, 2.5, True])
 def test_a_bound_is_a_sensible_whole_number(value: Any) -> None:
     for bound in (eree.DropFrom, eree.ScaleTo):
-        with pytest.raises(eree.Refusal, match="whole number of workers"):
+        with pytest.raises(eree.Refusal, match="integer of workers"):
             bound(value)
 
 
@@ -235,7 +235,7 @@ def test_a_filter_can_be_written_as_text(tables: eree.Tables) -> None:
             eree.Marginal.filter_from_text(tables.schema, [text])
     for text in ("grade=--5", "grade=1e3", "band=99999999999999999999999"):
         kept = eree.Marginal.filter_from_text(tables.schema, [text])
-        with pytest.raises(eree.Refusal, match="its values are whole numbers"):
+        with pytest.raises(eree.Refusal, match="its values are integers"):
             eree.tabulate(tables, by=[], where=kept)
 
 

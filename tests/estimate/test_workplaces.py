@@ -10,7 +10,7 @@ import eree
 from eree.estimate.workplaces import HeightNoise, ShrunkWorkplaces, _height_moments
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 SHARES = np.array([[0.3, 0.5, 0.2], [0.2, 0.2, 0.6]])
 
 
@@ -19,8 +19,8 @@ def knorm(epsilon: str, cells: int) -> KNormStaircase:
     return KNormStaircase.calibrate(weak, cells=cells)
 
 
-def workplaces(number: int, habit: float, seed: int) -> tuple[Whole, Whole]:
-    """Counts of made-up workplaces in three cells, and their kinds."""
+def workplaces(number: int, habit: float, seed: int) -> tuple[Integers, Integers]:
+    """Counts of synthetic workplaces in three cells, and their kinds."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 2, number)
     sizes = np.minimum(1 + rng.pareto(1.1, number) * 5, 20_000).astype(np.int64)
@@ -34,7 +34,7 @@ def test_noise_of_heights_has_the_covariance_it_is_said_to_have(cells: int) -> N
     made, number = knorm("2", cells), 200_000
     noise = HeightNoise(made)
     deep = np.full((number, cells), 10**9, dtype=np.int64)  # so deep that rounding is nothing
-    drawn = made.draw(deep, coins=eree.SeededCoins(3)).astype(np.float64)
+    drawn = made.draw(deep, random=eree.SeededRandom(3)).astype(np.float64)
     away = noise.heights(drawn) - noise.heights(deep.astype(np.float64))
     products = away[:, :, None] * away[:, None, :]
     error = products.std(0) / np.sqrt(number)
@@ -68,7 +68,7 @@ def test_sums_of_estimates_are_nearer_to_the_truth_than_sums_of_noisy_counts(eps
     thirds, kinds = workplaces(20_000, 0.1, 1)
     women = np.random.default_rng(4).binomial(thirds, 0.4)
     counts, made = np.hstack([women, thirds - women]), knorm(epsilon, 6)
-    noisy = made.draw(counts, coins=eree.SeededCoins(1))
+    noisy = made.draw(counts, random=eree.SeededRandom(1))
     learnt = ShrunkWorkplaces.learn(noisy, kinds, made, (2, 3))
     estimates = learnt.estimates()
     areas = np.arange(len(counts)) // 40
@@ -87,7 +87,7 @@ def test_habits_are_found() -> None:
     for habit in (0.03, 0.25):
         counts, kinds = workplaces(20_000, habit, 2)
         made = knorm("4", 3)
-        noisy = made.draw(counts, coins=eree.SeededCoins(2))
+        noisy = made.draw(counts, random=eree.SeededRandom(2))
         (seen,) = ShrunkWorkplaces.learn(noisy, kinds, made, (3,)).habits
         found.append(seen)
     assert 0.015 < found[0] < 0.06

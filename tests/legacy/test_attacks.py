@@ -73,7 +73,7 @@ def test_the_bound_is_reached_by_the_best_answer_under_a_guarantee(
 @given(st.integers(2, 6), st.integers(1, 8), st.integers(0, 2**30))
 def test_no_attacker_beats_the_bound_whatever_is_published(k: int, outputs: int, seed: int) -> None:
     """Any chances of outputs, with the factor and the addend that they really have."""
-    words = eree.SeededCoins(seed).words(k * outputs + 1)
+    words = eree.SeededRandom(seed).words(k * outputs + 1)
     chances = (words[1:].astype(float) / 2**64).reshape(k, outputs) ** 3 + 1e-9
     chances /= chances.sum(axis=1, keepdims=True)
     epsilon = float(words[0] / 2**64) * 4
@@ -249,13 +249,13 @@ def test_findings_are_written_whole_and_labelled(findings: AttackFindings, tmp_p
     ]
     assert picture.stat().st_size > 20_000
     told = json.loads((tmp_path / "out" / "attacks.json").read_text(encoding="utf-8"))
-    assert "made-up data" in told["study"]
+    assert "synthetic data" in told["study"]
     with (tmp_path / "out" / "attacks.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["attack"] for row in rows] == [name for name in ATTACKS for _ in range(3)]
     assert DIFFERENCING in {row["attack"] for row in told["attacks"]}
     svg = (tmp_path / "out" / "attacks.svg").read_text(encoding="utf-8")
-    assert "made-up data" in svg
+    assert "synthetic data" in svg
     write_attacks(findings, tmp_path / "again")
     assert (tmp_path / "again" / "attacks.svg").read_text(encoding="utf-8") == svg
     with pytest.raises(eree.Refusal, match="new or empty folder"):

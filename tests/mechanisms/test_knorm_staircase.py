@@ -27,8 +27,8 @@ from eree.mechanisms.vector.transformed_rows import BentBoxes
 from eree.mechanisms.vector.vector import loss_of
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.random.exact import Whole
-from eree.random.source import SeededCoins
+from eree.random.exact import Integers
+from eree.random.source import SeededRandom
 from selection import examples
 
 
@@ -136,7 +136,7 @@ def test_a_law_that_is_not_what_the_fields_say_is_caught(
     """Chances of outputs all along plateaus tell what the formula of the plateaus does not."""
 
     class Narrow(KNormStaircase):
-        def law(self, counts: Whole) -> BentBoxes:
+        def law(self, counts: Integers) -> BentBoxes:
             return BentBoxes(self.bend, counts, self.spread * Fraction(9, 10), self.stairs)
 
     right, wrong = (
@@ -190,7 +190,7 @@ def test_noise_of_heights_is_what_it_is_said_to_be(epsilon: str, cells: int) -> 
     """Draws of counts so large that rounding is nothing; a false alarm in a million runs."""
     n, chosen = 120_000 // cells + 20_000, staircase("0.1", epsilon, cells)
     deep = np.full((n, cells), 10**9, dtype=np.int64)
-    rows = chosen.draw(deep, coins=SeededCoins(cells)).astype(np.float64)
+    rows = chosen.draw(deep, random=SeededRandom(cells)).astype(np.float64)
     away = chosen.bend.near_height_of(rows) - chosen.bend.near_height_of(deep.astype(np.float64))
     mean, root = chosen.height_error()
     of_groups = np.abs(away).mean(axis=1)
@@ -253,7 +253,7 @@ def test_errors_near_the_least_epsilon_are_sums_too() -> None:
 def test_many_cells_and_large_counts_are_drawn_and_have_chances() -> None:
     chosen = staircase("0.1", "4", 36)
     counts = np.tile(np.array([0, 3, 10**9, 15] * 9), (400, 1))
-    rows = chosen.draw(counts, coins=SeededCoins(8))
+    rows = chosen.draw(counts, random=SeededRandom(8))
     assert rows.shape == counts.shape
     deep = np.abs(rows - counts)[:, 2]
     stated = chosen.mean_error(count=10**9, largest=0)[0]

@@ -26,7 +26,7 @@ from eree.mechanisms.staircase.levels import lowest_heights
 from eree.mechanisms.staircase.pieces import Table
 from eree.mechanisms.staircase.size_grid import Ladder, Rungs
 from eree.random.exact import Verdict, settle
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from leaning_laws import NAME, broken, chances, leaning, with_law
 from selection import combinations, examples
 
@@ -205,7 +205,7 @@ def test_the_error_is_as_small_as_was_aimed_at() -> None:
 def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() -> None:
     chosen, n = leaning(), 400_000
     for size in (1, 20, 45, 400):
-        noise = chosen.draw(np.full(n, size), np.full(n, size), coins=SeededCoins(size)) - size
+        noise = chosen.draw(np.full(n, size), np.full(n, size), random=SeededRandom(size)) - size
         assert abs(noise.mean() - chosen.bias(largest=size)) < 5.5 * noise.std() / math.sqrt(n)
     for epsilon in ("1", "2", "4"):
         assert abs(leaning("0.1", epsilon).bias(largest=10**5)) < 0.02 * 10**4
@@ -214,10 +214,10 @@ def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() ->
 @pytest.mark.parametrize("size", [0, 18, 40, 299, 5_000])
 def test_both_ways_of_drawing_lead_to_the_same_number(size: int) -> None:
     law = leaning().law(np.array([size]))
-    words = SeededCoins(size).words(60)
+    words = SeededRandom(size).words(60)
     for word in words:
         values, verdicts = law.fast(word[None, None], np.array([0]))
-        exact = settle(law, word[None], 0, SeededCoins(1))
+        exact = settle(law, word[None], 0, SeededRandom(1))
         assert verdicts[0] == Verdict.DOUBT or values[0] == exact
 
 
@@ -238,7 +238,7 @@ def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
             word = np.array([2**64 - 1 - (edge + away)], dtype=np.uint64)
             values, verdicts = law.fast(word[None], np.array([0]))
             tried += verdicts[0] != Verdict.DOUBT
-            exact = settle(law, word, 0, SeededCoins(1))
+            exact = settle(law, word, 0, SeededRandom(1))
             assert verdicts[0] == Verdict.DOUBT or values[0] == exact
     assert tried > 10
 
@@ -259,14 +259,14 @@ def test_first_bits_decide_a_draw_only_where_all_words_with_them_agree(
     some = [*edge[:: max(len(edge) // 20, 1)], *np.flatnonzero(known)[[0, -1]], 2047, 2048]
     for bits in (int(b) for b in some if known[b]):
         for word in (bits << 52, (bits << 52) + (1 << 52) - 1):
-            exact = settle(law, np.array([word], dtype=np.uint64), 0, SeededCoins(1))
+            exact = settle(law, np.array([word], dtype=np.uint64), 0, SeededRandom(1))
             assert decided[bits] == exact
 
 
 def test_draws_are_the_same_with_and_without_first_bits() -> None:
     """Many cells of a size are looked up by first bits, few by all of them."""
     chosen, sizes = leaning(), np.array([0, 7, 25, 180, 299, 1_000, 10**6])
-    words = SeededCoins(5).words(2_000)
+    words = SeededRandom(5).words(2_000)
     for size in sizes:
         many, few = (chosen.law(np.full(n, size)) for n in (400, 10))
         values, verdicts = many.fast(words[None], np.zeros(len(words), dtype=np.intp))

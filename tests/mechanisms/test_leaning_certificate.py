@@ -129,7 +129,7 @@ def test_ways_of_more_steps_than_are_listed_change_no_law() -> None:
 
 @pytest.mark.parametrize("epsilon", ["1", "4"])
 def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) -> None:
-    """From the chances of whole numbers, cut off where half of the chance is left on each side."""
+    """From the chances of integers, cut off where half of the chance is left on each side."""
     chosen, chance, orders = leaning("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
     for size in (0, 20, 33, 88, 640):
         spread = chosen.spread(chance, np.array([size]), orders)

@@ -19,7 +19,7 @@ from eree.mechanisms.mechanism import LIMIT, Mechanism, exactly
 from eree.mechanisms.registry import MECHANISMS, calibrate, mechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Strong, Weak
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from selection import combinations, examples
 
 CELLS = [(0, 0), (1, 1), (7, 4), (60, 60), (2_000, 900)]
@@ -68,7 +68,7 @@ def test_draws_follow_the_stated_chances_and_no_others(name: str, count: int, la
     n = 200_000
     chosen = made(name)
     outputs = chosen.draw(
-        np.full(n, count), np.full(n, largest), coins=SeededCoins(17 * count + largest)
+        np.full(n, count), np.full(n, largest), random=SeededRandom(17 * count + largest)
     )
     cuts = classes(chosen, count, largest)
     assert len(cuts) >= 2
@@ -97,7 +97,7 @@ def below_of(chosen: Mechanism, cut: int, count: int, largest: int) -> float:
 def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest: int) -> None:
     n = 200_000
     chosen = made(name)
-    outputs = chosen.draw(np.full(n, count), np.full(n, largest), coins=SeededCoins(count))
+    outputs = chosen.draw(np.full(n, count), np.full(n, largest), random=SeededRandom(count))
     size = np.abs(outputs - count)
     error = chosen.expected_error(count=count, largest=largest)
     spread = size.std() / math.sqrt(n)
@@ -148,10 +148,10 @@ def test_chances_add_up_to_one_with_those_at_the_limit(name: str) -> None:
 
 
 def test_an_output_beyond_the_limit_is_set_to_it() -> None:
-    """A law without a bound on its draws gives whole numbers of 61 bits at most."""
+    """A law without a bound on its draws gives integers of 61 bits at most."""
     chosen = mechanism("log-laplace", alpha="0.2", epsilon="0.3647")  # lambda just below 1
     counts = np.full(300_000, 10**17)
-    outputs = chosen.draw(counts, coins=SeededCoins(5))
+    outputs = chosen.draw(counts, random=SeededRandom(5))
     share = float((outputs == LIMIT).mean())
     chance = math.exp(chosen.log_pmf(output=LIMIT, count=10**17))
     assert outputs.max() == LIMIT
@@ -179,7 +179,7 @@ def test_less_epsilon_is_never_less_noise(
         return
     loose = mechanism(name, alpha=alpha, epsilon=epsilon * Fraction(11, 10), **cap)
     cell = {"count": largest, "largest": largest}
-    # plateaus of whole numbers of workers are chosen for large sizes, not for each
+    # plateaus of integers of workers are chosen for large sizes, not for each
     room = 0.05 if name == "leaning-staircase" else 1e-9
     assert loose.mean_error(**cell)[0] <= strict.mean_error(**cell)[0] * (1 + room)
 
@@ -306,8 +306,8 @@ def test_fixed_noise_needs_the_count_alone(name: str) -> None:
             {"delta": "1e-30"},
             r"needs a delta of 7.225e-11 or more, or epsilon of 6.573 or more",
         ),
-        ("truncated-laplace", {"theta": 0}, "theta must be a whole number of workers from 1"),
-        ("capped-laplace", {"cap": 0}, "cap must be a whole number from 1"),
+        ("truncated-laplace", {"theta": 0}, "theta must be an integer of workers from 1"),
+        ("capped-laplace", {"cap": 0}, "cap must be an integer from 1"),
         (
             "capped-laplace",
             {"cap": 1},
@@ -343,7 +343,7 @@ def test_mechanisms_are_for_their_own_neighbours() -> None:
 
 def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
     chosen = made("smooth-pareto")
-    coins = SeededCoins(1)
+    random = SeededRandom(1)
     for counts, largests in (
         (np.array([1]), np.array([1, 2])),
         (np.array([-77]), np.array([1])),
@@ -353,13 +353,13 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
         (np.array([1 << 60]), np.array([1])),
     ):
         with pytest.raises(Refusal) as caught:
-            chosen.draw(counts, largests, coins=coins)
+            chosen.draw(counts, largests, random=random)
         assert "77" not in str(caught.value)
-    assert chosen.draw(np.array([]), np.array([]), coins=coins).tolist() == []
+    assert chosen.draw(np.array([]), np.array([]), random=random).tolist() == []
     with pytest.raises(Refusal, match="must be from 0 to below 2\\^60"):
         chosen.expected_error(largest=-1)
     for wrong in (5.5, "7", None):
-        with pytest.raises(Refusal, match="must be whole numbers"):
+        with pytest.raises(Refusal, match="must be integers"):
             chosen.log_pmf(output=1, count=wrong, largest=3)
     with pytest.raises(Refusal, match="level must be"):
         chosen.quantile(1.0, largest=3)
@@ -368,7 +368,7 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
 @every
 def test_no_float_of_the_noise_reaches_an_output(name: str) -> None:
     chosen = made(name)
-    outputs = chosen.draw(np.array([3, 5]), np.array([3, 5]), coins=SeededCoins(1))
+    outputs = chosen.draw(np.array([3, 5]), np.array([3, 5]), random=SeededRandom(1))
     assert outputs.dtype == np.int64
 
 
@@ -394,7 +394,7 @@ def test_a_scale_is_never_taken_for_granted(name: str) -> None:
     """Without the largest workplace the noise would be that of a cell with one worker."""
     chosen = made(name)
     with pytest.raises(Refusal, match="every cell needs a count and the size of its largest"):
-        chosen.draw(np.array([10**6]), coins=SeededCoins(1))
+        chosen.draw(np.array([10**6]), random=SeededRandom(1))
     for ask in (
         lambda: chosen.log_pmf(output=1, count=10**6),
         lambda: chosen.quantile(0.9, count=10**6),
@@ -420,7 +420,7 @@ def test_draws_do_not_depend_on_the_precision_that_somebody_set(name: str) -> No
     for bits in (24, 53, 400):
         with exactly(bits):
             fresh = calibrate(name, chosen.guarantee)
-            drawn.append(fresh.draw(np.arange(20_000), np.arange(20_000), coins=SeededCoins(1)))
+            drawn.append(fresh.draw(np.arange(20_000), np.arange(20_000), random=SeededRandom(1)))
     assert (drawn[0] == drawn[1]).all()
     assert (drawn[0] == drawn[2]).all()
 

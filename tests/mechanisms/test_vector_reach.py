@@ -16,7 +16,7 @@ from eree.mechanisms.registry import VECTOR_MECHANISMS
 from eree.mechanisms.vector.pareto import FAR
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from selection import combinations, examples
 
 every = pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])
@@ -61,7 +61,7 @@ def test_sums_stay_within_their_reach_with_the_stated_chance(
     chosen, n = vector(name, epsilon=epsilon, cells=cells), 60_000 // cells
     for size in (0, 30, 700, 40_000):
         counts, largests = np.zeros((n, cells), dtype=np.int64), np.full(n, size)
-        sums = chosen.draw(counts, largests, coins=SeededCoins(size)).sum(1)
+        sums = chosen.draw(counts, largests, random=SeededRandom(size)).sum(1)
         for level in (0.5, 0.9, 0.99):
             [reach] = chosen.reach_of_sum(level, np.array([size]))
             held = int((np.abs(sums) <= reach).sum())

@@ -29,7 +29,7 @@ from eree.mechanisms.vector.two_stage import TwoStageClip, greatest_move
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.workload import ScaleTo
 from selection import combinations, examples
 
@@ -474,7 +474,7 @@ def test_two_stages_without_a_part_of_the_scale_are_caught(missing: str) -> None
 
 def drawn(chosen: Any, counts: tuple[int, ...], largest: int, n: int, seed: int) -> Any:
     rows = np.tile(np.array(counts), (n, 1))
-    return chosen.draw(rows, np.full(n, largest), coins=SeededCoins(seed))
+    return chosen.draw(rows, np.full(n, largest), random=SeededRandom(seed))
 
 
 @pytest.mark.parametrize(
@@ -579,18 +579,18 @@ def test_the_figures_of_the_methods_are_met() -> None:
 
 def test_two_stages_draw_a_bound_and_then_scaled_counts() -> None:
     chosen: TwoStageClip = vector("two-stage-clip", "0.1", 4, 2)
-    bounds = chosen.bounds(np.full(40_000, 100), coins=SeededCoins(3))
+    bounds = chosen.bounds(np.full(40_000, 100), random=SeededRandom(3))
     assert (bounds >= 1).all()
     assert abs((bounds <= 100).mean() - 0.5) < 0.02  # as often above as below
-    bound = chosen.bound(100, coins=SeededCoins(3))
+    bound = chosen.bound(100, random=SeededRandom(3))
     assert isinstance(bound, ScaleTo)
     assert bound.total == bounds[0]
-    empty = chosen.bounds(np.zeros(2_000, dtype=np.int64), coins=SeededCoins(5))
+    empty = chosen.bounds(np.zeros(2_000, dtype=np.int64), random=SeededRandom(5))
     assert empty.min() == 1
     assert (empty == 1).mean() > 0.5  # at least what lies below 0
     counts = np.array([scaled_to((90, 30), bound.total), scaled_to((2, 0), bound.total)])
-    once = chosen.draw(counts, bound, coins=SeededCoins(8))
-    each = chosen.draw(counts, np.full(2, bound.total), coins=SeededCoins(8))
+    once = chosen.draw(counts, bound, random=SeededRandom(8))
+    each = chosen.draw(counts, np.full(2, bound.total), random=SeededRandom(8))
     assert once.tolist() == each.tolist()
     assert chosen.parameters["share"] == "1/5"
     dearer = vector("two-stage-clip", "0.1", 4, 2, share="1/2")
@@ -644,7 +644,7 @@ def test_a_vector_mechanism_is_frozen_plain_data(name: str) -> None:
 
 @every
 def test_groups_of_another_shape_are_refused_without_a_value(name: str) -> None:
-    chosen, coins = vector(name), SeededCoins(1)
+    chosen, random = vector(name), SeededRandom(1)
     for counts, largests in (
         (np.array([[77, 1]]), np.array([1])),
         (np.array([77, 1, 1]), np.array([1])),
@@ -655,9 +655,9 @@ def test_groups_of_another_shape_are_refused_without_a_value(name: str) -> None:
         (np.array([[0.5, 1, 1]]), np.array([1])),
     ):
         with pytest.raises(Refusal) as caught:
-            chosen.draw(counts, largests, coins=coins)
+            chosen.draw(counts, largests, random=random)
         assert "77" not in str(caught.value)
-    empty = chosen.draw(np.empty((0, 3), dtype=np.int64), np.array([], dtype=int), coins=coins)
+    empty = chosen.draw(np.empty((0, 3), dtype=np.int64), np.array([], dtype=int), random=random)
     assert empty.shape == (0, 3)
     with pytest.raises(Refusal, match="calibrated for groups of 3 cells"):
         chosen.joint_pmf(outputs=(1, 2), counts=(1, 2), largest=3)
@@ -671,11 +671,11 @@ def test_a_group_that_lacks_its_size_is_refused(name: str) -> None:
     chosen = vector(name)
     counts = np.array([[4, 0, 1]])
     if chosen.statistics() == ("count",):
-        assert chosen.draw(counts, coins=SeededCoins(1)).shape == (1, 3)
+        assert chosen.draw(counts, random=SeededRandom(1)).shape == (1, 3)
         return
     assert chosen.statistics() == ("count", "largest_total")
     with pytest.raises(Refusal, match=r"needs (largest_total|the bound)"):
-        chosen.draw(counts, coins=SeededCoins(1))
+        chosen.draw(counts, random=SeededRandom(1))
 
 
 @every
@@ -741,7 +741,7 @@ def test_vector_mechanisms_are_for_their_own_neighbours() -> None:
 def test_workplaces_are_scaled_to_one_worker_at_least() -> None:
     chosen = vector("two-stage-clip")
     with pytest.raises(Refusal, match="scaled to 1 worker or more"):
-        chosen.draw(np.array([[1, 2, 3]]), np.array([0]), coins=SeededCoins(1))
+        chosen.draw(np.array([[1, 2, 3]]), np.array([0]), random=SeededRandom(1))
 
 
 def test_errors_too_large_for_doubles_are_infinite() -> None:

@@ -1,4 +1,4 @@
-"""Coins: fair, secret, and never the same twice."""
+"""Random: fair, secret, and never the same twice."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from eree.errors import Refusal
-from eree.random.source import Coins, SeededCoins
+from eree.random.source import Random, SeededRandom
 from processes import ended
 
 
 def test_two_coins_never_agree() -> None:
-    first, second = Coins().words(1000), Coins().words(1000)
+    first, second = Random().words(1000), Random().words(1000)
     assert len(np.intersect1d(first, second)) == 0
 
 
 def test_a_stream_goes_on_whatever_the_portions() -> None:
-    whole = SeededCoins(7).words(300_000)
-    coins = SeededCoins(7)
-    parts = [coins.words(n) for n in (0, 1, 2, 131_072, 168_925)]
+    whole = SeededRandom(7).words(300_000)
+    random = SeededRandom(7)
+    parts = [random.words(n) for n in (0, 1, 2, 131_072, 168_925)]
     assert np.array_equal(np.concatenate(parts), whole)
     assert whole.dtype == np.uint64
 
@@ -33,12 +33,12 @@ def test_the_stream_is_aes_in_counter_mode(monkeypatch: pytest.MonkeyPatch) -> N
     key = bytes(range(32))
     monkeypatch.setattr("os.urandom", lambda n: key[:n])
     stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(64))
-    assert Coins().words(8).tolist() == np.frombuffer(stream, "<u8").tolist()
+    assert Random().words(8).tolist() == np.frombuffer(stream, "<u8").tolist()
 
 
 def test_bits_are_fair_and_words_are_spread() -> None:
     """Each of 64 bits within 5 standard deviations: false alarm below 1 in 10,000."""
-    words = SeededCoins(1).words(1_000_000)
+    words = SeededRandom(1).words(1_000_000)
     ones = [(words >> np.uint64(bit) & np.uint64(1)).mean() for bit in range(64)]
     assert np.abs(np.array(ones) - 0.5).max() < 5 * 0.5 / 1000
     assert len(np.unique(words)) == 1_000_000
@@ -51,18 +51,18 @@ def test_a_fork_does_not_repeat_its_parent(
     """Nor one that has its parent's number, as the first process of a namespace can have."""
     if same_number:
         monkeypatch.setattr(os, "getpid", lambda: 1)
-    coins = Coins()
-    coins.words(3)
+    random = Random()
+    random.words(3)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writer, coins.words(4).tobytes())
+        os.write(writer, random.words(4).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
     theirs = np.frombuffer(os.read(reader, 32), "<u8")
     os.close(reader)
     os.close(writer)
-    assert len(np.intersect1d(theirs, coins.words(4))) == 0
+    assert len(np.intersect1d(theirs, random.words(4))) == 0
 
 
 #: Two processes, a parent and its child, each the first of its own PID namespace.
@@ -79,14 +79,14 @@ def enter():
 enter()
 if os.fork():
     os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
-from eree.random.source import Coins
-coins = Coins()
-coins.words(3)
+from eree.random.source import Random
+random = Random()
+random.words(3)
 enter()
 child = os.fork()
 if child:
     os.waitpid(child, 0)
-print(os.getpid(), *coins.words(4), flush=True)
+print(os.getpid(), *random.words(4), flush=True)
 """
 
 
@@ -99,20 +99,20 @@ def test_the_first_process_of_a_namespace_does_not_repeat_its_parent() -> None:
 
 
 def test_seeded_coins_repeat_and_say_that_they_are_not_secret() -> None:
-    assert np.array_equal(SeededCoins(3).words(5), SeededCoins(3).words(5))
-    assert not np.array_equal(SeededCoins(3).words(5), SeededCoins(4).words(5))
-    assert Coins.secret
-    assert not SeededCoins(3).secret
+    assert np.array_equal(SeededRandom(3).words(5), SeededRandom(3).words(5))
+    assert not np.array_equal(SeededRandom(3).words(5), SeededRandom(4).words(5))
+    assert Random.secret
+    assert not SeededRandom(3).secret
 
 
 def test_coins_cannot_be_copied_stored_or_read() -> None:
-    coins = Coins()
+    random = Random()
     for action in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(Refusal, match="cannot be copied"):
-            action(coins)
-    assert repr(coins) == "<Coins>"
+            action(random)
+    assert repr(random) == "<Random>"
     with pytest.raises(Refusal, match="negative"):
-        coins.words(-1)
+        random.words(-1)
     for seed in (-1, True, "a"):
         with pytest.raises(Refusal, match="seed must be"):
-            SeededCoins(seed)
+            SeededRandom(seed)

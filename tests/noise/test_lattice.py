@@ -32,7 +32,7 @@ from eree.mechanisms.vector.transformed_rows import BentBoxes
 from eree.mechanisms.vector.two_stage import LaplaceOfThousandths
 from eree.random import exact
 from eree.random.exact import Verdict, draw, draw_rows, near_choice, settle, sure_choice
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from selection import combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
@@ -91,7 +91,7 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
     """The rows compared are those of one half of the draws; the other half is tested."""
     n = 200_000
     chosen = law(name, [size] * 2 * n, width)
-    drawn = draw_rows(chosen, 2 * n, SeededCoins(size))
+    drawn = draw_rows(chosen, 2 * n, SeededRandom(size))
     rows = classes(drawn[:n])
     assert fit(drawn[n:], chosen, rows) > FALSE_ALARM
     for stretch in (Fraction(9, 10), Fraction(11, 10)):
@@ -110,11 +110,11 @@ def test_draws_that_are_all_in_doubt_follow_the_law_too(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a fast path that never dares, every draw takes the slow one."""
-    sampled = draw_rows(law(name, [5] * 30_000, 2), 30_000, SeededCoins(1))
+    sampled = draw_rows(law(name, [5] * 30_000, 2), 30_000, SeededRandom(1))
     monkeypatch.setattr(exact, "COARSE", 1.0)
     n = 4_000
     chosen = law(name, [5] * n, 2)
-    assert fit(draw_rows(chosen, n, SeededCoins(2)), chosen, classes(sampled, 12)) > FALSE_ALARM
+    assert fit(draw_rows(chosen, n, SeededRandom(2)), chosen, classes(sampled, 12)) > FALSE_ALARM
 
 
 @every_law
@@ -124,7 +124,7 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
     for word in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
         words = np.full((chosen.uniforms, 2), word, dtype=np.uint64)
         for group, verdict in enumerate(chosen.fast(words, np.arange(2))[1]):
-            settled = settle(chosen, words[:, group], group, SeededCoins(word % 97))
+            settled = settle(chosen, words[:, group], group, SeededRandom(word % 97))
             assert verdict in list(Verdict)
             assert settled is None or max(map(abs, settled)) < 10**60
 
@@ -166,7 +166,7 @@ def test_the_numbers_of_a_row_are_alike(name: str) -> None:
 def test_every_choice_of_numbers_is_as_likely_as_every_other() -> None:
     n, d = 200_000, 6
     for wanted in (1, 3, 5):
-        words = SeededCoins(wanted).words(d * n).reshape(d, n)
+        words = SeededRandom(wanted).words(d * n).reshape(d, n)
         chosen, doubt = near_choice(words, np.full(n, float(wanted)))
         assert not doubt.any()
         assert (chosen.sum(axis=0) == wanted).all()
@@ -187,7 +187,7 @@ def test_nothing_and_everything_are_chosen_without_doubt() -> None:
 
 
 def lattice(d: int, most: int) -> Iterator[tuple[int, ...]]:
-    """All whole vectors up to a norm."""
+    """All integer vectors up to a norm."""
     for row in product(range(-most, most + 1), repeat=d):
         if sum(map(abs, row)) <= most:
             yield row
@@ -206,7 +206,7 @@ def test_lattice_points_are_counted(d: int) -> None:
 @pytest.mark.parametrize(("d", "m"), [(2, 3), (3, 1), (3, 2), (3, 4), (4, 2)])
 def test_a_row_of_a_norm_is_any_of_that_norm(d: int, m: int) -> None:
     n = 300_000
-    drawn = draw_rows(law("pareto", [12] * n, d), n, SeededCoins(m))
+    drawn = draw_rows(law("pareto", [12] * n, d), n, SeededRandom(m))
     seen = Counter(map(tuple, drawn[np.abs(drawn).sum(axis=1) == m].tolist()))
     points = [row for row in lattice(d, m) if sum(map(abs, row)) == m]
     observed = [seen[row] for row in points]
@@ -219,7 +219,7 @@ def test_the_norm_of_a_row_has_its_law(size: int) -> None:
     """Norms weigh as many points as there are times the weight; d = 8, by an independent sum."""
     n, d = 100_000, 8
     chosen = law("pareto", [size] * n, d)
-    norms = np.abs(draw_rows(chosen, n, SeededCoins(size))).sum(axis=1)
+    norms = np.abs(draw_rows(chosen, n, SeededRandom(size))).sum(axis=1)
     a, p = float(chosen.scales.of(0)), float(chosen.power)
     m = np.arange(1.0, 200_000.0)
     points = np.zeros_like(m)
@@ -310,7 +310,7 @@ def test_scaled_counts_are_hidden_with_their_thousandths(count: int) -> None:
     scale = Fraction(5, 3)
     which = np.zeros(n, dtype=np.intp)
     chosen = LaplaceOfThousandths(np.full(n, count), (scale,), which)
-    drawn = draw(chosen, n, SeededCoins(count))
+    drawn = draw(chosen, n, SeededRandom(count))
     centre = round(count / 1000)
     values = range(centre - 6, centre + 7)
     expected = np.array([float(chosen.pmf(value, 0)) for value in values])
@@ -325,7 +325,7 @@ def test_scaled_counts_are_hidden_with_their_thousandths(count: int) -> None:
         wrong = np.array([float(other.pmf(value, 0)) for value in values])
         p = stats.chisquare([*seen, rest], np.array([*wrong, 1 - wrong.sum()]) * n).pvalue
         assert p < FALSE_ALARM
-    words = SeededCoins(3).words(1_000)
+    words = SeededRandom(3).words(1_000)
     values_, verdicts = chosen.fast(words[None, :], np.arange(1_000))
     for i in np.flatnonzero(verdicts == Verdict.ACCEPT):
-        assert settle(chosen, words[None, i], int(i), SeededCoins(1)) == values_[i]
+        assert settle(chosen, words[None, i], int(i), SeededRandom(1)) == values_[i]

@@ -21,7 +21,7 @@ from eree.mechanisms.scaled.distributions import (
 from eree.mechanisms.scaled.radial import RadialShape, RoundedRadial
 from eree.random import exact
 from eree.random.exact import Doubt, Verdict, ball, draw, settle, sure_floor, sure_less, sure_round
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from selection import EVERYTHING, combinations
 
 #: A right law fails a test of its draws less often than once in a million runs.
@@ -78,7 +78,7 @@ def classes(chosen: Any) -> list[int]:
 def test_draws_follow_the_stated_chances_and_no_others(name: str, size: int) -> None:
     n = 200_000
     chosen = law(name, [size] * n)
-    drawn = draw(chosen, n, SeededCoins(size))
+    drawn = draw(chosen, n, SeededRandom(size))
     cuts = classes(chosen)
     assert fit(drawn, chosen, cuts) > FALSE_ALARM
     for stretch in (Fraction(9, 10), Fraction(11, 10)):
@@ -91,10 +91,10 @@ def test_draws_follow_the_stated_chances_and_no_others(name: str, size: int) -> 
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str) -> None:
     n = 20_000 if EVERYTHING else 1_600
     chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)])
-    words = SeededCoins(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
+    words = SeededRandom(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
     values, verdicts = chosen.fast(words, np.arange(n))
     for i in range(n):
-        settled = settle(chosen, words[:, i], i, SeededCoins(i))
+        settled = settle(chosen, words[:, i], i, SeededRandom(i))
         if verdicts[i] == Verdict.ACCEPT:
             assert settled == values[i]
         elif verdicts[i] == Verdict.REJECT:
@@ -111,7 +111,7 @@ def test_draws_that_are_all_in_doubt_follow_the_law_too(
     n = 4_000
     chosen = law(name, [37] * n)
     cuts = classes(chosen)[::2]
-    assert fit(draw(chosen, n, SeededCoins(2)), chosen, cuts) > FALSE_ALARM
+    assert fit(draw(chosen, n, SeededRandom(2)), chosen, cuts) > FALSE_ALARM
 
 
 @every_law
@@ -121,7 +121,7 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
     for word in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
         words = np.full((chosen.uniforms, 2), word, dtype=np.uint64)
         for cell, verdict in enumerate(chosen.fast(words, np.arange(2))[1]):
-            settled = settle(chosen, words[:, cell], cell, SeededCoins(word % 97))
+            settled = settle(chosen, words[:, cell], cell, SeededRandom(word % 97))
             assert verdict in list(Verdict)
             assert settled is None or abs(settled) < 10**30
 
@@ -211,8 +211,8 @@ def test_doubles_are_as_good_as_the_error_bounds_assume(
         assert abs(arb(value) - truth) <= abs(truth) * arb(2) ** -49
 
 
-class SameBits(SeededCoins):
-    """Coins that go on with the same word for ever."""
+class SameBits(SeededRandom):
+    """A source that go on with the same word for ever."""
 
     def __init__(self, word: int) -> None:
         super().__init__(0)

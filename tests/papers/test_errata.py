@@ -295,7 +295,7 @@ def test_lemma_9_1_holds_with_the_logarithm_of_one_plus_its_bound(
 
 
 def test_smooth_laplace_exceeds_its_delta_where_alpha_is_1_and_epsilon_12() -> None:
-    """Lemma 9.2 claims e^(-epsilon / (2 b)) = 1.74e-4; the chances of whole numbers show 3.1e-4."""
+    """Lemma 9.2 claims e^(-epsilon / (2 b)) = 1.74e-4; the chances of integers show 3.1e-4."""
     claimed = math.exp(-12 / (2 * math.log(2)))
     assert claimed == pytest.approx(1.74e-4, rel=1e-3)
     pair = made("smooth-laplace", 1, 12, delta="0.01").certify().worst_pair

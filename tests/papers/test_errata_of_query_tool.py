@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cases import made
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.readings import Tables
@@ -72,7 +72,7 @@ def test_cells_raked_to_totals_without_noise_tell_neighbours_apart_for_certain()
     noise, changed = made("capped-laplace", None, "2"), 0
     for seed in range(20):
         for cells, first_row in ((truth, 23), (more, 24)):
-            noisy = noise.draw(cells.ravel(), coins=SeededCoins(seed)).reshape(cells.shape)
+            noisy = noise.draw(cells.ravel(), random=SeededRandom(seed)).reshape(cells.shape)
             controls = [cells.sum(axis=1), cells.sum(axis=0)]
             published = raked(np.maximum(noisy, 0.5), controls)
             assert published.sum(axis=1) == pytest.approx(controls[0], abs=1e-6)
@@ -117,7 +117,7 @@ def test_table_4_is_the_variance_about_each_tables_mean() -> None:
 
 
 def test_runs_that_converge_are_a_selection_and_the_others_explode() -> None:
-    """A made-up survey, a quarter of whose answers are redrawn evenly; 300 seeded runs.
+    """A synthetic survey, a quarter of whose answers are redrawn evenly; 300 seeded runs.
 
     Before any calibration the runs that converge have less noise in one-way tables than the others.
     Over all runs raking multiplies the noise; with negative cells clipped all of them converge.

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from cases import made
 from eree.errors import Refusal
 from eree.mechanisms.published.log_laplace import relative_moments
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 
 SPREADS = [0.02, 0.1, 0.19, 0.3, 0.45]
 #: A mean of draws lies more than 5.5 standard errors off once in 26 million runs.
@@ -102,7 +102,7 @@ def test_the_mean_of_log_laplace_has_no_bound_from_lambda_1_on(spread: float) ->
 def test_draws_of_log_laplace_have_the_mean_of_lemma_8_2(count: int, seed: int) -> None:
     """Seeded; a right law fails once in 26 million seeds.  Rounding moves the mean by < 0.01."""
     chosen = made("log-laplace")
-    draws = chosen.draw(np.full(400_000, count), coins=SeededCoins(seed))
+    draws = chosen.draw(np.full(400_000, count), random=SeededRandom(seed))
     spread, gamma = 2 * math.log(1.1) / 2, 10
     mean = (count + gamma) / (1 - spread**2) - gamma
     noise = draws.std() / math.sqrt(len(draws))

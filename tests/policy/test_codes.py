@@ -68,7 +68,7 @@ def test_whole_numbers_come_from_a_file_when_the_type_says_so(tmp_path: Path) ->
 def test_numbers_in_a_file_are_texts_unless_the_type_says_otherwise(tmp_path: Path) -> None:
     folder = listed(b"", "grade").write(tmp_path)
     (folder / "codes.csv").write_bytes(b"value\n1\n2\n3\n")
-    assert told(folder) == [("worker", "grade", "the column holds whole numbers, not texts", None)]
+    assert told(folder) == [("worker", "grade", "the column holds integers, not texts", None)]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_number_in_a_file_is_written_plainly(tmp_path: Path, number: str) -> N
     (folder / "codes.csv").write_text(f"value\n{number}\n", encoding="utf-8")
     assert schema_faults(folder) == [
         ("worker.attributes.grade.values",
-         "must be plainly written whole numbers, as the type says")
+         "must be plainly written integers, as the type says")
     ]  # fmt: skip
 
 

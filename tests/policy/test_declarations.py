@@ -86,13 +86,13 @@ def test_a_sound_schema_keeps_what_it_declares(tmp_path: Path) -> None:
         ("worker/attributes/sex", ["F", "M", "\0"], "worker.attributes.sex.values", "NUL"),
         ("worker/attributes/sex", ["F", "M", 3], "worker.attributes.sex.values", "not both"),
         ("worker/attributes/sex", ["F", "M", 1.5], "worker.attributes.sex.values",
-         "must be a list of texts or of whole numbers"),
+         "must be a list of texts or of integers"),
         ("worker/attributes/grade", [1, 2, 3, True], "worker.attributes.grade.values",
-         "must be a list of texts or of whole numbers"),
+         "must be a list of texts or of integers"),
         ("worker/attributes/grade", [1, 2, 3, 2**63], "worker.attributes.grade.values",
          "more than 64 bits"),
         ("worker/attributes/grade", {"type": "string", "values": [1, 2, 3]},
-         "worker.attributes.grade.values", "are whole numbers, but the type is declared as"),
+         "worker.attributes.grade.values", "are integers, but the type is declared as"),
         ("worker/attributes/sex", {"type": "integer", "values": ["F", "M"]},
          "worker.attributes.sex.values", "are texts, but the type is declared as"),
         ("worker/attributes/sex", {"type": "float", "values": ["F", "M"]},
@@ -221,7 +221,7 @@ def test_a_fault_of_the_schema_hides_no_fault_of_the_data(
 def test_groups_settle_the_type_of_a_column_without_a_list_of_values(tmp_path: Path) -> None:
     town = spoilt("group/region", {"of": "county", "members": {"all": [171, 172, 181]}})
     found = told(town.write(tmp_path))
-    assert found[0] == ("workplace", "county", "the column holds texts, not whole numbers", None)
+    assert found[0] == ("workplace", "county", "the column holds texts, not integers", None)
 
 
 def test_two_groups_cannot_see_one_column_as_texts_and_as_numbers(tmp_path: Path) -> None:

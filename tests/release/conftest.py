@@ -1,4 +1,4 @@
-"""A made-up population and one release of it, shared by the tests of what a release is good for."""
+"""A synthetic population and one release of it, shared by tests of what a release is good for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def population(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
 
 @pytest.fixture(scope="session")
 def release(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
-    """Every kind of table, drawn with seeded coins: not private, and paid by no ledger."""
+    """Every kind of table, drawn from a seeded source: not private, and paid by no ledger."""
     plan = eree.Plan.of(
         {
             "data": str(population.folder),
@@ -42,4 +42,4 @@ def release(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -
         }
     )
     out: Path = tmp_path_factory.mktemp("uses") / "out"
-    return eree.publish(plan, population, ledger=None, out=out, coins=eree.SeededCoins(1))
+    return eree.publish(plan, population, ledger=None, out=out, random=eree.SeededRandom(1))

@@ -40,7 +40,7 @@ def sites(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree
         }
     )
     out = tmp_path_factory.mktemp("released") / "out"
-    return eree.publish(plan, county, ledger=None, out=out, coins=eree.SeededCoins(7))
+    return eree.publish(plan, county, ledger=None, out=out, random=eree.SeededRandom(7))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,9 @@ def test_only_single_workplaces_are_added_up(county: eree.Tables, tmp_path: Path
             "table": [{"name": "people", "by": PEOPLE, "epsilon": "4"}],
         }
     )
-    made = eree.publish(plan, county, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
+    made = eree.publish(
+        plan, county, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
+    )
     with pytest.raises(eree.Refusal, match="which table people was not; for sums"):
         eree.shrink(made, "people", ["place"])
 

@@ -144,11 +144,11 @@ def crashed(home: Path, monkeypatch: Any) -> eree.Ledger:
 
 
 def forged(home: Path, made: eree.Ledger) -> eree.Release:
-    """What a reader of the ledger can make: made-up tables, with the entry's names and hash."""
+    """What a reader of the ledger can make: synthetic tables, with the entry's names and hash."""
     entry = made.entries()[-1]
     paid = entry.as_json()
     (home / "forged").mkdir()
-    release = published(town(next_year), home / "forged", None, coins=eree.SeededCoins(1))
+    release = published(town(next_year), home / "forged", None, random=eree.SeededRandom(1))
     statements = [s.words for s in release.guarantee.statements()]
 
     def claim(record: Any) -> None:

@@ -183,7 +183,7 @@ def test_a_release_of_the_same_name_with_another_digest_is_found(
     [
         ('release = "', 'release = "x', ".release", "must be the name of a release: 32 digits"),
         ('digest = "', 'digest = "0', ".digest", "must be the digest of a release: 64 digits"),
-        ("cuts = [15]", "cuts = []", ".cuts", "must be a list of whole numbers of 1 or more"),
+        ("cuts = [15]", "cuts = []", ".cuts", "must be a list of integers of 1 or more"),
         ("cuts = [15]", "cuts = [15, 15]", ".cuts", "names a size twice"),
         ("cuts = [15]", "cuts = [15], by = 1", ".by", "is not a setting that eree knows"),
         (', table = "sizes"', "", ".table", "is required and missing"),

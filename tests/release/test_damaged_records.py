@@ -53,8 +53,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"name": "women", "by": ["tract"], "where": {"sex": ["F"]}, "epsilon": "1"},
     ]
     plan = eree.Plan.of({"data": str(data), "privacy": privacy, "table": tables})
-    coins = eree.SeededCoins(3)
-    return eree.publish(plan, eree.load(data), ledger=None, out=folder / "out", coins=coins).folder
+    random = eree.SeededRandom(3)
+    return eree.publish(
+        plan, eree.load(data), ledger=None, out=folder / "out", random=random
+    ).folder
 
 
 def places(data: Any, at: Place = ()) -> Iterator[Place]:
@@ -109,7 +111,7 @@ def test_every_place_of_a_record_may_be_damaged(sound: Path, tmp_path: Path) -> 
     copy = Path(shutil.copytree(sound, tmp_path / "copy"))
     record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
     untouched = {command: status for command, status, _ in endings(copy, tmp_path)}
-    assert untouched.pop("verify") == 1  # its coins were seeded
+    assert untouched.pop("verify") == 1  # its source was seeded
     assert set(untouched.values()) == {0}
     random, refused, told, faults = Random(7), 0, 0, []
     every = list(places(record))

@@ -410,5 +410,7 @@ def test_a_seeded_release_that_fails_has_cost_nothing(
 ) -> None:
     monkeypatch.setattr(publishing, "stream", raising(system(errno.ENOSPC)))
     with pytest.raises(eree.Refusal, match="is full; nothing was spent; free space and release"):
-        eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1))
+        eree.publish(
+            plan, population, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
+        )
     assert left(tmp_path) == set()

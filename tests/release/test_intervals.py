@@ -10,7 +10,7 @@ from scipy import stats
 
 from cases import BENT, SCALED, made
 from eree.mechanisms.registry import MECHANISMS, mechanism
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.release.intervals import UNBOUNDED, CountInterval, alike, intervals
 
 #: A right interval fails a test of its coverage less often than once in a million runs.
@@ -36,7 +36,7 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
     chosen = made(name)
     ends = intervals(chosen, level)
     for count, largest in CELLS:
-        noisy = chosen.draw(np.full(n, count), np.full(n, largest), coins=SeededCoins(count))
+        noisy = chosen.draw(np.full(n, count), np.full(n, largest), random=SeededRandom(count))
         low, high = ends(noisy)
         assert (low >= 0).all()
         assert ((high == UNBOUNDED) | (high >= low)).all()
@@ -77,7 +77,7 @@ def test_an_interval_on_a_bent_scale_is_as_tight_as_the_noise(name: str) -> None
     """Coverage is close to the level, not far above it, where counts are large."""
     n, count = 60_000, 5_000
     chosen = made(name)
-    low, high = intervals(chosen, 0.9)(chosen.draw(np.full(n, count), coins=SeededCoins(2)))
+    low, high = intervals(chosen, 0.9)(chosen.draw(np.full(n, count), random=SeededRandom(2)))
     covered = ((low <= count) & (count <= high)).mean()
     assert abs(covered - 0.9) < 5.5 * math.sqrt(0.09 / n) + 0.01
 

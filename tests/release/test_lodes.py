@@ -113,8 +113,8 @@ def test_fewer_cells_are_not_better_cells(population: eree.Tables, tmp_path: Pat
     ]
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "10"}
     plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
-    coins = eree.SeededCoins(4)
-    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=coins)
+    random = eree.SeededRandom(4)
+    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", random=random)
     assert made.about("clip")["mechanism"] == "two-stage-clip"
     found = eree.lodes(made, "place")
     assert (found.sources["C000"], found.sources["CS01"]) == ("jobs", "people")
@@ -168,8 +168,8 @@ def recoded(population: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -
             "table": [{"name": "people", "by": ["county", "sex"], "epsilon": "4"}],
         }
     )
-    coins = eree.SeededCoins(1)
-    return eree.publish(plan, eree.load(data), ledger=None, out=home / "out", coins=coins)
+    random = eree.SeededRandom(1)
+    return eree.publish(plan, eree.load(data), ledger=None, out=home / "out", random=random)
 
 
 def test_other_codes_are_told_apart_from_no_table(recoded: eree.Release, tmp_path: Path) -> None:

@@ -266,9 +266,9 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
         ({"cells": "2", "jobs": 100, "within": "0.1"}, "cells of a target must be a share"),
         (
             {"cells": "0.9", "jobs": -1, "within": "0.1"},
-            "target.jobs: must be a whole number of jobs",
+            "target.jobs: must be an integer of jobs",
         ),
-        ({"cells": "0.9", "jobs": 0, "within": "0.1"}, "target.jobs: must be a whole number"),
+        ({"cells": "0.9", "jobs": 0, "within": "0.1"}, "target.jobs: must be an integer"),
         ({"cells": "0.9", "within": "0.1"}, "target.jobs: is required and missing"),
         ({"cells": "0.9", "jobs": 1, "within": "-1"}, "within of a target must be a share"),
     ],

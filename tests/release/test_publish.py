@@ -129,9 +129,9 @@ def test_what_can_be_refused_is_refused_before_paying(
         ),
         (
             lambda: eree.publish(
-                plan(data), tables, ledger=ledger, out=tmp_path / "out", coins=eree.SeededCoins(1)
+                plan(data), tables, ledger=ledger, out=tmp_path / "out", random=eree.SeededRandom(1)
             ),
-            "drawn with seeded coins is not private and cannot be paid for",
+            "drawn from a seeded source is not private and cannot be paid for",
         ),
     ]
     for attempt, words in attempts:
@@ -170,7 +170,7 @@ def test_a_seeded_release_repeats_and_says_that_it_is_not_private(
 ) -> None:
     made = [
         eree.publish(
-            plan(data), tables, ledger=None, out=tmp_path / name, coins=eree.SeededCoins(7)
+            plan(data), tables, ledger=None, out=tmp_path / name, random=eree.SeededRandom(7)
         )
         for name in ("a", "b")
     ]
@@ -240,7 +240,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], None]) -> list[st
         (lambda r: r["tables"][0].update(rows=1), "sectors: has other columns or another number"),
         (lambda r: r["statements"].pop(), "statements: do not say what the guarantee means"),
         (lambda r: r.update(level="0.8"), "sectors: low and high are not the ends"),
-        (lambda r: r.update(private=False), "private: the noise was drawn with seeded coins"),
+        (lambda r: r.update(private=False), "private: the noise was drawn from a seeded source"),
         (lambda r: r["tables"].append(r["tables"][0]), "tables: has two tables of one name"),
         (lambda r: r.pop("tables"), ": is not written as a release's record is"),
         (lambda r: r["attributes"]["sex"].update(values=["F"]), ""),
@@ -442,7 +442,7 @@ def test_a_ledger_that_was_restored_from_an_old_copy_is_found_by_its_releases(
     assert done.status == 1
     assert "entries were lost, an older copy took the ledger's place, or" in done.out
     seeded = eree.publish(
-        plan(data), tables, ledger=None, out=tmp_path / "free", coins=eree.SeededCoins(1)
+        plan(data), tables, ledger=None, out=tmp_path / "free", random=eree.SeededRandom(1)
     )
     with pytest.raises(eree.Refusal, match="was paid from no ledger"):
         _ = seeded.reservation

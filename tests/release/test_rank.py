@@ -126,8 +126,8 @@ def test_of_a_filtered_attribute_what_is_kept_is_what_both_filters_keep(
     table = {"name": "t", "by": ["sector"], "where": {"sector": ["62", "72"]}, "epsilon": "4"}
     privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"}
     plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": [table]})
-    coins = eree.SeededCoins(1)
-    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", coins=coins)
+    random = eree.SeededRandom(1)
+    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", random=random)
     assert eree.rank(made, "t", ["sector"]).where == {"sector": ("62", "72")}
     both = eree.rank(made, "t", ["sector"], {"sector": ["72", "11"]})
     assert both.where == {"sector": ("72",)}
@@ -147,7 +147,7 @@ def test_the_command_gives_one_object(release: eree.Release) -> None:
     [
         (["--by", "shoe"], "table places is not counted by 'shoe'"),
         (["--by", "place", "--level", "2"], "the level must be at least 0.5"),
-        (["--by", "place", "--top", "0"], "--top must be a whole number, 1 or more"),
+        (["--by", "place", "--top", "0"], "--top must be an integer, 1 or more"),
         (["--by", "place", "--out", "a.txt"], "'a.txt' is no name for a list of areas"),
         (["--by", "place", "--out", "no/a.csv"], "the folder no does not exist"),
         ([], "Missing option '--by'"),

@@ -188,7 +188,7 @@ def test_codes_that_are_numbers_are_no_texts(tmp_path: Path) -> None:
     data = Town().write(tmp_path / "town")
     plan = eree.Plan.of(settings(data, table=[table(by=["county", "grade"], epsilon="4")]))
     made = eree.publish(
-        plan, eree.load(data), ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(1)
+        plan, eree.load(data), ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
     )
     file = tmp_path / "damage.csv"
     file.write_text("grade,damage\n1,10\ntwo,20\n", encoding="utf-8")

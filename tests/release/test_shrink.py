@@ -47,7 +47,7 @@ def crowd(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree
         }
     )
     out = tmp_path_factory.mktemp("crowd") / "out"
-    return eree.publish(plan, county, ledger=None, out=out, coins=eree.SeededCoins(1))
+    return eree.publish(plan, county, ledger=None, out=out, random=eree.SeededRandom(1))
 
 
 @pytest.fixture(scope="module")

@@ -48,8 +48,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = eree_study.synthesize(folder / "data", jobs=60_000)
     shown(data)
     plan = planned(data, [{"name": "sizes", "by": ["workplace_id"], "epsilon": "0.15"}])
-    coins = eree.SeededCoins(3)
-    sizes = eree.publish(plan, eree.load(data), ledger=None, out=folder / "sizes", coins=coins)
+    random = eree.SeededRandom(3)
+    sizes = eree.publish(plan, eree.load(data), ledger=None, out=folder / "sizes", random=random)
     assert sizes.about("sizes")["mechanism"] == "linlog-integer"
     made = eree.size_classes(sizes, "sizes", [CUT])
     made.write(data / "size_class.csv")
@@ -108,8 +108,8 @@ def test_estimates_of_both_are_added_up_and_beat_a_row_for_each_workplace(
     counts = np.array([true[tuple(row[n] for n in PEOPLE)] for row in rows])
     estimates = np.array([row["estimate"] for row in rows])
     sites = planned(home / "data", [{"name": "sites", "by": SITES, "epsilon": "4"}])
-    coins = eree.SeededCoins(4)
-    alone = eree.publish(sites, data, ledger=None, out=home / "sites", coins=coins)
+    random = eree.SeededRandom(4)
+    alone = eree.publish(sites, data, ledger=None, out=home / "sites", random=random)
     one_by_one = eree.shrink(alone, "sites", PEOPLE).rows.to_pylist()
     assert [[row[n] for n in PEOPLE] for row in one_by_one] == [
         [row[n] for n in PEOPLE] for row in rows
@@ -157,7 +157,7 @@ def test_tables_that_may_share_workplaces_are_not_added_up(people: eree.Release)
 
 @pytest.mark.parametrize("cuts", [[], [0], [-1], [40, 40], [1.5], [True], ["40"]])
 def test_cuts_are_different_sizes(home: Path, cuts: list[Any]) -> None:
-    with pytest.raises(eree.Refusal, match="cuts are different whole numbers"):
+    with pytest.raises(eree.Refusal, match="cuts are different integers"):
         eree.size_classes(eree.Release.open(home / "sizes"), "sizes", cuts)
 
 
@@ -170,9 +170,9 @@ def test_classes_are_made_of_a_row_for_each_workplace(people: eree.Release, tabl
 def test_every_workplace_needs_a_class(home: Path, tmp_path: Path) -> None:
     table = {"name": "some", "by": ["workplace_id"], "where": {"ownership": ["private"]}}
     plan = planned(home / "data", [{**table, "epsilon": "1"}])
-    coins = eree.SeededCoins(5)
+    random = eree.SeededRandom(5)
     data = eree.load(home / "data")
-    some = eree.publish(plan, data, ledger=None, out=tmp_path / "some", coins=coins)
+    some = eree.publish(plan, data, ledger=None, out=tmp_path / "some", random=random)
     with pytest.raises(eree.Refusal, match="leaves out workplaces"):
         eree.size_classes(some, "some", [CUT])
 
@@ -234,8 +234,8 @@ def test_errors_are_not_foretold_where_the_filter_is_one_by_size(
 def test_a_table_of_few_groups_joins_with_its_noisy_counts(home: Path, tmp_path: Path) -> None:
     by = ["sector", "sex", "education"]
     plan, data = planned(home / "data", by_class(by, "4")), eree.load(home / "data")
-    coins = eree.SeededCoins(6)
-    made = eree.publish(plan, data, ledger=None, out=tmp_path / "out", coins=coins)
+    random = eree.SeededRandom(6)
+    made = eree.publish(plan, data, ledger=None, out=tmp_path / "out", random=random)
     with pytest.raises(eree.Refusal, match="30 or more"):
         eree.shrink(made, "small")
     true = true_sums(data, by, by)
@@ -260,7 +260,7 @@ def test_the_commands_do_as_the_functions_do(home: Path, both: eree.Shrunk, tmp_
     status, printed, _ = eree_command(*arguments)
     assert status == 0
     assert '[group.size_class]\nof = "workplace_id"\nmembers = "size_class.csv"' in printed
-    assert "drawn with seeded coins" in printed
+    assert "drawn from a seeded source" in printed
     assert out.read_bytes() == (home / "data" / "size_class.csv").read_bytes()
     by = ",".join(PEOPLE)
     found = tmp_path / "people.csv"

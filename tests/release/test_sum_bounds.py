@@ -16,8 +16,8 @@ from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.staircase.pieces import Spread
-from eree.random.exact import Whole
-from eree.random.source import SeededCoins
+from eree.random.exact import Integers
+from eree.random.source import SeededRandom
 from eree.release import sum_bounds
 from eree.release.intervals import UNBOUNDED, intervals
 from eree.release.sum_bounds import _levels, roots, sum_intervals
@@ -27,7 +27,7 @@ KINDS = ["equal", "one large", "small", "mixed"]
 FIXED = ["edge-geometric", "capped-laplace"]
 
 
-def counts_like(kind: str, sums: int, cells: int) -> Whole:
+def counts_like(kind: str, sums: int, cells: int) -> Integers:
     """Counts of cells of one workplace each: there an interval is nearest to failing."""
     rng = np.random.default_rng(7)
     found = np.full((sums, cells), 100)
@@ -56,7 +56,7 @@ def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, mis
     reaches, share = reaches_of(chosen)
     for kind in KINDS:
         counts = counts_like(kind, sums, cells)
-        drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(cells))
+        drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(cells))
         truth, starts = counts.sum(1), np.arange(0, counts.size, cells)
         spreads = getattr(chosen, "spread", None)
         low, high = sum_intervals(reaches, drawn, starts, miss, share, spreads)
@@ -70,9 +70,9 @@ def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, mis
 def test_a_reach_that_is_too_short_would_be_noticed() -> None:
     chosen = made("smooth-pareto")
     counts = counts_like("mixed", 1_000, 20)
-    drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
+    drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(1))
 
-    def short(level: float, sizes: Whole) -> tuple[Whole, Whole]:
+    def short(level: float, sizes: Integers) -> tuple[Integers, Integers]:
         below, above = chosen.reaches(level, sizes)
         return below // 3, above // 3
 
@@ -86,7 +86,7 @@ def test_a_reach_that_is_too_short_would_be_noticed() -> None:
 def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
     chosen, cells, sums = made(name), 40, 200
     counts = counts_like("equal", sums, cells)
-    drawn = chosen.draw(counts.ravel(), counts.ravel(), coins=SeededCoins(1))
+    drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(1))
     low, high = sum_intervals(chosen.reaches, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
     width = (high - low).mean() / 2
     each = intervals(chosen, 1 - 0.1 / cells)(drawn)
@@ -114,17 +114,17 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
     """The noise is asked no more than for ten areas, and every step is one for all of them."""
     chosen, cells, sums = made("smooth-pareto"), 40, 10_000
     counts = counts_like("mixed", sums, cells).ravel()
-    drawn = chosen.draw(counts, counts, coins=SeededCoins(1))
+    drawn = chosen.draw(counts, counts, random=SeededRandom(1))
     steps: list[int] = []
 
-    def counted(moments: Whole, *given: Any, **named: Any) -> Any:
+    def counted(moments: Integers, *given: Any, **named: Any) -> Any:
         steps.append(moments.shape[1])
         return roots(moments, *given, **named)
 
-    def asked(areas: int) -> tuple[list[tuple[float, int]], Whole, Whole]:
+    def asked(areas: int) -> tuple[list[tuple[float, int]], Integers, Integers]:
         noted: list[tuple[float, int]] = []
 
-        def reaches(level: float, sizes: Whole) -> tuple[Whole, Whole]:
+        def reaches(level: float, sizes: Integers) -> tuple[Integers, Integers]:
             noted.append((level, len(sizes)))
             return chosen.reaches(level, sizes)
 
@@ -140,11 +140,11 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
     assert ((low <= truth) & (truth <= high)).mean() > 0.999
 
 
-def worst_sizes(chosen: LeaningStaircase, counts: Whole, side: int) -> Whole:
+def worst_sizes(chosen: LeaningStaircase, counts: Integers, side: int) -> Integers:
     """For each count the size up to it, and up to 150, whose noise leans most to a side."""
     means = np.array([side * chosen.bias(largest=size) for size in range(151)])
     best = np.maximum.accumulate(means)
-    found: Whole = np.searchsorted(best, best[np.minimum(counts, 150)])
+    found: Integers = np.searchsorted(best, best[np.minimum(counts, 150)])
     return found
 
 
@@ -162,8 +162,8 @@ def test_sums_of_noise_that_leans_as_much_as_it_can_are_covered(epsilon: str) ->
         for counts in (some, mixed):
             for side in (1, -1):
                 sizes = worst_sizes(chosen, counts.ravel(), side)
-                coins = SeededCoins(cells + side)
-                drawn = chosen.draw(counts.ravel(), sizes, coins=coins)
+                random = SeededRandom(cells + side)
+                drawn = chosen.draw(counts.ravel(), sizes, random=random)
                 starts = np.arange(0, counts.size, cells)
                 low, high = sum_intervals(chosen.reaches, drawn, starts, miss, 1 / 4, chosen.spread)
                 truth = counts.sum(1)
@@ -172,19 +172,19 @@ def test_sums_of_noise_that_leans_as_much_as_it_can_are_covered(epsilon: str) ->
                 assert shown.pvalue > FALSE_ALARM, (cells, side, covered.mean())
 
 
-def leaning_sums(spreads: Spreads | None = None) -> tuple[Whole, Whole, Whole, Whole]:
+def leaning_sums(spreads: Spreads | None = None) -> tuple[Integers, Integers, Integers, Integers]:
     """Low and high ends, truth and noisy sums of 400 cells of 20 workers."""
     chosen, cells, sums = made("leaning-staircase"), 400, 50
     assert isinstance(chosen, LeaningStaircase)
     counts = np.full(sums * cells, 20)
-    drawn = chosen.draw(counts, counts, coins=SeededCoins(2))
+    drawn = chosen.draw(counts, counts, random=SeededRandom(2))
     starts = np.arange(0, len(counts), cells)
     ends = sum_intervals(chosen.reaches, drawn, starts, 0.1, 1 / 4, spreads or chosen.spread)
     return *ends, np.full(sums, 20 * cells), np.add.reduceat(drawn, starts)
 
 
 def test_means_that_are_left_out_would_be_noticed() -> None:
-    def right(chance: float, sizes: Whole, orders: np.ndarray) -> Spread:
+    def right(chance: float, sizes: Integers, orders: np.ndarray) -> Spread:
         spread = made("leaning-staircase").spread(chance, sizes, orders)
         return replace(spread, up=0 * spread.up, down=0 * spread.down)
 

@@ -131,7 +131,7 @@ def test_counts_that_leave_large_workplaces_out_have_no_high_end(
         }
     )
     made = eree.publish(
-        plan, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(3)
+        plan, population, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(3)
     )
     rows = eree.area_totals(made, "small", ["place"]).rows
     assert rows["high"].null_count == rows.num_rows

@@ -199,30 +199,30 @@ def test_a_target_is_met_by_a_vector_mechanism_too(population: eree.Tables) -> N
 def test_what_is_published_is_what_the_mechanism_draws(
     population: eree.Tables, tmp_path: Path, name: str
 ) -> None:
-    """The same coins, by hand: groups in order, and the largest total of each."""
+    """The same random, by hand: groups in order, and the largest total of each."""
     by = ["sex", "place", "education"]  # worker attributes need not come last
     made = plan(population, by=by, mechanism=name, weak=name.startswith("knorm"))
-    coins = eree.SeededCoins(7)
-    release = eree.publish(made, population, ledger=None, out=tmp_path / "out", coins=coins)
+    random = eree.SeededRandom(7)
+    release = eree.publish(made, population, ledger=None, out=tmp_path / "out", random=random)
     rows = release.table("t")
     exact = eree.tabulate(population, by=["place", "sex", "education"]).confidential
     for key in by:
         assert rows[key].to_pylist() == exact[key].to_pylist()
     chosen: Any = made.tables[0].treatment.mechanism
-    coins, largests = eree.SeededCoins(7), exact["largest_total"].to_numpy()[::8]
+    random, largests = eree.SeededRandom(7), exact["largest_total"].to_numpy()[::8]
     if isinstance(chosen, TwoStageClip):
-        totals = chosen.bounds(largests, coins=coins)
+        totals = chosen.bounds(largests, random=random)
         assert (rows[SCALED_TO].to_numpy() == np.repeat(totals, 8)).all()
         places = exact["place"].take(np.arange(0, len(exact), 8))
         bound = ScaleEach(pa.table({"place": places, "_total": totals}))
         scaled = eree.tabulate(population, by=GROUP, bound=bound).confidential["count"]
         counts = np.array([int(1000 * count) for count in scaled.to_pylist()]).reshape(-1, 8)
-        drawn = chosen.draw(counts, totals, coins=coins)
+        drawn = chosen.draw(counts, totals, random=random)
         assert (counts.sum(1) < 1000 * exact["count"].to_numpy().reshape(-1, 8).sum(1)).any()
     else:
         counts = exact["count"].to_numpy().reshape(-1, 8)
         of_groups = (largests,) if "largest_total" in chosen.statistics() else ()
-        drawn = chosen.draw(counts, *of_groups, coins=coins)
+        drawn = chosen.draw(counts, *of_groups, random=random)
     assert rows["noisy"].to_pylist() == drawn.ravel().tolist()
 
 
@@ -231,7 +231,7 @@ def test_a_table_without_a_workplace_has_no_bounds_and_no_rows(
 ) -> None:
     made = plan(population, mechanism="two-stage-clip", where={"place": ["nowhere"]})
     release = eree.publish(
-        made, population, ledger=None, out=tmp_path / "out", coins=eree.SeededCoins(7)
+        made, population, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(7)
     )
     assert release.table("t").num_rows == 0
 
@@ -320,7 +320,7 @@ def test_cells_in_another_order_than_their_bounds_are_refused(population: eree.T
             yield batch if len(marginal.by) > 1 else batch.take(np.arange(batch.num_rows)[::-1])
 
     with pytest.raises(eree.EngineFailure, match="the cells came in another order than their"):
-        list(hiding.hidden(count, eree.SeededCoins(7)))
+        list(hiding.hidden(count, eree.SeededRandom(7)))
 
 
 # ---------------------------------------------------------------------------- what is covered
@@ -340,21 +340,21 @@ def drawn_groups(
     chosen: Treatment, workplaces: np.ndarray[Any, Any], n: int, seed: int
 ) -> dict[str, Any]:
     """Public numbers of one group drawn n times."""
-    coins, largest = eree.SeededCoins(seed), int(workplaces.sum(1).max())
+    random, largest = eree.SeededRandom(seed), int(workplaces.sum(1).max())
     counts, totals = workplaces.sum(0), np.full(n, largest)
     numbers: dict[str, Any] = {"workplaces": np.full(8 * n, len(workplaces))}
     mechanism: Any = chosen.mechanism
     if isinstance(mechanism, TwoStageClip):
-        bounds = mechanism.bounds(totals, coins=coins)
+        bounds = mechanism.bounds(totals, random=random)
         numbers[SCALED_TO] = np.repeat(bounds, 8)
         sizes = workplaces.sum(1)[:, None]
         scaled = [
             np.where(sizes > t, 1000 * workplaces * t // sizes, 1000 * workplaces).sum(0)
             for t in bounds.tolist()
         ]
-        return numbers | {"noisy": mechanism.draw(np.array(scaled), bounds, coins=coins).ravel()}
+        return numbers | {"noisy": mechanism.draw(np.array(scaled), bounds, random=random).ravel()}
     columns = {"count": np.tile(counts, n), "largest_total": np.repeat(totals, 8)}
-    numbers["noisy"] = chosen.draw(pa.record_batch(columns), coins)
+    numbers["noisy"] = chosen.draw(pa.record_batch(columns), random)
     return numbers
 
 
@@ -408,7 +408,7 @@ def test_intervals_of_very_many_cells_cover(cells: int) -> None:
     """K-norm noise on counts of 10 under weak neighbours; errors have a mean, too."""
     n, price = 40_000 // cells, eree.Guarantee(eree.Weak("0.1", ["a"]), 4)
     chosen = VECTOR_MECHANISMS["knorm-staircase"].calibrate(price, cells=cells)
-    noisy = chosen.draw(np.full((n, cells), 10), coins=eree.SeededCoins(cells))
+    noisy = chosen.draw(np.full((n, cells), 10), random=eree.SeededRandom(cells))
     for level in (0.5, 0.9, 0.99):
         low, high = intervals(chosen, level)(noisy.ravel())
         held = ((low <= 10) & (high >= 10)).reshape(n, cells).mean(1)
@@ -432,7 +432,7 @@ def test_sums_of_whole_groups_cover_and_are_no_wider_than_their_cells(
             population,
             ledger=None,
             out=tmp_path / str(seed),
-            coins=eree.SeededCoins(seed),
+            random=eree.SeededRandom(seed),
         )
         for row in eree.area_totals(release, "t", ["place"], level="0.8").rows.to_pylist():
             assert row["cells"] == 8
@@ -455,12 +455,12 @@ def test_errors_of_both_stages_agree_with_draws(population: eree.Tables) -> None
     n, first = 40_000, chosen.first_stage
     assert first is not None
     for count, largest in ((1, 1), (30, 30), (200, 1_000), (1_000, 1_000)):
-        coins = eree.SeededCoins(count)
-        bounds = first.bounds(np.full(n, largest), coins=coins)
+        random = eree.SeededRandom(count)
+        bounds = first.bounds(np.full(n, largest), random=random)
         scaled = np.where(largest > bounds, 1000 * count * bounds // largest, 1000 * count)
         counts = np.zeros((n, 8), dtype=np.int64)
         counts[:, 0] = scaled
-        error = np.abs(first.draw(counts, bounds, coins=coins)[:, 0] - count)
+        error = np.abs(first.draw(counts, bounds, random=random)[:, 0] - count)
         mean = first.whole_error(count=count, largest=largest)
         assert abs(error.mean() - mean) < 6 * error.std() / np.sqrt(n) + 0.001
         for level in (0.5, 0.9):
@@ -484,10 +484,10 @@ def test_a_first_stage_counts_workplace_cells_and_cuts_no_group_apart(
             for start in range(0, batch.num_rows, 13):  # groups cut apart
                 yield batch.slice(start, 13)
 
-    rows = pa.Table.from_batches(hiding.hidden(count, eree.SeededCoins(7)))
+    rows = pa.Table.from_batches(hiding.hidden(count, eree.SeededRandom(7)))
     assert [marginal.by for marginal in asked] == [("place",), tuple(GROUP)]
     whole = pa.Table.from_batches(
-        hiding.hidden(lambda marginal: stream(population, marginal), eree.SeededCoins(7))
+        hiding.hidden(lambda marginal: stream(population, marginal), eree.SeededRandom(7))
     )
     for name in (*GROUP, "workplaces"):
         assert rows[name].to_pylist() == whole[name].to_pylist()

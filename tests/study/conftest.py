@@ -1,4 +1,4 @@
-"""A made-up town, counted."""
+"""A synthetic town, counted."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 import eree
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree_study.legacy.infusion import RAMP, WIDE
 from eree_study.papers.claims import verdict
 from eree_study.papers.compare import Comparison, correlation, infusions, seeded
@@ -28,8 +28,8 @@ class OnlyDrawn(Contender):
 
     of: Contender
 
-    def draw(self, cells: Counted, coins: Coins) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return self.of.draw(cells, coins)
+    def draw(self, cells: Counted, random: Random) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return self.of.draw(cells, random)
 
     def expected(self, cells: Counted) -> None:
         return None

@@ -174,7 +174,7 @@ def test_a_folder_in_use_and_settings_that_cannot_be_are_refused(
     for arguments, words in (
         (["--out", "here"], "here is not empty; name a new or empty folder"),
         (["--out", "new", "--runs", "1"], "the study needs two runs or more"),
-        (["--out", "new", "--seed", "-1"], "the seed must be a whole number"),
+        (["--out", "new", "--seed", "-1"], "the seed must be an integer"),
     ):
         assert command(["cube", "study", *arguments], Interrupts()) == 2
         assert words in " ".join(capsys.readouterr().err.split())

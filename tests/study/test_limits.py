@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree_study.papers.limits import (
     KnownScales,
     KnownScalesShrunk,
@@ -135,7 +135,7 @@ def test_noise_has_the_scale_that_is_public(people: Counted) -> None:
     assert expected is not None
     assert np.allclose(expected, np.maximum(np.log(1.1) * people.largest_total, 1) / 2, rtol=1e-12)
     drawn = np.mean(
-        [np.abs(one.draw(people, SeededCoins(t)) - people.counts).mean() for t in range(200)]
+        [np.abs(one.draw(people, SeededRandom(t)) - people.counts).mean() for t in range(200)]
     )
     assert drawn == pytest.approx(expected.mean(), rel=0.05)
 
@@ -144,11 +144,13 @@ def test_one_who_knows_all_sizes_does_better(people: Counted) -> None:
     plain = KnownScales("known", 1.0, 0.1, 1.0)
     shrunk = KnownScalesShrunk("shrunk", 1.0, 0.1, 1.0, (2, 4))
     errors = [
-        np.mean([np.abs(one.draw(people, SeededCoins(t)) - people.counts).mean() for t in range(9)])
+        np.mean(
+            [np.abs(one.draw(people, SeededRandom(t)) - people.counts).mean() for t in range(9)]
+        )
         for one in (plain, shrunk)
     ]
     assert errors[1] < 0.8 * errors[0]
-    estimates = shrunk.draw(people, SeededCoins(1))
+    estimates = shrunk.draw(people, SeededRandom(1))
     assert (estimates >= 0).all()
     assert shrunk.expected(people) is None
 

@@ -176,7 +176,7 @@ def test_the_cases_are_those_of_the_made_up_survey_and_become_even_step_by_step(
     with_pattern, without = cubes[0], cubes[-1]
     licence = [int(c) for c in with_pattern.sum(axis=tuple(range(9))) // 1_000]
     assert max(licence) > 2 * min(licence)
-    # 182 fair coins: 4 standard deviations are 27, a false alarm in 15,000
+    # 182 fair random: 4 standard deviations are 27, a false alarm in 15,000
     for axis in range(5, 10):
         kept = without.sum(axis=tuple(k for k in range(10) if k != axis)) // 1_000
         assert abs(int(kept[0]) - 91) <= 27

@@ -220,7 +220,9 @@ def text(evened: Runs, survey: Runs) -> str:
 
 def test_the_page_says_what_was_found_in_numbers() -> None:
     said = text(hand_made(), hand_made(0))
-    assert "a made-up cube" not in said and "A made-up cube of 182 cases and 17,280 cells" in said
+    assert (
+        "a synthetic cube" not in said and "A synthetic cube of 182 cases and 17,280 cells" in said
+    )
     assert "nearest reading is “centred”: 6.797, 3.439, 1.403, 0.541" in said
     assert "From 0.0% to 100.0% of the runs converge" in said
     assert "25% of the answers are redrawn evenly, with 22.4%" in said

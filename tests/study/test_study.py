@@ -154,7 +154,7 @@ def test_errors_of_the_reports_algorithms_agree_with_draws() -> None:
                     np.full(n, largest),
                     alpha="0.1",
                     epsilon="2",
-                    coins=eree.SeededCoins(algorithm),
+                    random=eree.SeededRandom(algorithm),
                 )
             )
             mean = mean_report_errors(algorithm, largest, "0.1", "2")
@@ -379,7 +379,7 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: N
     assert set(table["measure"].to_pylist()) >= {"l1_ratio", "spearman", "within_10_points"}
     page = (one / "findings.md").read_text(encoding="utf-8")
     assert "| Finding 1 |" in page
-    assert "made-up data" in page
+    assert "synthetic data" in page
     judged = {finding.name: finding for finding in made.findings}
     assert (made.run, made.parts) == (2 * PARTS, len(WORKLOADS) * PARTS)
     assert judged["Finding 3"].judgement == judged["Report 4"].judgement == "not looked at"

@@ -12,7 +12,7 @@ from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
-from eree.random.source import Coins, SeededCoins
+from eree.random.source import Random, SeededRandom
 from eree.survey.bounds import Bounds
 from eree.survey.modes import AsPublished
 from small_cubes import Record, count, shape, survey, table_of
@@ -28,7 +28,7 @@ def support(weighted: int, average: Fraction) -> set[int]:
 
 def test_noise_comes_in_multiples_of_the_average_weight() -> None:
     cube = count(survey(1, SHAPE, 40), SHAPE)
-    noisy = MODE.draw(cube, SeededCoins(1))
+    noisy = MODE.draw(cube, SeededRandom(1))
     average = Fraction(cube.sums.weight, cube.sums.records)
     noise = noisy.cells - cube.weighted
     steps = {round(k * average): k for k in range(-7, 8)}
@@ -51,7 +51,7 @@ def test_a_record_of_another_weight_is_given_away_for_certain() -> None:
     ]
     assert not possible[0] & possible[1]
     for present in (False, True) * 50:
-        noisy = MODE.draw(with_it if present else without, Coins())
+        noisy = MODE.draw(with_it if present else without, Random())
         assert (int(noisy.cells.flat[target.cell]) in possible[1]) == present
 
 
@@ -67,11 +67,11 @@ def test_with_a_fixed_average_only_a_multiple_of_it_is_hidden() -> None:
 def test_control_tables_are_the_truth_or_are_paid_for() -> None:
     cube = count(survey(3, SHAPE, 40), SHAPE)
     by = ("c", "a")
-    given_away = AsPublished(Bounds(), "2", 7, (by,)).draw(cube, SeededCoins(1)).controls[0]
+    given_away = AsPublished(Bounds(), "2", 7, (by,)).draw(cube, SeededRandom(1)).controls[0]
     assert given_away.exact
     assert (given_away.values == table_of(cube.weighted, SHAPE, by)).all()
     paid = AsPublished(Bounds(), "2", 7, (by,), exact_controls=False)
-    noisy = paid.draw(cube, SeededCoins(1)).controls[0]
+    noisy = paid.draw(cube, SeededRandom(1)).controls[0]
     assert not noisy.exact
     assert (noisy.values != given_away.values).any()
     assert paid.price == paid.cells.guarantee + paid.cells.guarantee
@@ -80,7 +80,7 @@ def test_control_tables_are_the_truth_or_are_paid_for() -> None:
 def test_cells_that_are_left_out_are_empty_and_the_release_says_so() -> None:
     cube = count(survey(4, SHAPE, 10), SHAPE)
     mode = AsPublished(Bounds(), "2", 7, keep_empty="1/4")
-    noisy = mode.draw(cube, SeededCoins(2))
+    noisy = mode.draw(cube, SeededRandom(2))
     assert noisy.kept is not None
     empty = cube.unweighted == 0
     assert noisy.kept[~empty].all()
@@ -88,7 +88,7 @@ def test_cells_that_are_left_out_are_empty_and_the_release_says_so() -> None:
     assert not noisy.cells[~noisy.kept].any()
     assert "left out is known to be empty" in mode.losses[-1]
     assert len(MODE.losses) == 2
-    none = AsPublished(Bounds(), "2", 7, keep_empty=0).draw(cube, SeededCoins(2))
+    none = AsPublished(Bounds(), "2", 7, keep_empty=0).draw(cube, SeededRandom(2))
     assert none.kept is not None
     assert (none.kept == ~empty).all()
 
@@ -104,7 +104,7 @@ def test_the_settings_are_made_anew_from_plain_data() -> None:
 
 def test_a_survey_without_records_gets_no_noise_as_published() -> None:
     cube = count([], SHAPE)
-    assert not MODE.draw(cube, SeededCoins(1)).cells.any()
+    assert not MODE.draw(cube, SeededRandom(1)).cells.any()
 
 
 def test_a_cube_that_leaves_records_out_is_refused_as_published() -> None:

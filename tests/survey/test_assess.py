@@ -17,7 +17,7 @@ from scipy import stats
 
 import eree
 from cubes import indicators
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.assess.findings import cramers_v, hellinger, interval_overlap, normal_factor
 from eree.survey.assess.public import Published
 from eree.survey.assess.rules import Choice
@@ -33,7 +33,7 @@ CONTROLS = [("a",), ("b", "c")]
 def protected(cube: Cube, out: Path, seed: int = 1, **chosen: Any) -> eree.ProtectedCube:
     usual = {"epsilon": 20, "controls": CONTROLS, "squares": "records", "calibration": "none"}
     chosen = usual | chosen
-    return eree.protect_cube(cube, ledger=None, out=out, coins=SeededCoins(seed), **chosen)
+    return eree.protect_cube(cube, ledger=None, out=out, random=SeededRandom(seed), **chosen)
 
 
 def with_cells(made: eree.ProtectedCube, cells: Any) -> eree.ProtectedCube:

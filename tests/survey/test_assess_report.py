@@ -20,7 +20,7 @@ import eree_study
 from eree.cli.cube_assess import assess
 from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.assess import report
 from eree.survey.assess.page import confidential_page, public_page
 from eree.survey.cube import Cube
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         out=folder / "release",
         controls=[("education",)],
         squares="establishments",
-        coins=SeededCoins(3),
+        random=SeededRandom(3),
     )
     return folder
 

@@ -255,12 +255,12 @@ def test_long_tables_are_cut_on_the_terminal_only(run: Run, built: Path) -> None
         epsilon=1,
         ledger=None,
         out=built / "big-out",
-        coins=eree.SeededCoins(1),
+        random=eree.SeededRandom(1),
     )
     done = run("show", "big-out", "--by", "occupation", "--out", "all.csv")
     assert "29 more rows; --out FILE.csv writes all.\n" in done.out
     assert "all.csv: 69 rows" in done.out
-    assert "drawn with seeded coins: this release protects nothing." in done.out
+    assert "drawn from a seeded source: this release protects nothing." in done.out
     assert len((built / "all.csv").read_text(encoding="utf-8").splitlines()) == 70
 
 

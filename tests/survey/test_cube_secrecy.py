@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.laplace import ShiftNoise
 from small_cubes import Cube, count, shape, survey, table_of
 
@@ -30,10 +30,10 @@ def ledger(tmp_path: Path) -> eree.Ledger:
 
 
 def seeded(cube: Cube, out: Path, seed: int = 1, **settings: Any) -> eree.ProtectedCube:
-    """Cells as they are drawn with seeded coins: not private, and paid by no ledger."""
+    """Cells as they are drawn from a seeded source: not private, and paid by no ledger."""
     plain = {"controls": (), "calibration": "none", "squares": "none"}
     settings = {"epsilon": 1, "unit": "establishment"} | plain | settings
-    return eree.protect_cube(cube, ledger=None, out=out, coins=SeededCoins(seed), **settings)
+    return eree.protect_cube(cube, ledger=None, out=out, random=SeededRandom(seed), **settings)
 
 
 def texts_of(value: int) -> set[bytes]:
@@ -90,12 +90,12 @@ def test_without_noise_the_same_look_finds_every_number_that_should_be_hidden(
     sums = cube.sums
     square = sums.squares if squares == "records" else sums.establishment_squares
     settings: Any = {"controls": CONTROLS, "squares": squares}
-    monkeypatch.setattr(ShiftNoise, "draw_one", lambda _noise, coins: 0)
+    monkeypatch.setattr(ShiftNoise, "draw_one", lambda _noise, random: 0)
     written = told_by(seeded(cube, tmp_path / "squares", **settings))
     seen = {value for value in truths if any(text in written for text in texts_of(value))}
     assert seen == {square}
     monkeypatch.setattr(
-        ShiftNoise, "draw", lambda _noise, numbers, coins: np.zeros(numbers, dtype=np.int64)
+        ShiftNoise, "draw", lambda _noise, numbers, random: np.zeros(numbers, dtype=np.int64)
     )
     written = told_by(seeded(cube, tmp_path / "cells", **settings))
     seen = {value for value in truths if any(text in written for text in texts_of(value))}

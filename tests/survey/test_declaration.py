@@ -75,7 +75,7 @@ def test_replicates_have_the_scale_of_successive_differences_unless_they_say_ano
          "must list two or more codes"),
         ('["none", "school", "degree"]', "[]", "variables.education.codes", "two or more codes"),
         ('["none", "school", "degree"]', '["none", 1]', "variables.education.codes",
-         "must be all texts or all whole numbers"),
+         "must be all texts or all integers"),
         ('["none", "school", "degree"]', '["none", ""]', "variables.education.codes",
          "an empty text cannot be a value"),
         ('["none", "school", "degree"]', "1.5", "variables.education.codes", "must be a list"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.estimates import Estimates, deviations
 from eree.survey.query import Query
 from eree.survey.settings import METHODS
@@ -25,7 +25,7 @@ from small_survey import Sampled, kept, queries, samples
 
 
 def protected(cube: Cube, out: Path, **given: Any) -> eree.ProtectedCube:
-    usual = {"epsilon": 2, "coins": SeededCoins(3), "ledger": None}
+    usual = {"epsilon": 2, "random": SeededRandom(3), "ledger": None}
     return eree.protect_cube(cube, out=out, **usual | given)
 
 
@@ -220,7 +220,7 @@ def test_the_errors_of_a_table_are_those_that_it_states(tmp_path: Path) -> None:
     asked = [Query("a"), Query(["b", "c"])]
     ratios: list[list[float]] = [[], []]
     for seed in range(40):
-        given = {"controls": [("a",), ("b", "c")], "coins": SeededCoins(seed)}
+        given = {"controls": [("a",), ("b", "c")], "random": SeededRandom(seed)}
         made = protected(cube, tmp_path / f"{seed}", **given)
         for found, query, true in zip(ratios, asked, truth, strict=True):
             table = made.table(query)

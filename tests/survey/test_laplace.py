@@ -19,7 +19,7 @@ from eree.mechanisms.published.fixed import CappedGeometric
 from eree.mechanisms.registry import mechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.laplace import ShiftNoise, rounded_up, shift_delta
 
 #: A right distribution fails a test of its draws less often than once in a million runs.
@@ -93,7 +93,7 @@ def test_draws_follow_the_stated_law_and_no_other_scale(
 ) -> None:
     """On both sides of zero; noise a tenth too small or too large is rejected."""
     noise = noise_of(Fraction(epsilon), shift, delta)
-    drawn = noise.draw(300_000, SeededCoins(3))
+    drawn = noise.draw(300_000, SeededRandom(3))
     scale = shift / float(Fraction(epsilon))
     cuts = sorted({round(scale * log(share)) for share in (0.05, 0.2, 0.5, 0.8)} | {0, 1})
     cuts = sorted({*cuts, *(1 - cut for cut in cuts)})
@@ -107,8 +107,8 @@ def test_draws_follow_the_stated_law_and_no_other_scale(
 
 
 def test_single_draws_follow_the_same_law() -> None:
-    noise, coins = noise_of(Fraction(1), 3, "0"), SeededCoins(5)
-    drawn = np.array([noise.draw_one(coins) for _ in range(20_000)])
+    noise, random = noise_of(Fraction(1), 3, "0"), SeededRandom(5)
+    drawn = np.array([noise.draw_one(random) for _ in range(20_000)])
     cuts = [-6, -3, -1, 0, 1, 2, 4, 7]
     assert fit(drawn, noise, cuts) > FALSE_ALARM
     for epsilon in ("9/10", "11/10"):
@@ -117,7 +117,7 @@ def test_single_draws_follow_the_same_law() -> None:
 
 def test_a_single_draw_may_be_larger_than_any_machine_word() -> None:
     noise = noise_of(Fraction(1, 20), 10**40, "0")
-    drawn = [noise.draw_one(SeededCoins(seed)) for seed in range(20)]
+    drawn = [noise.draw_one(SeededRandom(seed)) for seed in range(20)]
     assert max(map(abs, drawn)) > 2**64
     assert len({value % 1_000 for value in drawn}) > 15  # to the last digit
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cubes import brute_force, controlled, indicators, shaped
 from eree.errors import Refusal
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import ControlSystem, correction
@@ -97,7 +97,7 @@ def test_with_structural_zeros_the_solver_agrees_and_the_closed_form_is_a_bound(
     added, _ = correction(cells, shape, controls, CELL)
     assert cells + added == pytest.approx(estimate, abs=0.05)
     noise = NoiseModel(shape, "least-squares", CELL, tuple(c.noise for c in controls))
-    made = calibrate(noise, cells, controls, coins=SeededCoins(1))
+    made = calibrate(noise, cells, controls, random=SeededRandom(1))
     assert not made.cells[~shape.possible].any()
     asked = Query(by, where)
     counts = table(shape, shape.possible.astype(np.int64), asked).values
@@ -153,10 +153,10 @@ def test_estimates_are_unbiased_and_have_the_stated_variance() -> None:
     )
     asked = [(), ("v0",), ("v2", "v0"), ("v0", "v1", "v2")]
     errors: dict[tuple[str, ...], list[np.ndarray]] = {by: [] for by in asked}
-    coins = SeededCoins(5)
+    random = SeededRandom(5)
     for _ in range(runs):
         cells = truth + np.rint(rng.normal(0, CELL**0.5, shape.levels)).astype(np.int64)
-        made = calibrate(noise, cells, controlled(shape, truth, tables, rng), coins=coins)
+        made = calibrate(noise, cells, controlled(shape, truth, tables, rng), random=random)
         for by in asked:
             errors[by].append(made.table(Query(by)).values - table(shape, truth, Query(by)).values)
     for by in asked:
@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_refused(change, words: str) -> None:
     noise = NoiseModel(shape, "least-squares", CELL, tuple(c.noise for c in controls))
     _, cells, given_controls = change(shape, zeros, controls)
     with pytest.raises(Refusal, match=words):
-        calibrate(noise, cells, given_controls, coins=SeededCoins(1))
+        calibrate(noise, cells, given_controls, random=SeededRandom(1))
 
 
 def test_impossible_settings_are_refused() -> None:
@@ -273,8 +273,10 @@ def test_cells_that_a_rule_left_out_are_zeros_like_those_that_cannot_be() -> Non
     made = []
     for shape, kept in ((with_rule, None), (without, with_rule.possible)):
         noise = NoiseModel(shape, "least-squares", CELL, tuple(c.noise for c in controls))
-        made.append(calibrate(noise, cells, controls, coins=SeededCoins(1), kept=kept))
+        made.append(calibrate(noise, cells, controls, random=SeededRandom(1), kept=kept))
     assert (made[0].cells == made[1].cells).all()
     assert (made[0].variances(Query("v0")) <= made[1].variances(Query("v0")) + 1e-9).all()
     with pytest.raises(Refusal, match="every cell of the cube"):
-        calibrate(made[1].noise, cells, controls, coins=SeededCoins(1), kept=with_rule.possible[:1])
+        calibrate(
+            made[1].noise, cells, controls, random=SeededRandom(1), kept=with_rule.possible[:1]
+        )

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import eree
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey import files, protect
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction
@@ -44,10 +44,10 @@ def ledger(tmp_path: Path) -> eree.Ledger:
 
 
 def seeded(cube: Cube, out: Path, seed: int = 1, **settings: Any) -> eree.ProtectedCube:
-    """Cells as they are drawn with seeded coins: not private, and paid by no ledger."""
+    """Cells as they are drawn from a seeded source: not private, and paid by no ledger."""
     plain = {"controls": (), "calibration": "none", "squares": "none"}
     settings = {"epsilon": 1, "unit": "establishment"} | plain | settings
-    return eree.protect_cube(cube, ledger=None, out=out, coins=SeededCoins(seed), **settings)
+    return eree.protect_cube(cube, ledger=None, out=out, random=SeededRandom(seed), **settings)
 
 
 def test_a_cube_is_paid_written_and_read(cube: Cube, ledger: eree.Ledger, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_cube_is_calibrated_to_the_controls_that_were_drawn_with_it(
     assert made.calibrated.noise == known
     assert np.allclose(made.noise_variance, known.variances(eree.Query(list("abc"))))
     again = seeded(cube, tmp_path / "again", controls=CONTROLS, calibration="least-squares")
-    assert (again.noisy == made.noisy).all()  # rounding, too, takes the coins of the release
+    assert (again.noisy == made.noisy).all()  # rounding, too, takes the randomness of the release
 
 
 @pytest.mark.parametrize("method", ["rake", "rake-nonnegative"])
@@ -411,8 +411,8 @@ def test_no_cube_without_a_ledger_and_no_seeded_cube_with_one(
     settings: Any = {"epsilon": 1, "unit": "establishment", "out": tmp_path / "out"}
     with pytest.raises(eree.Refusal, match="must be paid for"):
         eree.protect_cube(cube, ledger=None, **settings)
-    with pytest.raises(eree.Refusal, match="seeded coins is not private"):
-        eree.protect_cube(cube, ledger=ledger, coins=SeededCoins(1), **settings)
+    with pytest.raises(eree.Refusal, match="a seeded source is not private"):
+        eree.protect_cube(cube, ledger=ledger, random=SeededRandom(1), **settings)
     with pytest.raises(eree.Refusal, match="has 10 of epsilon left"):
         eree.protect_cube(cube, ledger=ledger, **settings | {"epsilon": 11})
     assert ledger.spent().epsilon == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cubes import controlled, shaped
 from eree.errors import Refusal
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate, rounded
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.rake import rake, rake_nonnegative
@@ -146,7 +146,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(Refusal, match="a cycle or more"):
         rake(np.ones((2, 2)), margins, controls, cycles=0)
     with pytest.raises(Refusal, match="too large"):
-        rounded(np.array([1e300]), SeededCoins(1))
+        rounded(np.array([1e300]), SeededRandom(1))
 
 
 # ------------------------------------------------------------------------------- whole cubes
@@ -171,7 +171,7 @@ def drawn(
     controls = controlled(shape, truth, tables, rng)
     noise = NoiseModel(shape, method, cell**2, tuple(c.noise for c in controls))
     return calibrate(
-        noise, noisy, controls, coins=SeededCoins(7), reconcile=reconcile, cycles=cycles
+        noise, noisy, controls, random=SeededRandom(7), reconcile=reconcile, cycles=cycles
     )
 
 
@@ -197,7 +197,7 @@ def test_every_method_gives_whole_cells_whose_tables_add_up_to_the_last_digit(
     truth = truth if shape.possible is None else truth * shape.possible
     if method == "none":
         noise = NoiseModel(shape, "none", 5.0)
-        made = calibrate(noise, truth, [], coins=SeededCoins(1))
+        made = calibrate(noise, truth, [], random=SeededRandom(1))
         assert (made.cells == truth).all()
     else:
         made = drawn(shape, truth, method, rng, cell=2_000, control=1_000)
@@ -234,7 +234,7 @@ def test_the_total_alone_is_a_control_too() -> None:
     for method in ("rake", "rake-nonnegative", "least-squares"):
         noise = NoiseModel(shape, method, 4e6, (total.noise,))
         cells = np.full(shape.levels, 9_000)
-        made = calibrate(noise, cells, [total], coins=SeededCoins(1))
+        made = calibrate(noise, cells, [total], random=SeededRandom(1))
         assert (made.cells == 10_000).all()
 
 
@@ -305,10 +305,10 @@ def test_the_variance_of_least_squares_alone_would_not_cover_a_clipped_cube() ->
 
 def test_rounding_is_unbiased_and_adds_at_most_a_quarter_for_each_cell() -> None:
     """A million cells of the same fraction, as a correction is: false alarm below 1e-3."""
-    coins, cells = SeededCoins(3), 1_000_000
+    random, cells = SeededRandom(3), 1_000_000
     for fraction in (0.1, 0.5, 0.75):
         values = np.arange(cells) % 7 - 3 + fraction
-        errors = rounded(values, coins) - values
+        errors = rounded(values, random) - values
         sd = (fraction * (1 - fraction)) ** 0.5
         assert abs(errors.sum()) <= 3.5 * sd * cells**0.5  # to the nearest: cells * fraction
         assert (errors**2).mean() == pytest.approx(sd**2, rel=0.01) and sd**2 <= 0.25
@@ -317,4 +317,4 @@ def test_rounding_is_unbiased_and_adds_at_most_a_quarter_for_each_cell() -> None
 
 def test_whole_numbers_stay() -> None:
     values = np.array([-5.0, 0.0, 7.0, 2.0**52])
-    assert (rounded(np.tile(values, 1000), SeededCoins(1)) == np.tile(values, 1000)).all()
+    assert (rounded(np.tile(values, 1000), SeededRandom(1)) == np.tile(values, 1000)).all()

@@ -1,4 +1,4 @@
-"""The made-up survey: sound, the same for a seed, and like the survey that it stands for."""
+"""The synthetic survey: sound, the same for a seed, and like the survey that it stands for."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ def test_a_survey_may_have_any_size(tmp_path: Path, establishments: int) -> None
     [
         ({"establishments": 0}, "has 1 to 1,000,000 establishments"),
         ({"establishments": 10**7}, "has 1 to 1,000,000 establishments"),
-        ({"establishments": 1.5}, "establishments must be a whole number"),
-        ({"seed": -1}, "seed must be a whole number"),
-        ({"seed": True}, "seed must be a whole number"),
+        ({"establishments": 1.5}, "establishments must be an integer"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"seed": True}, "seed must be an integer"),
         ({"shape": "cube"}, "choose 'ors' or 'querytool'"),
         ({"replicates": 3}, "replicates are 0, or 4 to 256, such as 80"),
         ({"replicates": 5}, "no Hadamard matrix of order 5 here; take 80"),
-        ({"replicates": True}, "replicates must be a whole number"),
+        ({"replicates": True}, "replicates must be an integer"),
     ],
 )
 def test_what_cannot_be_made_is_refused(

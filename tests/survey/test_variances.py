@@ -13,7 +13,7 @@ from scipy import stats
 
 import eree
 from eree.errors import Refusal
-from eree.random.source import Coins, SeededCoins
+from eree.random.source import Random, SeededRandom
 from eree.survey.estimates import Estimates, SamplingModel, SquareSum, querytool_standard_errors
 from eree.survey.laplace import ShiftNoise
 from eree.survey.query import Query
@@ -32,7 +32,7 @@ def sparse_cube(seed: int) -> Cube:
 
 
 def released(cube: Cube, out: Path, method: Method, **settings: Any) -> eree.ProtectedCube:
-    chosen: dict[str, Any] = {"epsilon": 20, "coins": SeededCoins(6), "calibration": method}
+    chosen: dict[str, Any] = {"epsilon": 20, "random": SeededRandom(6), "calibration": method}
     chosen |= {"unit": "establishment", "squares": "establishments", "controls": CONTROLS}
     return eree.protect_cube(cube, ledger=None, out=out, **chosen | settings)
 
@@ -72,11 +72,11 @@ def meeting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cube, Cube], None]:
         pairs = zip(truths_of(other), truths_of(cube), strict=True)
         apart = iter([theirs - mine for theirs, mine in pairs])
 
-        def many(noise: ShiftNoise, numbers: int, coins: Coins) -> np.ndarray:
-            return draw(noise, numbers, coins) + next(apart)
+        def many(noise: ShiftNoise, numbers: int, random: Random) -> np.ndarray:
+            return draw(noise, numbers, random) + next(apart)
 
-        def one(noise: ShiftNoise, coins: Coins) -> int:
-            return draw_one(noise, coins) + int(next(apart)[0])
+        def one(noise: ShiftNoise, random: Random) -> int:
+            return draw_one(noise, random) + int(next(apart)[0])
 
         monkeypatch.setattr(ShiftNoise, "draw", many)
         monkeypatch.setattr(ShiftNoise, "draw_one", one)
@@ -149,7 +149,7 @@ def test_who_ranks_cells_by_how_near_error_and_estimate_are_finds_empty_ones_by_
     areas: dict[str, list[float]] = {"ours": [], "theirs": []}
     for seed in range(20):
         made = released(
-            cube, tmp_path / f"{seed}", method, epsilon="1/10", coins=SeededCoins(100 + seed)
+            cube, tmp_path / f"{seed}", method, epsilon="1/10", random=SeededRandom(100 + seed)
         )
         for name, errors in (("ours", ours(made)), ("theirs", querytools(made, cube))):
             near = -np.abs(errors - np.abs(made.noisy)).ravel()

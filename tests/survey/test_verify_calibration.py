@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.release.record import digest_of, file_digest, record_text
 from eree.survey.files import as_text
 from eree.survey.shape import Impossible
@@ -213,7 +213,7 @@ def test_a_seeded_cube_that_is_called_private_was_never_paid(tmp_path: Path, mod
         mode=mode,
         ledger=None,
         out=tmp_path / "out",
-        coins=SeededCoins(1),
+        random=SeededRandom(1),
     )
     assert made.release.seeded
     words = [statement.words for statement in made.guarantee.statements()]

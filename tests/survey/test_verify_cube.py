@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import eree
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.release.record import digest_of, file_digest, record_text
 from eree.release.signature import Signer
 from release_campaigns import assert_harmless, campaign, change_bytes
@@ -184,7 +184,7 @@ SETTINGS = "is not what the settings of the cube give"
         (lambda r: r["variables"].pop(), ": cells.parquet has other columns"),
         (lambda r: r.update(impossible=[{"a": ["a0"]}]), ": cells.parquet has another number"),
         (lambda r: r.update(kind="box"), ": the release is a cube and not tables"),
-        (lambda r: r.update(private=False), "private: the noise was drawn with seeded coins"),
+        (lambda r: r.update(private=False), "private: the noise was drawn from a seeded source"),
     ],
 )
 def test_a_record_that_was_written_anew_is_still_wrong(
@@ -259,7 +259,7 @@ def test_missing_rows_are_found(copy: Path) -> None:
 def test_a_cube_of_seeded_coins_never_verifies(tmp_path: Path) -> None:
     cube = count([], SHAPE, 2_000_000, 5)
     made = eree.protect_cube(
-        cube, epsilon=1, ledger=None, out=tmp_path / "out", coins=SeededCoins(1)
+        cube, epsilon=1, ledger=None, out=tmp_path / "out", random=SeededRandom(1)
     )
     found = eree.verify(made.release)
     assert [fault.column for fault in found.faults] == ["private"]

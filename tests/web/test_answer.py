@@ -121,8 +121,10 @@ def cubes(cube: CubeSet, tmp_path_factory: pytest.TempPathFactory) -> list[CubeS
     home = tmp_path_factory.mktemp("cubes")
     found = [cube]
     for number, settings_ in enumerate(given):
-        out, coins = home / str(number), eree.SeededCoins(number)
-        made = eree.protect_cube(counted, epsilon=2, coins=coins, ledger=None, out=out, **settings_)
+        out, random = home / str(number), eree.SeededRandom(number)
+        made = eree.protect_cube(
+            counted, epsilon=2, random=random, ledger=None, out=out, **settings_
+        )
         found.append(CubeSet(f"cube-{number}", made, ()))
     return found
 
@@ -271,9 +273,9 @@ def test_a_release_that_was_touched_or_drawn_with_seeds_is_not_served(
         Catalogue.open([tmp_path / "touched"])
     form = shape(2, 2)
     counted = count(survey(1, form, 8), form, 2_000_000, 5)
-    seeded = eree.SeededCoins(1)
-    eree.protect_cube(counted, epsilon=1, ledger=None, out=tmp_path / "seeded", coins=seeded)
-    with pytest.raises(eree.Refusal, match="seeded coins"):
+    seeded = eree.SeededRandom(1)
+    eree.protect_cube(counted, epsilon=1, ledger=None, out=tmp_path / "seeded", random=seeded)
+    with pytest.raises(eree.Refusal, match="a seeded source"):
         Catalogue.open([tmp_path / "seeded"])
     with pytest.raises(eree.Refusal, match="named twice"):
         Catalogue.open([releases[1], releases[1]])

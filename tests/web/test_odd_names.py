@@ -28,7 +28,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     made = eree.protect_cube(
         count(survey(1, form, 60), form, 2_000_000, 5),
         epsilon=2,
-        coins=eree.SeededCoins(1),
+        random=eree.SeededRandom(1),
         ledger=None,
         out=tmp_path_factory.mktemp("odd") / "cube",
     )

@@ -23,7 +23,7 @@ LEDGERS = ("ledger", "where")
 
 
 def number(name: str, words: str, default: int | None = None) -> Callable[..., Any]:
-    """An option that takes a whole number; the library says which ones it accepts."""
+    """An option that takes an integer; the library says which ones it accepts."""
     shown = default is not None
     return click.option(
         name, type=int, metavar="N", default=default, show_default=shown, help=words

@@ -283,7 +283,7 @@ def show(
     if opened.mode != "guaranteed":
         click.echo(f"The cube is as published: its price covers {opened.covers}.")
     if opened.release.seeded:
-        click.echo("The noise was drawn with seeded coins: this release protects nothing.")
+        click.echo("The noise was drawn from a seeded source: this release protects nothing.")
     if out is not None:
         click.echo(f"{out}: {rows:,} rows")
 
@@ -343,7 +343,7 @@ def _losses(planned: eree.CubePlan) -> None:
 
 
 def _figure(number: float) -> str:
-    """Whole numbers where they are large, three digits where they are not."""
+    """Integers where they are large, three digits where they are not."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 

@@ -306,7 +306,7 @@ def runs(columns: Iterable[str]) -> str:
 def _check(top: int | None, out: Path | None) -> None:
     """Refuse what can be refused before a table is read."""
     if top is not None and top < 1:
-        raise eree.Refusal("--top must be a whole number, 1 or more")
+        raise eree.Refusal("--top must be an integer, 1 or more")
     if out is not None:
         eree.new_csv(out)
 
@@ -350,4 +350,4 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
 
 def _warn(private: bool) -> None:
     if not private:
-        click.echo("The noise was drawn with seeded coins: this release protects nothing.")
+        click.echo("The noise was drawn from a seeded source: this release protects nothing.")

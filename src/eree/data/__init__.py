@@ -1,1 +1,1 @@
-"""How cells are counted: the tables, the engine, the tabulation, and made-up populations."""
+"""How cells are counted: the tables, the engine, the tabulation, and synthetic populations."""

@@ -13,7 +13,7 @@ OWNERS: tuple[Owner, Owner] = ("workplace", "worker")
 EITHER: frozenset[ColumnKind] = frozenset(("string", "integer"))
 WORDS: Mapping[ColumnKind, str] = {
     "string": "texts",
-    "integer": "whole numbers",
+    "integer": "integers",
     "boolean": "true or false",
     "other": "values of another type",
 }

@@ -67,7 +67,7 @@ class RowChecks:
         return all(column in self.usable for column in columns)
 
     def _row(self, sql: str) -> dict[str, int]:
-        """The one row of whole numbers that a check asks for."""
+        """The one row of integers that a check asks for."""
         row = self.engine.query(sql).read_all().to_pylist()[0]
         return {name: int(value or 0) for name, value in row.items()}
 
@@ -157,7 +157,7 @@ class RowChecks:
         rule = (
             "must mark the primary job by true or false, or by 1 or 0"
             if table == "job" and column == self.schema.job.primary
-            else "the value is not a plainly written whole number"
+            else "the value is not a plainly written integer"
         )
         missing = self._faults(table, column, "the value is missing", found[f"_null_{place}"])
         return missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
@@ -238,7 +238,7 @@ class RowChecks:
         return faults
 
     def _slices(self, owner: Owner) -> list[str]:
-        """Conditions on `_id` that part the ids, where they are dense whole numbers."""
+        """Conditions on `_id` that part the ids, where they are dense integers."""
         least, most = self._ranges.get((owner, self.schema.key(owner)), (0, 0))
         dense = most - least < 4 * self.rows[owner]
         linked = ("job", self.schema.link(owner)) in self._ranges

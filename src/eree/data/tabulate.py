@@ -25,7 +25,7 @@ from eree.partial import appearing_file, new_path
 from eree.policy.schema import Schema, Value
 from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
 
-#: Whole weights of the jobs of some workplaces, by the workplaces' keys.
+#: Integer weights of the jobs of some workplaces, by the workplaces' keys.
 Weigh = Callable[["pa.Array[Any]"], NDArray[np.int64]]
 
 
@@ -59,7 +59,7 @@ def stream(
 def stream_weighted(
     tables: Tables, marginal: Marginal, weigh: Weigh, *, engine: object = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same cells with the sum of their jobs' weights besides: the whole number `_weighted`.
+    """The same cells with the sum of their jobs' weights besides: the integer `_weighted`.
 
     `weigh` gives every workplace, named by its key, the weight of each of its jobs.
     """

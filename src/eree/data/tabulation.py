@@ -49,7 +49,7 @@ class Tabulation:
     """A marginal over given files, as one SQL text.
 
     Where the jobs of every workplace have a weight, the table `workplace_weight` holds it, and the
-    cells have their weighted sum besides, `_weighted`: in whole numbers, so that no engine rounds.
+    cells have their weighted sum besides, `_weighted`: in integers, so that no engine rounds.
     """
 
     schema: Schema

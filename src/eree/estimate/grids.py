@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
 
@@ -70,11 +70,13 @@ class Grid:
 class Classed:
     """The class of every group, and the grid of every class."""
 
-    classes: Whole
+    classes: Integers
     grids: Sequence[Grid]
 
 
-def by_workplaces(noisy: Whole, workplaces: Whole, noise: Callable[[float], float]) -> Classed:
+def by_workplaces(
+    noisy: Integers, workplaces: Integers, noise: Callable[[float], float]
+) -> Classed:
     """Classes of 1, 2 to 3, 4 to 7 workplaces and so on; `noise` has its variance by the size x."""
     sizes = list(_SMALL)
     largest = 2 * max(float(noisy.sum(1).max(initial=0)), 10.0)
@@ -90,7 +92,7 @@ def by_workplaces(noisy: Whole, workplaces: Whole, noise: Callable[[float], floa
     return Classed(classes, grids)
 
 
-def by_bounds(bounds: Whole, workplaces: Whole, noise: Callable[[float], float]) -> Classed:
+def by_bounds(bounds: Integers, workplaces: Integers, noise: Callable[[float], float]) -> Classed:
     """Classes of groups whose workplaces were scaled to about the same noisy bound T.
 
     `noise` has its variance by T.  Counts are those after scaling, in which no workplace has more

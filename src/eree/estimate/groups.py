@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.grids import Classed, Grid
 from eree.estimate.normal import NormalLaw, evenly
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def factors(shares: Array, shape: Sequence[int]) -> list[Array]:
     return found
 
 
-def usual_shares(noisy: Array, kinds: Whole) -> Array:
+def usual_shares(noisy: Array, kinds: Integers) -> Array:
     """Shares of every kind from sums of noisy counts, drawn to those of all where noise is large.
 
     A kind of N groups is given workers with the shares of all: one for each cell, and the sum of
@@ -153,7 +153,7 @@ class ShrunkGroups:
     """
 
     noisy: Array
-    kinds: Whole
+    kinds: Integers
     classed: Classed
     known: Sequence[_Kind]
     weights: Sequence[Array]
@@ -161,7 +161,7 @@ class ShrunkGroups:
 
     @classmethod
     def learn(
-        cls, noisy: Whole, kinds: Whole, classed: Classed, shape: Sequence[int]
+        cls, noisy: Integers, kinds: Integers, classed: Classed, shape: Sequence[int]
     ) -> ShrunkGroups:
         """Learn from noisy counts, a row for each group; kinds are numbers from 0 on.
 
@@ -185,8 +185,8 @@ class ShrunkGroups:
         return found
 
     def _each(
-        self, some: Whole, least: float = 0.0
-    ) -> Iterator[tuple[Whole, _Kind, Grid, _Law, Array, NDArray[np.intp]]]:
+        self, some: Integers, least: float = 0.0
+    ) -> Iterator[tuple[Integers, _Kind, Grid, _Law, Array, NDArray[np.intp]]]:
         """Groups of one kind and class, and how likely each point of their grid is for each."""
         kinds, classes = self.kinds[some], self.classed.classes[some]
         order = np.lexsort((classes, kinds))
@@ -202,7 +202,7 @@ class ShrunkGroups:
                 at = part[start : start + _AT_ONCE]
                 yield at, kind, grid, law, law.chances(self.noisy[at], beforehand), use
 
-    def _better(self, some: Whole) -> ShrunkGroups:
+    def _better(self, some: Integers) -> ShrunkGroups:
         """One round of expectation and maximization."""
         weights = [np.full(len(grid.x), _BEFOREHAND) for grid in self.classed.grids]
         slopes, curves = np.zeros(self.habits.shape), 1e-9 * np.eye(2)
@@ -215,8 +215,10 @@ class ShrunkGroups:
         return replace(self, weights=weights, habits=habits)
 
 
-def shrunk_counts(noisy: Whole, kinds: Whole, classed: Classed, shape: Sequence[int]) -> Whole:
-    """Whole counts of at least 0 whose errors are smaller than those of the noisy ones, on average.
+def shrunk_counts(
+    noisy: Integers, kinds: Integers, classed: Classed, shape: Sequence[int]
+) -> Integers:
+    """Counts of at least 0 whose errors are smaller than those of the noisy ones, on average.
 
     Noisy counts have a row for each group.
     """

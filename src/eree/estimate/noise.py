@@ -10,7 +10,7 @@ from eree.estimate.grids import Classed, by_bounds, by_workplaces
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector.scaled import ScaledVector
 from eree.mechanisms.vector.two_stage import TwoStageClip
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 #: From this scale on noise grows in proportion.
 _LARGE = 100
@@ -38,7 +38,7 @@ def can_be_shrunk(mechanism: Mechanism) -> bool:
 
 
 def classes_for(
-    mechanism: Mechanism, noisy: Whole, workplaces: Whole, bounds: Whole | None = None
+    mechanism: Mechanism, noisy: Integers, workplaces: Integers, bounds: Integers | None = None
 ) -> Classed:
     """Classes of groups for the noise of a mechanism; `bounds` are those of a first stage."""
     if isinstance(mechanism, ScaledVector):

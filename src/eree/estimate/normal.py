@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class NormalLaw:
         return about
 
 
-def evenly(number: int, most: int) -> Whole:
+def evenly(number: int, most: int) -> Integers:
     """At most so many places out of a number of them, evenly spread."""
     return np.arange(0, number, max(1, -(-number // most)))
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ class ShrunkWorkplaces:
     """
 
     noisy: Array  # heights
-    kinds: Whole
+    kinds: Integers
     noise: HeightNoise
     known: Sequence[_Sites]
     sizes: Array
@@ -127,7 +127,7 @@ class ShrunkWorkplaces:
 
     @classmethod
     def learn(
-        cls, noisy: Whole, kinds: Whole, mechanism: KNormStaircase, shape: Sequence[int]
+        cls, noisy: Integers, kinds: Integers, mechanism: KNormStaircase, shape: Sequence[int]
     ) -> ShrunkWorkplaces:
         """Learn from noisy counts, a row for each workplace; kinds are numbers from 0 on.
 
@@ -175,8 +175,8 @@ class ShrunkWorkplaces:
         return found
 
     def _laws(
-        self, places: Sequence[Whole]
-    ) -> Iterator[tuple[int, NormalLaw, Array, Array, Whole]]:
+        self, places: Sequence[Integers]
+    ) -> Iterator[tuple[int, NormalLaw, Array, Array, Integers]]:
         """For every kind: the law of noisy heights, the law of heights, and workplaces."""
         for kind, (sites, at) in enumerate(zip(self.known, places, strict=True)):
             if at.size:
@@ -184,7 +184,7 @@ class ShrunkWorkplaces:
                 law = NormalLaw.of(middle, spread + self.noise.covariance)
                 yield kind, law, spread, scale, at
 
-    def _better(self, places: Sequence[Whole]) -> ShrunkWorkplaces:
+    def _better(self, places: Sequence[Integers]) -> ShrunkWorkplaces:
         """One round: weights by expectation, habits by a step up the slope of the chance.
 
         With P the precision of noisy heights, A the sum of what they are off, squared, and M what a

@@ -19,8 +19,8 @@ from eree.errors import Refusal
 from eree.mechanisms.needs import LEAST_EPSILON, MOST_EPSILON
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
-from eree.random.exact import Whole
-from eree.random.source import Coins
+from eree.random.exact import Integers
+from eree.random.source import Random
 
 if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate
@@ -46,7 +46,7 @@ LEVELS = (0.5, 0.9, 0.95, 0.99)
 class ExpectedError:
     """The error of one noisy count, noisy minus true.
 
-    `quantiles` gives, for some levels, the least whole number that the size of the error does not
+    `quantiles` gives, for some levels, the least integer that the size of the error does not
     exceed with at least that chance.
     """
 
@@ -59,7 +59,7 @@ class ExpectedError:
 class Mechanism(ABC):
     """A law of noisy counts, calibrated to a guarantee.
 
-    Its output is a whole number whose chances are exactly those of `log_pmf`, between -2^61 and
+    Its output is an integer whose chances are exactly those of `log_pmf`, between -2^61 and
     2^61; what lies beyond is set to the end.
     """
 
@@ -93,7 +93,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Outputs before those beyond the limit are set to it."""
 
     @abstractmethod
@@ -109,7 +109,9 @@ class Mechanism(ABC):
         """What was calibrated, as exact texts."""
         return {f.name: str(getattr(self, f.name)) for f in fields(self) if f.name != "guarantee"}
 
-    def draw(self, counts: Whole, largests: Whole | None = None, *, coins: Coins) -> Whole:
+    def draw(
+        self, counts: Integers, largests: Integers | None = None, *, random: Random
+    ) -> Integers:
         """One noisy count for each cell.
 
         `largests` is the largest workplace of each cell, or the largest in total, as `statistics`
@@ -120,7 +122,7 @@ class Mechanism(ABC):
             largests = np.zeros_like(counts)
         if largests is None or (largests := _whole(largests)).shape != counts.shape:
             raise Refusal("every cell needs a count and the size of its largest workplace")
-        return np.clip(self.draw_outputs(counts, largests, coins), -LIMIT, LIMIT)
+        return np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
 
     def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
         """The chance of an output, as a ball at the precision that is set."""
@@ -168,7 +170,7 @@ class Mechanism(ABC):
             return least_error(enough)
 
     def _cell(self, count: int, largest: int | None) -> tuple[int, int]:
-        """A cell as plain whole numbers; refused without quoting one."""
+        """A cell as plain integers; refused without quoting one."""
         if largest is None and len(self.statistics()) > 1:
             raise Refusal(f"{self.name} needs the size of the cell's largest workplace as well")
         found = []
@@ -176,14 +178,14 @@ class Mechanism(ABC):
             try:
                 found.append(index(number))
             except TypeError:
-                raise Refusal("a count and the size of a workplace must be whole numbers") from None
+                raise Refusal("a count and the size of a workplace must be integers") from None
         if not all(0 <= number < _MOST_WORKERS for number in found):
             raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
         return found[0], found[1]
 
 
 def least_error(enough: Callable[[int], bool]) -> int:
-    """The least whole number from which on errors are `enough`."""
+    """The least integer from which on errors are `enough`."""
     inside, outside = 0, -1
     while not enough(inside) and inside < 2 * LIMIT:
         inside, outside = 2 * inside + 1, inside
@@ -238,18 +240,18 @@ def rounded_down(value: float) -> Fraction:
     return Fraction(floor(value * (1 - 2**-48) * GRAIN), GRAIN)
 
 
-def one_cell(size: int) -> Whole:
+def one_cell(size: int) -> Integers:
     """A size as an array of one."""
     return np.array([size], dtype=np.int64)
 
 
-def _whole(numbers: Whole) -> Whole:
+def _whole(numbers: Integers) -> Integers:
     """Numbers of workers as an array, refused without quoting one."""
     array = np.asarray(numbers)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise Refusal("counts and sizes must be a list of whole numbers")
+        raise Refusal("counts and sizes must be a list of integers")
     if not 0 <= int(array.min()) <= int(array.max()) < _MOST_WORKERS:
         raise Refusal("counts and sizes of workplaces must be from 0 to below 2^60")
     return array.astype(np.int64, copy=False)

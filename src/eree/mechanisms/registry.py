@@ -211,7 +211,7 @@ def mechanism(
 
 
 def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:
-    """Parameters of a mechanism from texts such as `theta=50`; whole numbers become numbers."""
+    """Parameters of a mechanism from texts such as `theta=50`; integers become numbers."""
     given: dict[str, int | str] = {}
     for text in texts:
         name, sign, value = text.partition("=")

@@ -13,7 +13,7 @@ from eree.policy.settings import FileFaults
 #: Longer ones are no numbers of 64 bits, and Python reads none of thousands of digits.
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,99}")
 
-#: Whole numbers are kept in 64 bits.
+#: Integers are kept in 64 bits.
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
@@ -56,14 +56,14 @@ class CodeBook:
         values = list(values)
         kinds: set[Kind] = {"integer" if isinstance(v, int) else "string" for v in values}
         if len(kinds) > 1:
-            self.faults.add(place, "must be all texts or all whole numbers, not both")
+            self.faults.add(place, "must be all texts or all integers, not both")
             return None
         if any(isinstance(v, int) and not LEAST <= v <= GREATEST for v in values):
-            self.faults.add(place, "holds a whole number of more than 64 bits")
+            self.faults.add(place, "holds an integer of more than 64 bits")
             return None
         found = next(iter(kinds), declared)
         if declared and found != declared:
-            written = "texts" if found == "string" else "whole numbers"
+            written = "texts" if found == "string" else "integers"
             self.faults.add(place, f'are {written}, but the type is declared as "{declared}"')
             return None
         return found
@@ -114,7 +114,7 @@ class CodeBook:
         numbers: list[Value] = []
         for text in texts:
             if not _WHOLE.fullmatch(text):
-                self.faults.add(place, "must be plainly written whole numbers, as the type says")
+                self.faults.add(place, "must be plainly written integers, as the type says")
                 return None
             numbers.append(int(text))
         return numbers

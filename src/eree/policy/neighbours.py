@@ -27,7 +27,7 @@ _UNWRITABLE = re.compile(r"[eE][+-]?[\d_]{4,}|.{2100}", re.DOTALL)
 
 
 def exact(value: Exact, name: str) -> Fraction:
-    """A parameter without rounding: a text such as "0.1" or "1/3", a whole number, a fraction.
+    """A parameter without rounding: a text such as "0.1" or "1/3", an integer, a fraction.
 
     A float is refused: 0.1 as a float is not one tenth, and a budget has no tolerance.
     """
@@ -226,7 +226,7 @@ def steps_between(relation: Linked, smaller: int, larger: int) -> int:
     Each step goes as far as it may: growth never shrinks with size, so that is the shortest way.
     """
     if not 0 <= smaller <= larger:
-        raise Refusal("sizes must be whole numbers of workers, the smaller one first")
+        raise Refusal("sizes must be integers of workers, the smaller one first")
     if isinstance(relation, Edge):
         return larger - smaller
     steps = 0

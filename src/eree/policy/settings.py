@@ -62,7 +62,7 @@ class AttributeSettings(Settings):
     type: Annotated[Kind | None, Field(description='must be "string" or "integer"')] = None
     values: Annotated[
         Codes | FileName | None,
-        Field(description="must be a list of texts or of whole numbers, or the name of a CSV file"),
+        Field(description="must be a list of texts or of integers, or the name of a CSV file"),
     ] = None
     labels: Labels = {}
     confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
@@ -107,7 +107,7 @@ class ProvenanceSettings(Settings):
     table: Text = ""
     cuts: Annotated[
         list[Annotated[StrictInt, Field(ge=1)]],
-        Field(min_length=1, description="must be a list of whole numbers of 1 or more"),
+        Field(min_length=1, description="must be a list of integers of 1 or more"),
     ] = []
 
 
@@ -158,7 +158,7 @@ def read_toml(path: Path, *, missing: str) -> dict[str, Any]:
         raise Unreadable(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{path} is not valid TOML: {error}") from None
-    except ValueError:  # Python reads no whole number of more than some thousand digits
+    except ValueError:  # Python reads no integer of more than some thousand digits
         raise Unreadable(f"{path} holds a number that is too long; shorten it") from None
     except RecursionError:
         raise Unreadable(f"{path} is nested too deeply; write it with fewer levels") from None

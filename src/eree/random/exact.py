@@ -26,7 +26,7 @@ import numpy as np
 from flint import arb, ctx, fmpq, fmpz
 from numpy.typing import NDArray
 
-from eree.random.source import Coins
+from eree.random.source import Random
 
 #: Integers tried together: few enough for the cache, enough to make the last few tries cheap.
 AT_ONCE = 1 << 16
@@ -36,7 +36,7 @@ MOST = 1 << 62
 COARSE = 2.0**-20
 
 Words = NDArray[np.uint64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Row = tuple[int, ...]
@@ -63,7 +63,7 @@ class Sampled(Protocol[Drawn]):
     def uniforms(self) -> int:
         """How many uniform numbers one try takes."""
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Draws and verdicts for one try in each of some cells; `words` has a row per uniform."""
 
     def slow(self, uniforms: Sequence[arb], cell: int) -> Drawn | None:
@@ -82,28 +82,28 @@ class RowLaw(Sampled[Row], Protocol):
         """How many integers a row has."""
 
 
-def draw(law: Law, cells: int, coins: Coins) -> Whole:
+def draw(law: Law, cells: int, random: Random) -> Integers:
     """One exact draw for each cell."""
-    return _sample(law, np.empty(cells, dtype=np.int64), coins)
+    return _sample(law, np.empty(cells, dtype=np.int64), random)
 
 
-def draw_rows(law: RowLaw, groups: int, coins: Coins) -> Whole:
+def draw_rows(law: RowLaw, groups: int, random: Random) -> Integers:
     """One exact draw of a row for each group."""
-    return _sample(law, np.empty((groups, law.width), dtype=np.int64), coins)
+    return _sample(law, np.empty((groups, law.width), dtype=np.int64), random)
 
 
-def _sample(law: Law | RowLaw, drawn: Whole, coins: Coins) -> Whole:
+def _sample(law: Law | RowLaw, drawn: Integers, random: Random) -> Integers:
     """Fill in all draws, trying until all are accepted."""
     rows = drawn.reshape(len(drawn), -1) if drawn.size else drawn
     at_once = max(AT_ONCE * len(drawn) // max(drawn.size, 1), 64)
     for start in range(0, len(drawn), at_once):
         pending = np.arange(start, min(start + at_once, len(drawn)))
         while pending.size:
-            words = coins.words(law.uniforms * pending.size).reshape(law.uniforms, pending.size)
+            words = random.words(law.uniforms * pending.size).reshape(law.uniforms, pending.size)
             drawn[pending], verdicts = law.fast(words, pending)
             again = verdicts == Verdict.REJECT
             for place in np.flatnonzero(verdicts == Verdict.DOUBT):
-                decided = settle(law, words[:, place], int(pending[place]), coins)
+                decided = settle(law, words[:, place], int(pending[place]), random)
                 if decided is None:
                     again[place] = True
                 else:
@@ -113,7 +113,7 @@ def _sample(law: Law | RowLaw, drawn: Whole, coins: Coins) -> Whole:
     return drawn
 
 
-def settle(law: Sampled[Drawn], words: Words, cell: int, coins: Coins) -> Drawn | None:
+def settle(law: Sampled[Drawn], words: Words, cell: int, random: Random) -> Drawn | None:
     """Decide one try in interval arithmetic, asking for more bits of its uniforms as needed."""
     numerators, bits = [int(word) for word in words], 64
     before = ctx.prec
@@ -123,7 +123,7 @@ def settle(law: Sampled[Drawn], words: Words, cell: int, coins: Coins) -> Drawn 
             try:
                 return law.slow([ball(numerator, bits) for numerator in numerators], cell)
             except Doubt:
-                more = coins.words(len(numerators))
+                more = random.words(len(numerators))
                 numerators = [n << 64 | int(w) for n, w in zip(numerators, more, strict=True)]
                 bits += 64
     finally:
@@ -137,7 +137,7 @@ def ball(numerator: int, bits: int) -> arb:
 
 
 def sure_floor(value: arb) -> int:
-    """The whole number below every point of a ball."""
+    """The integer below every point of a ball."""
     whole = value.floor().unique_fmpz()
     if whole is None:
         raise Doubt
@@ -145,7 +145,7 @@ def sure_floor(value: arb) -> int:
 
 
 def sure_round(value: arb) -> int:
-    """The whole number nearest to every point of a ball; far beyond MOST, any that is too."""
+    """The integer nearest to every point of a ball; far beyond MOST, any that is too."""
     if abs(value) > 4 * MOST:
         return 2 * MOST if value > 0 else -2 * MOST
     return sure_floor(value + arb("0.5"))
@@ -179,7 +179,7 @@ def rounded(
     noise: NDArray[np.float64],
     error: NDArray[np.float64],
     doubt: NDArray[np.bool_],
-) -> tuple[Whole, NDArray[np.int8]]:
+) -> tuple[Integers, NDArray[np.int8]]:
     """Round numbers known to within some error; near a half there is doubt."""
     nearest = np.rint(noise)
     doubt = doubt | ~(0.5 - np.abs(noise - nearest) >= error)

@@ -1,4 +1,4 @@
-"""The door to secret chance: a stream of random words that nobody can predict or repeat.
+"""The door to secret randomness: a stream of random words that nobody can predict or repeat.
 
 The stream is AES-256 in counter mode under a key from the operating system.  It is never written,
 shown, copied or carried over a fork: a repeated word of noise would undo the protection of both
@@ -35,10 +35,10 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-class Coins:
-    """Secret coins.  Each object has a key of its own."""
+class Random:
+    """Secret randomness.  Each object has a key of its own."""
 
-    #: Whether a release drawn with these coins counts as private.
+    #: Whether a release drawn with this source counts as private.
     secret = True
 
     def __init__(self) -> None:
@@ -65,17 +65,19 @@ class Coins:
         return f"<{type(self).__name__}>"
 
     def __reduce__(self) -> NoReturn:
-        raise Refusal("coins cannot be copied or stored: the copy would repeat the same words")
+        raise Refusal(
+            "a random source cannot be copied or stored: the copy would repeat the same words"
+        )
 
 
-class SeededCoins(Coins):
-    """Coins that repeat for a seed: for tests and studies of made-up data, never for a release."""
+class SeededRandom(Random):
+    """Randomness that repeats for a seed: for tests and studies, never for a release."""
 
     secret = False
 
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise Refusal("the seed must be a whole number, 0 or more")
+            raise Refusal("the seed must be an integer, 0 or more")
         self._seed = seed
         super().__init__()
 

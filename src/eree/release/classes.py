@@ -77,7 +77,7 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
     starts = list(cuts)
     whole = all(type(start) is int and start >= 1 for start in starts)
     if not starts or not whole or len(set(starts)) < len(starts):
-        raise Refusal("cuts are different whole numbers of 1 or more, such as 40")
+        raise Refusal("cuts are different integers of 1 or more, such as 40")
     starts.sort()
     about, rows = release.about(table), release.table(table)
     schema, digest = release.schema, release.record["digest"]

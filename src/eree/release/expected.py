@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.release import Release
 from eree.release.sums import treatment_of
 from eree.release.treatment import Treatment
@@ -45,7 +45,7 @@ class CellErrors:
             self._errors = _errors(treatment, rows)
             self._biased = treatment.first_stage is not None
 
-    def mean(self, area: Whole, kept: NDArray[np.intp], areas: int) -> float | None:
+    def mean(self, area: Integers, kept: NDArray[np.intp], areas: int) -> float | None:
         """The mean error of areas, each the sum of those kept cells that lie in it."""
         power = 1 if self._biased else 2
         sums = np.bincount(area, weights=self._errors[kept] ** power, minlength=areas)
@@ -78,7 +78,7 @@ def _error(treatment: Treatment, size: int) -> float:
     return treatment.mechanism.mean_error(count=size, largest=size)[0]
 
 
-def _largest_share(workplaces: Whole) -> Array:
+def _largest_share(workplaces: Integers) -> Array:
     """The share of its workers that the largest of so many workplaces has: 1 / H_m."""
     numbers, place = np.unique(np.maximum(workplaces, 1), return_inverse=True)
     exact = np.cumsum(1 / np.arange(1.0, 1_001.0))

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from eree.errors import EngineFailure
 from eree.policy.schema import Owner, Schema
-from eree.random.exact import Whole
-from eree.random.source import Coins
+from eree.random.exact import Integers
+from eree.random.source import Random
 from eree.release.contents import SCALED_TO, columns_of
 from eree.release.intervals import UNBOUNDED
 from eree.release.treatment import Ends, Numbers, Treatment
@@ -50,12 +50,12 @@ class Hiding:
         scaled = self.treatment.first_stage is not None
         return columns_of(self.schema, self.marginal.by, scaled=scaled)
 
-    def hidden(self, count: Count, coins: Coins) -> Iterator[pa.RecordBatch]:
+    def hidden(self, count: Count, random: Random) -> Iterator[pa.RecordBatch]:
         """Public rows for the confidential ones that are counted."""
         size, totals = self.treatment.worker_cells, None
         bound: Bound | None = self.treatment.bound
         if self.treatment.first_stage is not None:
-            bound = self._bounds(count, coins)
+            bound = self._bounds(count, random)
             totals = bound.totals[TOTAL].to_numpy()
         groups = 0
         for batch in regrouped(count(self.counted(bound)), size):
@@ -64,7 +64,7 @@ class Hiding:
                 own = totals[groups : groups + batch.num_rows // size]
                 self._check_order(batch, bound.totals.slice(groups, len(own)))
                 groups += len(own)
-            yield self._public(batch, own, coins)
+            yield self._public(batch, own, random)
 
     def _check_order(self, cells: pa.RecordBatch, bounded: pa.Table) -> None:
         """Cells must come in the order in which their groups were bounded: noise hangs on it."""
@@ -73,7 +73,7 @@ class Hiding:
             if cells.column(name).take(place).to_pylist() != bounded[name].to_pylist():
                 raise EngineFailure("the cells came in another order than their bounds; try again")
 
-    def _bounds(self, count: Count, coins: Coins) -> ScaleEach:
+    def _bounds(self, count: Count, random: Random) -> ScaleEach:
         """A noisy bound for every group, from its largest workplace, all workers counted."""
         first, keys = self.treatment.first_stage, self._by("workplace")
         assert first is not None
@@ -84,7 +84,7 @@ class Hiding:
         }
         found = []
         for batch in count(Marginal(tuple(keys), where)):
-            drawn = first.bounds(batch.column("largest").to_numpy(), coins=coins)
+            drawn = first.bounds(batch.column("largest").to_numpy(), random=random)
             columns = {name: batch.column(name) for name in keys} | {TOTAL: pa.array(drawn)}
             found.append(pa.table(columns))
         return ScaleEach(pa.concat_tables(found) if found else self._no_bounds)
@@ -94,8 +94,10 @@ class Hiding:
         kinds = [self.columns.field(name) for name in self._by("workplace")]
         return pa.schema([*kinds, pa.field(TOTAL, pa.int64())]).empty_table()
 
-    def _public(self, cells: pa.RecordBatch, totals: Whole | None, coins: Coins) -> pa.RecordBatch:
-        noisy = self.treatment.draw(cells, coins, totals)
+    def _public(
+        self, cells: pa.RecordBatch, totals: Integers | None, random: Random
+    ) -> pa.RecordBatch:
+        noisy = self.treatment.draw(cells, random, totals)
         numbers = {"noisy": noisy, "workplaces": cells.column("workplaces").to_numpy()}
         if totals is not None:
             numbers[SCALED_TO] = np.repeat(totals, self.treatment.worker_cells)
@@ -111,7 +113,7 @@ class Hiding:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.columns)
 
-    def ends(self, rows: Numbers) -> tuple[Whole, Whole]:
+    def ends(self, rows: Numbers) -> tuple[Integers, Integers]:
         """Ends of the intervals for the rows of whole groups."""
         return self._interval(rows)
 

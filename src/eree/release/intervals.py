@@ -26,7 +26,7 @@ from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.transformed.transform import Bend
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.two_stage import TwoStageClip
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.workload import GREATEST_BOUND
 
 #: Stands for "no finite bound" in a column of high ends; written as null.
@@ -34,8 +34,8 @@ UNBOUNDED = -1
 _ALL_UP_TO = 4_096
 _GREATEST = 1 << 50
 
-Reaches = Callable[[Whole], tuple[Whole, Whole]]
-Ends = Callable[[Whole], tuple[Whole, Whole]]
+Reaches = Callable[[Integers], tuple[Integers, Integers]]
+Ends = Callable[[Integers], tuple[Integers, Integers]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CountInterval:
     reaches: Reaches
 
     @cached_property
-    def _grid(self) -> tuple[Whole, Whole, Whole, Whole]:
+    def _grid(self) -> tuple[Integers, Integers, Integers, Integers]:
         """Counts, their reaches below and above, and the least noisy value from each count on."""
         steps = int(np.log(_GREATEST / _ALL_UP_TO) / np.log(1.005))
         far = np.geomspace(_ALL_UP_TO, _GREATEST, steps).astype(np.int64)
@@ -58,7 +58,7 @@ class CountInterval:
         least = np.minimum.accumulate((first - below)[::-1])[::-1]
         return counts, below, above, least
 
-    def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
+    def ends(self, noisy: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest count for each noisy one; `UNBOUNDED` where there is none."""
         counts, below, above, least = self._grid
         at = np.minimum(np.searchsorted(counts + above, noisy), len(counts) - 1)
@@ -81,15 +81,15 @@ class WorkerIntervals:
     leave it; the other half to the cell itself, at the scale that the bound allows.
     """
 
-    reach: Callable[[float, Whole], Whole]
-    reach_of_sum: Callable[[float, Whole], Whole]
+    reach: Callable[[float, Integers], Integers]
+    reach_of_sum: Callable[[float, Integers], Integers]
     level: float
 
     @cached_property
     def _total(self) -> CountInterval:
         return CountInterval(alike(lambda counts: self.reach_of_sum(self.level, counts)))
 
-    def ends(self, noisy: Whole) -> tuple[Whole, Whole]:
+    def ends(self, noisy: Integers) -> tuple[Integers, Integers]:
         """Ends for groups of worker cells, one group to a row."""
         _, most = self._total.ends(noisy.sum(1))
         open_ = most == UNBOUNDED
@@ -113,7 +113,9 @@ class ClippedIntervals:
     mechanism: TwoStageClip
     level: float
 
-    def ends(self, noisy: Whole, totals: Whole, workplaces: Whole) -> tuple[Whole, Whole]:
+    def ends(
+        self, noisy: Integers, totals: Integers, workplaces: Integers
+    ) -> tuple[Integers, Integers]:
         """Ends for noisy counts, with the T and the number of workplaces of their cells."""
         away = self.mechanism.near_scale(totals) * np.log(2 / (1 - self.level)) * (1 + 1e-9) + 0.5
         _, most = intervals(self.mechanism.bounding, self.level)(totals)
@@ -126,10 +128,10 @@ class ClippedIntervals:
         return np.minimum(low, last), np.where(known, last, UNBOUNDED)
 
 
-def alike(reach: Callable[[Whole], Whole]) -> Reaches:
+def alike(reach: Callable[[Integers], Integers]) -> Reaches:
     """The same reach below and above."""
 
-    def both(counts: Whole) -> tuple[Whole, Whole]:
+    def both(counts: Integers) -> tuple[Integers, Integers]:
         found = reach(counts)
         return found, found
 
@@ -151,14 +153,14 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
     reach = mechanism.quantile(level)
     above = isinstance(mechanism, TruncatedLaplace)  # what the bound left out is not known
 
-    def ends(noisy: Whole) -> tuple[Whole, Whole]:
+    def ends(noisy: Integers) -> tuple[Integers, Integers]:
         low, high = np.maximum(noisy - reach, 0), np.maximum(noisy + reach, 0)
         return low, np.full_like(high, UNBOUNDED) if above else high
 
     return ends
 
 
-def _bent(bend: Bend, distance: float, noisy: Whole) -> tuple[Whole, Whole]:
+def _bent(bend: Bend, distance: float, noisy: Integers) -> tuple[Integers, Integers]:
     """On a bent scale the noise is the same everywhere: heights stay within a distance.
 
     A noisy count stands for all that are rounded to it, from half below to half above.

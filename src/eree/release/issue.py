@@ -21,7 +21,7 @@ from eree.errors import Refusal
 from eree.partial import kind_of, not_writable, partial_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
-from eree.random.source import Coins, fresh_name
+from eree.random.source import Random, fresh_name
 from eree.release.payment import Payment
 from eree.release.record import RECORD, digest_of, record_text
 from eree.release.signature import Signer
@@ -44,17 +44,19 @@ class Issue:
     protects: Protected
     target: Path
     ledger: Ledger | None
-    coins: Coins
+    random: Random
     signer: Signer | None = None
     period: str = ""
 
     def __post_init__(self) -> None:
-        if self.ledger is None and self.coins.secret:
+        if self.ledger is None and self.random.secret:
             raise Refusal(
                 "a release must be paid for; make a ledger with 'eree ledger create' and name it"
             )
-        if self.ledger is not None and not self.coins.secret:
-            raise Refusal("a release drawn with seeded coins is not private and cannot be paid for")
+        if self.ledger is not None and not self.random.secret:
+            raise Refusal(
+                "a release drawn from a seeded source is not private and cannot be paid for"
+            )
 
     def issue(self, make: Make, what: Mapping[str, str], tell: Progress) -> Path:
         """Pay, make, let it appear and settle; `what` says in names what is released."""

@@ -29,7 +29,7 @@ class Listing:
 
     `where` is the filter, that of the table itself and the one that was asked for together; `level`
     is the chance that the intervals hold.  `private` is false where the noise of the release was
-    drawn with seeded coins.
+    drawn from a seeded source.
     """
 
     release: Release

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.policy.schema import Value
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.expected import CellErrors
 from eree.release.listing import in_words, write_csv
 from eree.release.release import Release
@@ -209,7 +209,7 @@ class _Held:
 
     def _cells(
         self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
-    ) -> tuple[NDArray[np.intp], Whole]:
+    ) -> tuple[NDArray[np.intp], Integers]:
         """The cells of a column, and the area that each lies in."""
         chosen = np.ones(self.rows.num_rows, dtype=np.bool_)
         for name, values in kept.items():
@@ -219,13 +219,13 @@ class _Held:
                 like = [value for value in values if isinstance(value, str) == text]
                 chosen &= pc.is_in(self.rows[name], pa.array(like, kind)).to_numpy()
         cells = np.flatnonzero(chosen)
-        place: Whole = pc.index_in(self.rows[self._geocode], areas).to_numpy()[cells]
+        place: Integers = pc.index_in(self.rows[self._geocode], areas).to_numpy()[cells]
         return cells, place
 
-    def counts(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> Whole:
+    def counts(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> Integers:
         """The noisy sum of every area; one without cells has no workplace there, and no jobs."""
         cells, place = self._cells(kept, areas)
-        found: Whole = np.zeros(len(areas), dtype=np.int64)
+        found: Integers = np.zeros(len(areas), dtype=np.int64)
         np.add.at(found, place, self.rows["noisy"].to_numpy()[cells])
         return found
 

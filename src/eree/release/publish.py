@@ -1,4 +1,4 @@
-"""Publish: the one place where confidential cells, secret chance and the ledger meet.
+"""Publish: the one place where confidential cells, secret randomness and the ledger meet.
 
 The order never changes: everything that can be refused is refused first, by public facts alone;
 then the price is reserved in the ledger; then cells are counted and noise is drawn; then the files
@@ -22,7 +22,7 @@ from eree.data.tabulate import stream
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.release.hiding import Hiding
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.plan import Plan, PlannedTable
@@ -37,17 +37,17 @@ def publish(
     *,
     ledger: Ledger | None,
     out: str | os.PathLike[str],
-    coins: Coins | None = None,
+    random: Random | None = None,
     signer: Signer | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Turn confidential tables into public ones, and pay for them.
 
-    The folder `out` must be new or empty.  With `SeededCoins`, for tests and studies of made-up
+    The folder `out` must be new or empty.  With `SeededRandom`, for tests and studies of synthetic
     data, the release says that it is not private, and no ledger is charged.
     """
     tell = progress or (lambda _step, _done: None)
-    chance = coins or Coins()
+    source = random or Random()
     target = new_folder(Path(out))
     _check_schema(plan, tables.schema)
 
@@ -55,12 +55,12 @@ def publish(
         written = []
         for i, table in enumerate(plan.tables):
             tell(f"counting and hiding {table.name}", (i + 0.1) / (len(plan.tables) + 0.2))
-            written.append(_write(folder, table, tables, float(plan.level), chance))
-        return _record(plan, release, written, private=chance.secret)
+            written.append(_write(folder, table, tables, float(plan.level), source))
+        return _record(plan, release, written, private=source.secret)
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
-    issue = Issue(plan.price(), protects, target, ledger, chance, signer, plan.period)
+    issue = Issue(plan.price(), protects, target, ledger, source, signer, plan.period)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
@@ -78,7 +78,7 @@ def _meaning(schema: Schema) -> tuple[object, ...]:
 
 
 def _write(
-    folder: Path, table: PlannedTable, tables: Tables, level: float, coins: Coins
+    folder: Path, table: PlannedTable, tables: Tables, level: float, random: Random
 ) -> dict[str, Any]:
     """Count, hide and write one table; returns what the record says of it."""
     treatment = table.treatment
@@ -91,7 +91,7 @@ def _write(
         parquet.ParquetWriter(paths["parquet"], hiding.columns, compression="zstd") as columns,
         arrow_csv.CSVWriter(paths["csv"], hiding.columns) as lines,
     ):
-        for batch in hiding.hidden(lambda marginal: stream(tables, marginal), coins):
+        for batch in hiding.hidden(lambda marginal: stream(tables, marginal), random):
             columns.write_batch(batch)
             lines.write_batch(batch)
             rows += batch.num_rows

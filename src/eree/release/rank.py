@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level
 from eree.release.release import Release
@@ -52,7 +52,9 @@ def rank(
     return Ranking(release, table, totals.by, totals.where, totals.level, found.take(order))
 
 
-def rank_intervals(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[Whole, Whole]:
+def rank_intervals(
+    low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[Integers, Integers]:
     """The best and the worst rank of numbers of which only intervals are known.
 
     The rank of N_i is 1 and the number of all j with N_j > N_i.  Let every N_j be from low_j to
@@ -65,7 +67,7 @@ def rank_intervals(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple
     return 1 + _above(low, high), 1 + _above(high, low) - itself
 
 
-def _above(numbers: NDArray[np.generic], limits: NDArray[np.generic]) -> Whole:
+def _above(numbers: NDArray[np.generic], limits: NDArray[np.generic]) -> Integers:
     """How many numbers are above each limit."""
-    found: Whole = len(numbers) - np.searchsorted(np.sort(numbers), limits, side="right")
+    found: Integers = len(numbers) - np.searchsorted(np.sort(numbers), limits, side="right")
     return found

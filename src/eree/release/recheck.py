@@ -63,7 +63,7 @@ class Recheck(ABC):
 
     @property
     def promised(self) -> bool:
-        """Whether a release of this kind is private, if its coins were secret."""
+        """Whether a release of this kind is private, if its source is secret."""
         return True
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Recheck(ABC):
         if private is not self.promised and private is True:
             self.fault("private", "is said of a release that gives away more than its price")
         elif private is not self.promised or (not private and "ledger" not in self.record):
-            self.fault("private", "the noise was drawn with seeded coins: nothing is protected")
+            self.fault("private", "the noise was drawn from a seeded source: nothing is protected")
         self.checks.append("the record is the one that was written")
         if signature is not None:
             self.checks.append(f"the signature is by the key {signature['public_key'][:16]}…")
@@ -159,7 +159,7 @@ class Recheck(ABC):
         return found
 
     def _paid(self) -> None:
-        """Secret coins are never drawn without a payment: a record says which, and for what."""
+        """Secret noise is never drawn without a payment: a record says which, and for what."""
         said, release = self.record.get("ledger"), self.record.get("release")
         if not isinstance(release, str) or not _NAME.fullmatch(release):
             self.fault("release", "is not the name of a release")

@@ -64,12 +64,12 @@ class Release:
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee holds for what is published; never with seeded coins."""
+        """Whether the guarantee holds for what is published; never with a seeded source."""
         return self.record.get("private") is True
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise was drawn with seeded coins, which no ledger pays for."""
+        """Whether the noise was drawn from a seeded source, which no ledger pays for."""
         return not self.private and "ledger" not in self.record
 
     @property

@@ -15,7 +15,7 @@ TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 Exactly = Annotated[
     Annotated[StrictStr, Field(min_length=1)] | StrictInt,
-    Field(description="must be a number in quotes, such as '0.5' or '1/3', or a whole number"),
+    Field(description="must be a number in quotes, such as '0.5' or '1/3', or an integer"),
 ]
 
 
@@ -40,7 +40,7 @@ class TargetSettings(Settings):
     required = ("cells", "jobs", "within")
     cells: Exactly = ""
     jobs: Annotated[
-        StrictInt, Field(ge=1, le=10**12, description="must be a whole number of jobs, 1 or more")
+        StrictInt, Field(ge=1, le=10**12, description="must be an integer of jobs, 1 or more")
     ] = 0
     within: Exactly = ""
 

@@ -25,7 +25,7 @@ from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, in_words, names_of, outside
@@ -222,8 +222,8 @@ def _with_ends(part: pa.Table) -> pa.Table:
     return closed.append_column("open", pa.array(unbounded.astype(np.int64)))
 
 
-def _high_ends(rows: pa.Table) -> Whole:
-    found: Whole = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+def _high_ends(rows: pa.Table) -> Integers:
+    found: Integers = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
     return found
 
 
@@ -264,14 +264,14 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
     )
 
 
-def _within(estimates: NDArray[np.float64], low: Whole, high: Whole) -> Whole:
-    """Whole estimates of at least 0, moved to the nearer end where they lie outside."""
+def _within(estimates: NDArray[np.float64], low: Integers, high: Integers) -> Integers:
+    """Integer estimates of at least 0, moved to the nearer end where they lie outside."""
     whole = np.rint(np.clip(estimates, 0, LIMIT)).astype(np.int64)
     found = np.maximum(whole, low)
     return np.where(high == UNBOUNDED, found, np.minimum(found, high))
 
 
-def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Whole:
+def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Integers:
     """The kind of every group, as a number from 0 on: its workplace attributes of declared values.
 
     `cells` is the number of rows that a group has.

@@ -18,7 +18,7 @@ from eree.policy.schema import Schema
 from eree.workload import Marginal
 
 Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 #: The values of the attributes by which sizes are told apart, as texts.
 Key = tuple[str, ...]
 #: The number of a row of a file, and what stands in it.
@@ -272,11 +272,11 @@ def _class(file: str, number: int, line: Mapping[str, str | None]) -> SizeClass:
 def _whole(line: Mapping[str, str | None], name: str) -> int:
     text = (line[name] or "").strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 12):
-        raise Refusal(f"{name} must be a whole number")
+        raise Refusal(f"{name} must be an integer")
     return int(text)
 
 
-def steps(greatest: float) -> Whole:
+def steps(greatest: float) -> Integers:
     """Sizes at which a distribution is looked at: each small one, and then by 2%."""
     top = max(int(greatest), 1)
     if top <= 200:
@@ -285,7 +285,7 @@ def steps(greatest: float) -> Whole:
     return np.unique(np.concatenate([np.arange(200), np.ceil(more).astype(np.int64)]))
 
 
-def thinned(sizes: Array, numbers: Array, share: float, at: Whole) -> Array:
+def thinned(sizes: Array, numbers: Array, share: float, at: Integers) -> Array:
     """The share of workplaces with at most so many workers of a kind, each being so with a chance.
 
     With a share of 1 these are all workers.

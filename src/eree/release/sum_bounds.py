@@ -57,7 +57,7 @@ from math import factorial
 import numpy as np
 
 from eree.errors import Refusal
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.intervals import UNBOUNDED
 from eree.release.sum_envelope import (
     HIGHEST,
@@ -82,12 +82,12 @@ _PARTS = 2.0 ** (-np.arange(16) / 2)
 
 def sum_intervals(
     reaches: Reaches,
-    noisy: Whole,
-    starts: Whole,
+    noisy: Integers,
+    starts: Integers,
     miss: float,
     share: float,
     spreads: Spreads | None = None,
-) -> tuple[Whole, Whole]:
+) -> tuple[Integers, Integers]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
     A sum goes from each start to before the next one.  Each interval misses with a chance of at
@@ -104,7 +104,7 @@ def sum_intervals(
     return _Sums(envelope, y, starts, cells, levels, parts).ends(miss * (1 - share))
 
 
-def _levels(cells: Whole, place: Whole, miss: float) -> Whole:
+def _levels(cells: Integers, place: Integers, miss: float) -> Integers:
     """The levels of t_r, for the r-th of some cells each."""
     logs = np.append(0.0, np.cumsum(np.log(np.arange(1.0, cells.max(initial=0) + 1))))
     ways = logs[cells] - logs[place] - logs[cells - place]  # of factorials
@@ -113,10 +113,10 @@ def _levels(cells: Whole, place: Whole, miss: float) -> Whole:
     return _level(np.where(place == 1, miss / (4 * cells), np.minimum(chance, 0.5)))
 
 
-def _level(chance: Array) -> Whole:
+def _level(chance: Array) -> Integers:
     """The number of the level whose chance to miss is the next smaller one."""
     check_chance(float(chance.min(initial=1)))
-    found: Whole = np.ceil(-np.log2(chance) * STEPS + 1e-9).astype(np.int64)
+    found: Integers = np.ceil(-np.log2(chance) * STEPS + 1e-9).astype(np.int64)
     return found
 
 
@@ -139,10 +139,10 @@ class _Sums:
         self,
         envelope: Envelope,
         y: Array,
-        starts: Whole,
-        cells: Whole,
-        levels: Whole,
-        parts: Whole,
+        starts: Integers,
+        cells: Integers,
+        levels: Integers,
+        parts: Integers,
     ) -> None:
         lower, upper = envelope.bounds(y, levels)
         self.envelope, self.cells = envelope, cells
@@ -166,7 +166,7 @@ class _Sums:
         self.fixed = np.array([fixed for fixed, _ in moments]).T * cells + even
         self.power = np.array([power for _, power in moments]).T
 
-    def ends(self, miss: float) -> tuple[Whole, Whole]:
+    def ends(self, miss: float) -> tuple[Integers, Integers]:
         """Low and high ends, which the moments miss with a chance of at most `miss`."""
         low = np.maximum(self.least, self.total - self._reach(np.maximum(self.total, 0), miss, 0))
         high = np.minimum(self.most, self._begin(miss))
@@ -224,7 +224,7 @@ class _Sums:
                 found[some] = self.envelope.means(int(level), *of_some)[side]
         return found
 
-    def _power_sums(self, bounds: Array, unit: Array, starts: Whole) -> Array:
+    def _power_sums(self, bounds: Array, unit: Array, starts: Integers) -> Array:
         """Sums of the powers of some bounds, in a unit for each sum."""
         shares = bounds / np.repeat(unit, self.cells)
         return np.array([np.add.reduceat(shares**order, starts) for order in self.envelope.orders])

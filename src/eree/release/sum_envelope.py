@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.staircase.pieces import Spread
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
-Reaches = Callable[[float, Whole], tuple[Whole, Whole]]
-Spreads = Callable[[float, Whole, Array], Spread]
+Reaches = Callable[[float, Integers], tuple[Integers, Integers]]
+Spreads = Callable[[float, Integers, Array], Spread]
 
 #: Levels are 1 - 2^(-i / 8): of a chance, the next smaller one is taken.
 STEPS = 8
@@ -46,7 +46,7 @@ class Envelope:
 
     def __init__(self, reaches: Reaches, strictest: int, spreads: Spreads | None = None) -> None:
         far = np.geomspace(64, MOST, ceil(np.log(MOST / 64) / np.log(_APART)))
-        sizes: Whole = np.unique(np.concatenate([np.arange(64), far.astype(np.int64)]))
+        sizes: Integers = np.unique(np.concatenate([np.arange(64), far.astype(np.int64)]))
         self.first: Array = sizes[:-1].astype(np.float64) + 1  # the least count up to each size
         self.chances: Array = 2.0 ** (-np.arange(1, strictest + 1) / STEPS)
         rows = [reaches(float(np.nextafter(1 - t, 1)), sizes) for t in self.chances]
@@ -62,7 +62,7 @@ class Envelope:
         self._moments: dict[int, tuple[Array, Array]] = {}
         self._means: dict[int, tuple[Array, Array]] = {}
 
-    def bounds(self, y: Array, level: Whole) -> tuple[Array, Array]:
+    def bounds(self, y: Array, level: Integers) -> tuple[Array, Array]:
         """Lower and upper bounds of counts within their reaches at some levels."""
         height, slope = self.above.height[level - 1], self.above.slope[level - 1]
         lower = (y - height) / (1 + slope)

@@ -32,7 +32,7 @@ from eree.mechanisms.staircase.pieces import Spread
 from eree.mechanisms.vector.scaled import ScaledVector
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
@@ -89,7 +89,7 @@ class Areas:
     keys: pa.Table
     numbers: Numbers
     place: NDArray[np.intp]
-    starts: Whole
+    starts: Integers
 
     @classmethod
     def read(
@@ -115,7 +115,7 @@ class Areas:
         return cls(release, table, treatment, schema, counted, wanted, keys, numbers, place, starts)
 
     @property
-    def noisy(self) -> Whole:
+    def noisy(self) -> Integers:
         """The signed noisy counts of all rows of the table."""
         return self.numbers["noisy"]
 
@@ -154,10 +154,10 @@ class Areas:
         return both | {n: values for n, values in asked.items() if n not in own}
 
     @property
-    def _cells(self) -> Whole:
+    def _cells(self) -> Integers:
         return np.diff(self.starts, append=len(self.place))
 
-    def ends(self, miss: float) -> tuple[Whole, Whole]:
+    def ends(self, miss: float) -> tuple[Integers, Integers]:
         """Low and high ends of the sums, each missing with a chance of at most `miss`."""
         treatment = self.treatment
         if self._of_whole_groups:
@@ -196,7 +196,7 @@ class Areas:
             starts=self.starts // size,
         )
 
-    def _cancelled(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
+    def _cancelled(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Integers, Integers]:
         """Ends for sums of cells whose noise cancels."""
         assert isinstance(self.treatment, Treatment)
         some, apart = self.only(chosen), _apart(self.treatment)
@@ -204,7 +204,7 @@ class Areas:
         noisy, spreads = self.noisy[some.place], apart[0].spreads
         return sum_intervals(apart[0], noisy, some.starts, miss, apart[1], spreads)
 
-    def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Whole, Whole]:
+    def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Integers, Integers]:
         """The ends of the cells added up, at a level that holds for all cells of a sum at once."""
         low, high = np.empty((2, len(chosen)), dtype=np.int64)
         parts = (2.0 ** np.ceil(np.log2(self._cells[chosen]))).astype(np.int64)
@@ -222,8 +222,8 @@ class Areas:
         return low, high
 
 
-def summed(values: Whole, starts: Whole) -> Whole:
-    """Sums of runs of whole numbers; what goes beyond what a noisy count may be is set to that."""
+def summed(values: Integers, starts: Integers) -> Integers:
+    """Sums of runs of integers; what goes beyond what a noisy count may be is set to that."""
     near = np.add.reduceat(values.astype(np.float64), starts)
     sums = np.add.reduceat(values, starts)  # beyond the limit these may have gone round
     return np.where(np.abs(near) < LIMIT, sums, np.where(near > 0, LIMIT, -LIMIT))
@@ -252,7 +252,7 @@ class _OwnReaches:
 
     mechanism: SizedMechanism | FixedMechanism
 
-    def __call__(self, level: float, sizes: Whole) -> tuple[Whole, Whole]:
+    def __call__(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         if isinstance(self.mechanism, SizedMechanism):
             return self.mechanism.reaches(level, sizes)
         reach = np.full(len(sizes), self.mechanism.quantile(level))
@@ -270,7 +270,7 @@ class _OwnSpreads:
 
     mechanism: LeaningStaircase
 
-    def __call__(self, chance: float, sizes: Whole, orders: NDArray[np.float64]) -> Spread:
+    def __call__(self, chance: float, sizes: Integers, orders: NDArray[np.float64]) -> Spread:
         return self.mechanism.spread(chance, sizes, orders)
 
 
@@ -323,9 +323,9 @@ def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None)
     return Marginal.over(inside, names, kept)
 
 
-def _codes(rows: pa.Table, by: Iterable[str]) -> Whole:
+def _codes(rows: pa.Table, by: Iterable[str]) -> Integers:
     """A number for each row that orders the rows by some columns."""
-    codes: Whole = np.zeros(rows.num_rows, dtype=np.int64)
+    codes: Integers = np.zeros(rows.num_rows, dtype=np.int64)
     for name in by:
         column = rows[name].combine_chunks().dictionary_encode()
         order = pc.sort_indices(column.dictionary).to_numpy()

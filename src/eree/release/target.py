@@ -29,7 +29,7 @@ class Target:
         if not 0 < self.cells < 1:
             raise Refusal("cells of a target must be a share between 0 and 1, such as '0.9'")
         if self.jobs < 1:
-            raise Refusal("jobs of a target must be a whole number, 1 or more")
+            raise Refusal("jobs of a target must be an integer, 1 or more")
         if not 0 <= self.within <= 1_000:
             raise Refusal("within of a target must be a share of the count, such as '0.05'")
 

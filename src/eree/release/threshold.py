@@ -61,7 +61,7 @@ def threshold(
 
     `damage` gives areas their amounts: a mapping from the value of the attribute in `by`, or the
     values in their order, or a CSV file with these attributes and `damage` as columns.  Amounts are
-    exact: texts such as "1250000.50", or whole numbers.  Areas without one are left out.
+    exact: texts such as "1250000.50", or integers.  Areas without one are left out.
 
     With N jobs, damage D and the threshold t an area is above if D > t N.  That is sure if
     D > t high, and D < t low is sure for the contrary; where high is not known nothing is above.

@@ -36,15 +36,15 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
-from eree.random.exact import Whole
-from eree.random.source import Coins
+from eree.random.exact import Integers
+from eree.random.source import Random
 from eree.release.contents import SCALED_TO
 from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
 from eree.workload import JOB, DropFrom, Marginal
 
 #: The public numbers of some rows of a released table, by column.
-Numbers = Mapping[str, Whole]
-Ends = Callable[[Numbers], tuple[Whole, Whole]]
+Numbers = Mapping[str, Integers]
+Ends = Callable[[Numbers], tuple[Integers, Integers]]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ class Treatment:
             "note": self.note,
         }
 
-    def draw(self, cells: pa.RecordBatch, coins: Coins, totals: Whole | None = None) -> Whole:
+    def draw(
+        self, cells: pa.RecordBatch, random: Random, totals: Integers | None = None
+    ) -> Integers:
         """One noisy count for each cell; `totals` are the bounds of a first stage, by group."""
         if isinstance(self.mechanism, TwoStageClip):
             jobs = (
@@ -90,14 +92,14 @@ class Treatment:
                 .cast(pa.int64())
                 .to_numpy()
             )
-            return self.mechanism.draw(self._grouped(jobs), totals, coins=coins).ravel()
+            return self.mechanism.draw(self._grouped(jobs), totals, random=random).ravel()
         counts, *largests = (cells.column(name).to_numpy() for name in self.statistics)
         if isinstance(self.mechanism, VectorMechanism):
             of_groups = [numbers[:: self.worker_cells] for numbers in largests]
-            return self.mechanism.draw(self._grouped(counts), *of_groups, coins=coins).ravel()
-        return self.mechanism.draw(counts, *largests, coins=coins)
+            return self.mechanism.draw(self._grouped(counts), *of_groups, random=random).ravel()
+        return self.mechanism.draw(counts, *largests, random=random)
 
-    def _grouped(self, numbers: Whole) -> Whole:
+    def _grouped(self, numbers: Integers) -> Integers:
         return numbers.reshape(-1, self.worker_cells)
 
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
@@ -117,7 +119,7 @@ class Treatment:
         )
         together = WorkerIntervals(chosen.reach, of_sum, level)
 
-        def flat(rows: Numbers) -> tuple[Whole, Whole]:
+        def flat(rows: Numbers) -> tuple[Integers, Integers]:
             low, high = together.ends(self._grouped(rows["noisy"]))
             return low.ravel(), high.ravel()
 
@@ -149,11 +151,11 @@ class Treatment:
         return self.mechanism.quantile(level, count=jobs, largest=jobs)
 
 
-def _unknown(rows: Numbers) -> tuple[Whole, Whole]:
+def _unknown(rows: Numbers) -> tuple[Integers, Integers]:
     return np.zeros_like(rows["noisy"]), np.full_like(rows["noisy"], UNBOUNDED)
 
 
-def _one_by_one(chosen: SizedMechanism, cells: int) -> Callable[[float, Whole], Whole]:
+def _one_by_one(chosen: SizedMechanism, cells: int) -> Callable[[float, Integers], Integers]:
     """The reach of a sum of cells that are drawn apart: that of each, at its part of the chance."""
     return lambda level, sizes: cells * chosen.reach(1 - (1 - level) / cells, sizes)
 

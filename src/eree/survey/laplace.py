@@ -16,7 +16,7 @@ from eree.mechanisms.published.fixed import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact
 from eree.random.exact import draw, exact_ball, settle
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.survey.shape import Integers
 
 #: The largest cap of noise that is drawn cell by cell.
@@ -97,13 +97,13 @@ class ShiftNoise:
             raise Refusal("with this cap delta is below 1e-300; a lower cap is as good")
         return cls(Guarantee(RECORD, free.epsilon, rounded_up(found)), 1, cap)
 
-    def draw(self, numbers: int, coins: Coins) -> Integers:
+    def draw(self, numbers: int, random: Random) -> Integers:
         """Noise for so many numbers."""
-        return draw(self.distribution, numbers, coins)
+        return draw(self.distribution, numbers, random)
 
-    def draw_one(self, coins: Coins) -> int:
+    def draw_one(self, random: Random) -> int:
         """Noise for one number, of whatever size."""
-        drawn = settle(self.distribution, coins.words(1), 0, coins)
+        drawn = settle(self.distribution, random.words(1), 0, random)
         assert drawn is not None  # nothing is ever rejected
         return drawn
 

@@ -26,7 +26,7 @@ from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.policy.plain_data import guarantee_of
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import LIMIT
 from eree.survey.calibrate.controls import Control
@@ -144,20 +144,20 @@ class Guaranteed:
         price = Guarantee(whole.neighbours, whole.epsilon * share, whole.delta * share)
         return ShiftNoise.calibrate(price, shift)
 
-    def draw(self, cube: Cube, coins: Coins) -> NoisyCube:
+    def draw(self, cube: Cube, random: Random) -> NoisyCube:
         """The cube and everything else that the price pays for, with noise."""
         shape = cube.shape
-        cells = with_noise(cube.weighted, shape.possible, partial(self.cells.draw, coins=coins))
+        cells = with_noise(cube.weighted, shape.possible, partial(self.cells.draw, random=random))
         controls, tables = [], Tabulator(shape, cube.weighted)
         for by, noise in self.tables.items():
             truth, possible = tables.table(Query(by)).values, shape.possible_in(by)
-            noisy = with_noise(truth, possible, partial(noise.draw, coins=coins))
+            noisy = with_noise(truth, possible, partial(noise.draw, random=random))
             controls.append(Control(by, noisy, noise.variance))
         totals: tuple[NoisyTotal, ...] = ()
         if self.variance is not None and self.squares is not None:
             sums = cube.sums
             squares = sums.squares if self.squares == "records" else sums.establishment_squares
-            noisy_sum = squares + self.variance.draw_one(coins)
+            noisy_sum = squares + self.variance.draw_one(random)
             totals = (NoisyTotal(self.squares, noisy_sum, self.variance.variance),)
         return NoisyCube(shape, cells, self.cells.variance, tuple(controls), totals)
 
@@ -293,16 +293,16 @@ class AsPublished:
             total += each
         return total
 
-    def draw(self, cube: Cube, coins: Coins) -> NoisyCube:
+    def draw(self, cube: Cube, random: Random) -> NoisyCube:
         """The cube with noise, and its control tables."""
         shape, sums = cube.shape, cube.sums
         average = Fraction(sums.weight, sums.records) if sums.records else Fraction(0)
         steps = np.array([round(k * average) for k in range(-self.cap, self.cap + 1)], np.int64)
 
         def carried(numbers: int) -> Integers:
-            return np.asarray(steps[self.cells.draw(numbers, coins) + self.cap])
+            return np.asarray(steps[self.cells.draw(numbers, random) + self.cap])
 
-        kept = self._kept(cube, coins)
+        kept = self._kept(cube, random)
         cells = with_noise(cube.weighted, shape.possible if kept is None else kept, carried)
         variance = self.cells.variance * float(average) ** 2
         controls, tables = [], Tabulator(shape, cube.weighted)
@@ -316,12 +316,12 @@ class AsPublished:
     def sampling(self, _cells: Integers, _totals: Sequence[NoisyTotal]) -> None:
         """There is no model of sampling variances: no sum of squares is published."""
 
-    def _kept(self, cube: Cube, coins: Coins) -> Mask | None:
+    def _kept(self, cube: Cube, random: Random) -> Mask | None:
         """Which cells are published: all that are not empty, and a share of those that are."""
         if self.keep_empty == 1:
             return None
         bar = np.uint64(int(self.keep_empty * 2**64))
-        kept = (cube.unweighted > 0) | (coins.words(cube.unweighted.size) < bar).reshape(
+        kept = (cube.unweighted > 0) | (random.words(cube.unweighted.size) < bar).reshape(
             cube.shape.levels
         )
         return kept if cube.shape.possible is None else kept & cube.shape.possible

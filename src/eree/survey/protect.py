@@ -17,7 +17,7 @@ import numpy as np
 
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
@@ -46,7 +46,7 @@ def protect_cube(
     ledger: Ledger | None,
     out: str | os.PathLike[str],
     period: str = "",
-    coins: Coins | None = None,
+    random: Random | None = None,
     signer: Signer | None = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -57,7 +57,7 @@ def protect_cube(
     must be new or empty.
     """
     tell = progress or (lambda _step, _done: None)
-    random = coins or Coins()
+    random = random or Random()
     target = new_folder(Path(out))
     plan = plan_cube(cube, **settings)
     _check_arrays(cube)
@@ -102,7 +102,7 @@ def _check_arrays(cube: Cube) -> None:
             raise Refusal("the cells of a cube are integers (int64) in the shape of the cube")
 
 
-def _calibrated(plan: CubePlan, noisy: NoisyCube, coins: Coins) -> Calibrated:
+def _calibrated(plan: CubePlan, noisy: NoisyCube, random: Random) -> Calibrated:
     """The cells that are published.  A price that is paid buys a cube, calibrated or not."""
     shape, variance, present = noisy.shape, noisy.noise_variance, noisy.present
     raw = Calibrated(noisy.cells, NoiseModel(shape, "none", variance), {}, None, present)
@@ -115,7 +115,7 @@ def _calibrated(plan: CubePlan, noisy: NoisyCube, coins: Coins) -> Calibrated:
             noise,
             noisy.cells,
             noisy.controls,
-            coins=coins,
+            random=random,
             cycles=plan.cycles,
             reconcile=contradict,
             kept=noisy.kept,

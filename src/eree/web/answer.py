@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.survey.query import Axis
 from eree.web.dataset import DataSet, Figures, Mask, Reals, combined
 from eree.web.query import Query
@@ -52,7 +52,7 @@ class TooLarge(Refusal):
 class Block:
     """Figures in the shape of a table, or of its totals."""
 
-    values: Whole
+    values: Integers
     unit: int
     low: Reals
     high: Reals
@@ -80,9 +80,9 @@ class Block:
         return 3 if self.unit > 1 and (self.values % self.unit).any() else 0
 
     @cached_property
-    def flag_sums(self) -> Whole:
+    def flag_sums(self) -> Integers:
         """The flags of each figure, as the sum of their powers of 2."""
-        found: Whole = np.zeros(self.values.shape, dtype=np.int64)
+        found: Integers = np.zeros(self.values.shape, dtype=np.int64)
         for number, name in enumerate(FLAGS):
             found += self.flags[name] * (1 << number)
         return found
@@ -191,7 +191,7 @@ class Side:
 NO_SIDE = Side((), ((),))
 
 
-def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Whole]:
+def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers]:
     """The rows or the columns that some of the axes of figures make, and where each figure is."""
     axes = figures.axes[first:last]
     if not axes:
@@ -213,7 +213,7 @@ def in_a_line(data: DataSet, figures: Figures) -> tuple[Side, Block]:
     return side, filled(data, figures, at, (len(side),))
 
 
-def filled(data: DataSet, figures: Figures, at: Whole, shape: tuple[int, ...]) -> Block:
+def filled(data: DataSet, figures: Figures, at: Integers, shape: tuple[int, ...]) -> Block:
     """Figures in their places; where there is none, nobody is."""
     size, kept = prod(shape), at >= 0
     place = at[kept]
@@ -387,7 +387,7 @@ def _sorted(found: Answer) -> Answer:
             groups = [places[:depth] for places in found.rows.places]
             number = {group: i for i, group in enumerate(dict.fromkeys(groups))}
             where = np.array([number[group] for group in groups], dtype=np.int64)
-            sums: Whole = np.zeros(len(number), dtype=np.int64)
+            sums: Integers = np.zeros(len(number), dtype=np.int64)
             np.add.at(sums, where, values)
             keys += [where, sums[where]]
     return found._with_rows(np.lexsort(keys).astype(np.intp))

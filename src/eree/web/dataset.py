@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak, plain
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.release import Release
 from eree.survey.query import Axis
 
@@ -200,9 +200,9 @@ class Variable:
         return found
 
 
-def combined(axes: Sequence[Axis], places: Sequence[NDArray[Any]], count: int) -> Whole:
+def combined(axes: Sequence[Axis], places: Sequence[NDArray[Any]], count: int) -> Integers:
     """A number for each of so many figures that says where it is on all axes at once."""
-    found: Whole = np.zeros(count, dtype=np.int64)
+    found: Integers = np.zeros(count, dtype=np.int64)
     for axis, place in zip(axes, places, strict=True):
         found = found * len(axis.codes) + place
     return found
@@ -223,7 +223,7 @@ class Figures:
 
     axes: tuple[Axis, ...]
     places: tuple[NDArray[np.intp], ...] | None
-    values: Whole
+    values: Integers
     unit: int
     low: Reals
     high: Reals
@@ -235,7 +235,7 @@ class Figures:
         return len(self.values)
 
     @cached_property
-    def keys(self) -> Whole:
+    def keys(self) -> Integers:
         """Where each figure is on all axes at once, in ascending order."""
         if self.places is None:
             return np.arange(len(self), dtype=np.int64)

@@ -30,7 +30,7 @@ from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.release.intervals import UNBOUNDED
 from eree.release.release import Release
 from eree.release.sums import Areas
@@ -87,7 +87,7 @@ class LinkedTable(DataSet):
         self._attributes = {name: self._areas.schema.attributes[name] for name in by}
         self.table, self._about = table, about
         codes: dict[str, list[Value]] = {}
-        self._codes: dict[str, Whole] = {}
+        self._codes: dict[str, Integers] = {}
         for attribute in self._attributes.values():
             column = rows[attribute.name].combine_chunks().dictionary_encode()
             found: list[Any] = column.dictionary.to_pylist()
@@ -100,7 +100,7 @@ class LinkedTable(DataSet):
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
         schema, self.rows = self._areas.schema, rows.num_rows
-        self._values: dict[str, Whole] = {JOBS: rows["noisy"].to_numpy()}
+        self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
         self.measures = {JOBS: "Jobs"}
         counted = (*by, *about["where"])
         if all(schema.attributes[name].owner == "workplace" for name in counted):
@@ -130,7 +130,7 @@ class LinkedTable(DataSet):
         cells, axes, on_axes = self._kept(asked)
         return len(np.unique(combined(axes, on_axes, len(cells))))
 
-    def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Whole]]:
+    def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Integers]]:
         """The cells that a filter keeps, the axes of the table, and where they are on each."""
         kept = np.ones(self.rows, dtype=np.bool_)
         for name, codes in asked.where.items():
@@ -151,7 +151,7 @@ class LinkedTable(DataSet):
         keys = combined(axes, on_axes, len(cells))
         order = np.argsort(keys, kind="stable")
         cells, keys = cells[order], keys[order]
-        starts: Whole = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        starts: Integers = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
         places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
         if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
@@ -254,7 +254,7 @@ class _Remembered(Treatment):
         return cls(**{field.name: getattr(treatment, field.name) for field in fields(treatment)})
 
     @cached_property
-    def _kept(self) -> dict[float, tuple[Whole, Whole]]:
+    def _kept(self) -> dict[float, tuple[Integers, Integers]]:
         return {}
 
     @cached_property
@@ -264,7 +264,7 @@ class _Remembered(Treatment):
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
         """Ends for all rows of the table; it has no others."""
 
-        def ends(rows: Numbers) -> tuple[Whole, Whole]:
+        def ends(rows: Numbers) -> tuple[Integers, Integers]:
             found = self._kept.get(level)
             if found is None:
                 found = Treatment.intervals(self, schema, marginal, level)(rows)

@@ -23,12 +23,12 @@ _TOGETHER = "All worker cells of a workplace cell get noise together, and are pa
 #: What a law does, in a sentence or two.
 LAWS: Mapping[str, str] = MappingProxyType(
     {
-        "leaning-staircase": "Whole numbers whose probabilities fall in steps from a plateau around"
+        "leaning-staircase": "Integers whose probabilities fall in steps from a plateau around"
         " 0, by another law for each size of the largest workplace of a cell: each falls as fast"
         " as the sizes next to it allow. Where a workplace may grow by one worker alone, there is"
         " as little noise as hides one worker; beyond, it grows with the largest workplace. It is"
         " not the same on both sides: its mean is near 0, but not 0.",
-        "smooth-pareto": f"Whole numbers whose chances fall like a power. {_SCALED}",
+        "smooth-pareto": f"Integers whose chances fall like a power. {_SCALED}",
         "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
         "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
         "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
@@ -37,11 +37,11 @@ LAWS: Mapping[str, str] = MappingProxyType(
         "log-laplace": f"Laplace noise on the logarithm of the count. {_BENT}",
         "log-laplace-tight": f"The same of the least scale, times a factor. {_BENT}",
         "linlog": f"Laplace noise on a scale that is straight, then a logarithm. {_BENT}",
-        "linlog-integer": f"The same on whole numbers. {_BENT}",
+        "linlog-integer": f"The same on integers. {_BENT}",
         "truncated-laplace": f"Laplace noise; workplaces above a size are left out. {_FIXED}",
-        "edge-geometric": f"Whole numbers whose chances halve at equal steps. {_FIXED}",
+        "edge-geometric": f"Integers whose chances halve at equal steps. {_FIXED}",
         "capped-laplace": f"Laplace noise on the smallest unit, cut off far away. {_FIXED}",
-        "discrete-laplace": "Whole multiples of the smallest unit whose probabilities fall by the"
+        "discrete-laplace": "Multiples of the smallest unit whose probabilities fall by the"
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
         "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
         "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",

@@ -77,7 +77,7 @@ def synth(
 @number("--seed", "Same seed, same figures.", 1)
 @as_json
 def study(out: Path, runs: int, seed: int, as_json: bool) -> None:
-    """Rerun the query tool's evaluation on made-up surveys, and compare calibrations.
+    """Rerun the query tool's evaluation on synthetic surveys, and compare calibrations.
 
     Writes into DIR a page with what of the paper's Table 4 reproduces, tables and pictures: noise
     left by raking as published, in runs that converge and in all, by other calibrations, and by

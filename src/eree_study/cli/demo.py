@@ -1,4 +1,4 @@
-"""The command that shows everything on made-up data."""
+"""The command that shows everything on synthetic data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Take made-up data all the way to a release.",
+    short_help="Take synthetic data all the way to a release.",
     examples=["eree demo", "eree demo --out small --jobs 20000", "eree demo --serve"],
 )
 @path(
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def demo(out: Path, jobs: int, seed: int, serve: bool, port: int, as_json: bool) -> None:
     """Make data, plan, pay, release, verify, rank, and compare with the truth.
 
-    A made-up survey becomes a protected cube beside it.  All data are made up, so the true counts
+    A synthetic survey becomes a protected cube beside it.  All data are made up, so the true counts
     may be shown.  The demo makes ledgers of its own.
     """
     from eree_study.demo import run_demo  # plotting takes half a second to import
@@ -109,7 +109,7 @@ def _story(findings: Findings) -> Table:
     story.add_column(style="bold", no_wrap=True)
     story.add_row(
         "Data",
-        f"{findings.jobs:,} made-up jobs at {findings.workplaces:,} workplaces; no fault found.\n"
+        f"{findings.jobs:,} synthetic jobs at {findings.workplaces:,} workplaces; no fault found.\n"
         f"{alone:.0%} of the cells of {tables[0].what} are one workplace alone:"
         " an exact count there is that employer's business.",
     )
@@ -130,8 +130,8 @@ def _story(findings: Findings) -> Table:
     one, two = (_off(row) for row in survey.accuracy[:2])
     story.add_row(
         "Survey",
-        f"{survey.records:,} made-up records of {survey.establishments:,} establishments, in a cube"
-        f" of {survey.cells:,} cells: {' × '.join(survey.variables)}.",
+        f"{survey.records:,} synthetic records of {survey.establishments:,} establishments, in a"
+        f" cube of {survey.cells:,} cells: {' × '.join(survey.variables)}.",
     )
     story.add_row(
         "Cube",

@@ -94,14 +94,14 @@ def infuse(
 
 @click.command(
     cls=Command,
-    short_help="Attack infused tables and releases of made-up data.",
+    short_help="Attack infused tables and releases of synthetic data.",
     examples=[
         "eree attack --out attacks",
         "eree attack --out attacks --epsilon 4 --jobs 50000 --repeats 3",
     ],
 )
 @path("--out", "DIR", "A new or empty folder for the findings.", required=True)
-@number("--jobs", "Number of made-up jobs.", 250_000)
+@number("--jobs", "Number of synthetic jobs.", 250_000)
 @number("--seed", "Same seed, same findings.", 1)
 @click.option("--alpha", default="0.1", show_default=True, metavar="A", help="Of the releases.")
 @click.option("--epsilon", default="1", show_default=True, metavar="E", help="Of each release.")
@@ -118,7 +118,7 @@ def attack(
     repeats: int,
     as_json: bool,
 ) -> None:
-    """Measure what tables give away about one workplace, on made-up data.
+    """Measure what tables give away about one workplace, on synthetic data.
 
     Four attacks run on tables under input noise infusion and on releases of the same data, side by
     side with guessing and with the most that the guarantee allows.  Exit status 1 if a release
@@ -144,7 +144,7 @@ def attack(
         Console(markup=False).print(_rates(found))
         click.echo(
             f"Shares of targets about which the attacker is exactly right, at epsilon {epsilon}."
-            f"\nA study of made-up data.\n\nPicture  {picture}\nAlso     attacks.svg, attacks.csv"
+            f"\nA study of synthetic data.\n\nPicture  {picture}\nAlso     attacks.svg, attacks.csv"
             f" and attacks.json in {out}"
         )
     if not found.kept:

@@ -1,4 +1,4 @@
-"""The commands that rerun the papers' experiments on made-up data."""
+"""The commands that rerun the papers' experiments on synthetic data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from eree_study.cli.synth import assumptions_option
 )
 @click.pass_context
 def study(context: click.Context) -> None:
-    """Compare the papers' mechanisms, ours and today's noise infusion on made-up data."""
+    """Compare the papers' mechanisms, ours and today's noise infusion on synthetic data."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -40,7 +40,7 @@ def study(context: click.Context) -> None:
     ],
 )
 @path("--out", "DIR", "The folder of the study; one that was stopped goes on.", required=True)
-@number("--jobs", "Number of made-up jobs.", 250_000)
+@number("--jobs", "Number of synthetic jobs.", 250_000)
 @number("--trials", "Draws of every mechanism.", 20)
 @number("--seed", "Same seed, same figures.", 1)
 @assumptions_option
@@ -73,7 +73,7 @@ def run(
         click.echo(json.dumps({"folder": str(out), **done.settings()}))
     else:
         click.echo(
-            f"{out}: compared on {jobs:,} made-up jobs, {trials} trials.\n"
+            f"{out}: compared on {jobs:,} synthetic jobs, {trials} trials.\n"
             f"Next: eree study report {shlex.quote(str(out))}"
         )
 

@@ -1,4 +1,4 @@
-"""The demonstration: a made-up population and a made-up survey through everything."""
+"""The demonstration: a synthetic population and a synthetic survey through everything."""
 
 from eree_study.demo.findings import Findings
 from eree_study.demo.run import run_demo

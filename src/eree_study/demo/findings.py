@@ -16,7 +16,7 @@ from eree_study.demo.strata import Accuracy, Exposure
 from eree_study.demo.survey import SurveyFindings
 
 #: What has to be said wherever released counts stand beside true ones.
-STUDY = "A study of made-up data: the true counts of real data are confidential"
+STUDY = "A study of synthetic data: the true counts of real data are confidential"
 #: As many areas of the ranking as are shown.
 TOP = 5
 

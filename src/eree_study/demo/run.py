@@ -83,10 +83,10 @@ def run_demo(
     """Make a population in `out/data` and a survey in `out/survey`; take both through everything.
 
     The population is checked and counted; a plan is priced, paid from a ledger and released; the
-    release is verified, ranked, and compared with the true counts, which can be done with made-up
+    release is verified, ranked, and compared with the true counts, which can be done with synthetic
     data alone.  The survey becomes a protected cube, paid from a ledger of its own.
-    The data are the same for the same seed, releases never are: their noise is drawn with secret
-    coins.  The folder appears whole or not at all; what an earlier demonstration left there is
+    The data are the same for the same seed, releases never are: their noise is drawn from a
+    secret source.  The folder appears whole or not at all; what an earlier demonstration left there is
     replaced.
     """
     tell = progress or (lambda _step, _done: None)

@@ -1,4 +1,4 @@
-"""What a made-up population shows, apart for small and for large places.
+"""What a synthetic population shows, apart for small and for large places.
 
 Whoever holds the true counts can say how exposed cells are, and how far released counts are off.
 Both are confidential where the data are real; here they are made up.

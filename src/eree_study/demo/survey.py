@@ -1,4 +1,4 @@
-"""The second half of the demonstration: a made-up survey becomes a protected cube."""
+"""The second half of the demonstration: a synthetic survey becomes a protected cube."""
 
 from __future__ import annotations
 

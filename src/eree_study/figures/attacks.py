@@ -35,7 +35,7 @@ def attacks_figure(path: Path, *, attacks: Sequence[Attacked], note: str) -> Non
     styles = (
         ("guessing", "by guessing, from public data alone", FAINT, ""),
         ("released", "from a release by eree", CALM, ""),
-        ("infused", "from infused tables, rounded to whole numbers", MIDDLE, ""),
+        ("infused", "from infused tables, rounded to integers", MIDDLE, ""),
         ("unrounded", "from infused tables, not rounded", STRONG, "///"),
     )
     rows, height = np.arange(len(attacks)), 0.2

@@ -1,4 +1,4 @@
-"""Pictures of a made-up population: how exposed its cells are, and how well they were released."""
+"""Pictures of a synthetic population: how exposed its cells are, and how well released."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def exposure_figure(
     )
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    title = "Cells of place × sector × ownership in a made-up population"
+    title = "Cells of place × sector × ownership in a synthetic population"
     figure.suptitle(title, color=INK)
     figure.savefig(path, dpi=150, metadata={"Title": title})
 

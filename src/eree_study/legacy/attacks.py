@@ -1,4 +1,4 @@
-"""Attacks on infused tables and on our releases of the same made-up data, side by side.
+"""Attacks on infused tables and on our releases of the same synthetic data, side by side.
 
 On infused tables the attacker uses what the paper shows: one factor distorts all cells of a
 workplace, and zeros stay zeros.  A candidate is possible if some factor explains every published
@@ -26,8 +26,8 @@ from eree.errors import Refusal
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
-from eree.random.exact import Whole
-from eree.random.source import SeededCoins
+from eree.random.exact import Integers
+from eree.random.source import SeededRandom
 from eree.release.plan import Plan
 from eree.release.publish import publish
 from eree_study.legacy.games import (
@@ -54,7 +54,7 @@ OURS, INFUSED, UNROUNDED = "eree", "infusion", "infusion, not rounded"
 METHODS = (OURS, INFUSED, UNROUNDED)
 #: The chance that a release within its bound is reported as beyond it, for one attack.
 FALSE_ALARM = 1e-6
-#: Whole numbers are within one half of an infused sum; other numbers are as exact as doubles.
+#: Integers are within one half of an infused sum; other numbers are as exact as doubles.
 _HALF, _EXACT = 0.5, 1e-6
 #: Factors that she thinks possible: the ramp is kept from her.
 _FACTORS = (0.5, 1.5)
@@ -107,7 +107,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class AttackFindings:
-    """What the attacks found, on made-up data."""
+    """What the attacks found, on synthetic data."""
 
     jobs: int
     seed: int
@@ -157,10 +157,10 @@ class AttackFindings:
         }
 
 
-STUDY = "A study of made-up data: no row describes a real workplace or worker"
+STUDY = "A study of synthetic data: no row describes a real workplace or worker"
 
 
-def infused_scores(published: Array, candidates: Whole, slack: float) -> Array:
+def infused_scores(published: Array, candidates: Integers, slack: float) -> Array:
     """How well each candidate explains infused counts: how much room it leaves for the factor.
 
     `slack` is how far a published number may be off.  A candidate that no factor explains has 0.
@@ -177,7 +177,7 @@ def infused_scores(published: Array, candidates: Whole, slack: float) -> Array:
     return np.where(possible.all(axis=1), np.maximum(high - low, 0.0), 0.0)
 
 
-def noisy_scores(noisy: Array, candidates: Whole) -> Array:
+def noisy_scores(noisy: Array, candidates: Integers) -> Array:
     """How well each candidate explains noisy counts."""
     found: Array = -np.abs(noisy - candidates).sum(axis=1)
     return found
@@ -200,19 +200,19 @@ def run_attacks(
     ramp: Ramp = RAMP,
     progress: Progress | None = None,
 ) -> AttackFindings:
-    """Attack infused tables and our releases of a made-up population, again and again.
+    """Attack infused tables and our releases of a synthetic population, again and again.
 
     Every time each target's truth, the key of the infusion and the noise are new.  Each release
     spends the whole epsilon on the table that tells of the targets; whatever else an attack reads
-    she knows exactly.  Same seed, same findings: the coins are seeded, which is right for made-up
+    she knows exactly.  Same seed, same findings: the source is seeded, which is right for synthetic
     data alone.
     """
     tell = progress or (lambda _step, _done: None)
     if targets < 1 or repeats < 1:
-        raise Refusal("targets and repeats must be whole numbers, 1 or more")
+        raise Refusal("targets and repeats must be integers, 1 or more")
     relation = Strong(alpha)
     guarantee = Guarantee(relation, epsilon)
-    chance = SeededCoins(seed)
+    chance = SeededRandom(seed)
     with temporary_folder("eree-attack") as folder:
         people = folder / "population"
         synthesize(people, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.1 * f))
@@ -240,7 +240,7 @@ def _round(
     games: Sequence[Game],
     truths: Sequence[int],
     guarantee: Guarantee,
-    chance: SeededCoins,
+    chance: SeededRandom,
     ramp: Ramp,
     out: Path,
 ) -> Iterator[tuple[str, str, float]]:
@@ -255,7 +255,7 @@ def _round(
             for table in wanted
         ]
         plan = attack_plan(data, guarantee, wanted[0])
-        release = publish(plan, data, ledger=None, out=out / group, coins=SeededCoins(own))
+        release = publish(plan, data, ledger=None, out=out / group, random=SeededRandom(own))
         noisy = [_Shown.of(release.table("table-1"), "noisy")]
         noisy += [_Shown.of(tabulate(data, **table).confidential, "count") for table in wanted[1:]]
         shown[group] = infused, [table.rounded() for table in infused], noisy

@@ -34,7 +34,7 @@ from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, steps_between
 from eree.policy.schema import Schema
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 SHAPE, SIZE, REIDENTIFICATION = "shape", "size", "re-identification"
 DIFFERENCING = "differencing"
@@ -62,7 +62,7 @@ class Game:
     attack: str
     workplace: int
     cell: tuple[str, ...]
-    candidates: Whole
+    candidates: Integers
     steps: int
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ def success_bound(guarantee: Guarantee, candidates: int, steps: int) -> float:
 
 
 def find_games(tables: Tables, relation: Strong, most: int) -> tuple[Game, ...]:
-    """Games of every attack about workplaces of a made-up population, at most so many each.
+    """Games of every attack about workplaces of a synthetic population, at most so many each.
 
     Each workplace is the target of one game.  Targets are alone in their cell of tract, sector and
     ownership, which is public; those of differencing are the one public workplace beside private

@@ -5,7 +5,7 @@ workplace w has a secret factor f_w, the same in every table and every year, and
 a cell instead of its h(w, c) workers.  Zeros stay zeros.  A cell whose TRUE count lies in (0, 2.5),
 so 1 or 2, is replaced by a draw on {1, 2}.
 
-Factors are kept to 32 binary places, so that infused sums are whole numbers of 2^-32 and the same
+Factors are kept to 32 binary places, so that infused sums are integers of 2^-32 and the same
 from every engine.  The draws for small cells hang on the key and on what the cell is, so that a
 cell that is asked for again, in whatever table, gets the same answer, and nobody can average.
 """
@@ -25,7 +25,7 @@ import pyarrow as pa
 from eree.data.tables import Tables
 from eree.data.tabulate import cell_schema, stream_weighted, write_batches
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 from eree.workload import Marginal
 from eree_study.legacy.key import checked_key
 from eree_study.legacy.ramp import RAMP, WIDE, Array, Ramp
@@ -79,10 +79,10 @@ def factors(key: bytes, ids: Iterable[int | str], ramp: Ramp = RAMP) -> Array:
     return np.rint(ramp.quantile(uniform) * _ONE) / _ONE
 
 
-def protect_small(true: Whole, infused: Array, u: Array) -> Array:
+def protect_small(true: Integers, infused: Array, u: Array) -> Array:
     """Published values: 0 for zeros, 1 or 2 for true counts of 1 or 2, else the infused sum.
 
-    Infused sums are not rounded here; `infuse` publishes them as whole numbers.  Small counts are
+    Infused sums are not rounded here; `infuse` publishes them as integers.  Small counts are
     drawn with the uniform numbers `u`.  The paper asks for a posterior predictive distribution on
     1 to 2 and does not give it.  Ours: the count is Poisson with Jeffreys' prior on its mean; given
     that a cell of the same mean was seen with n, the next one has k with a chance proportional to
@@ -139,7 +139,7 @@ def _stream(
     checked_key(key)
     columns = _columns(tables.schema, marginal, rounded)
 
-    def weigh(ids: pa.Array[Any]) -> Whole:
+    def weigh(ids: pa.Array[Any]) -> Integers:
         found: list[Any] = ids.to_pylist()
         return _whole(factors(key, found, ramp) * _ONE)
 
@@ -160,7 +160,7 @@ def _stream(
         )
 
 
-def _names(marginal: Marginal, cells: pa.RecordBatch, chosen: Whole) -> Iterator[str]:
+def _names(marginal: Marginal, cells: pa.RecordBatch, chosen: Integers) -> Iterator[str]:
     """What each chosen cell is, the same however a table asks for it: attributes and values.
 
     A cell of `by` sex and one of `where` sex is F are the same cell.
@@ -184,7 +184,7 @@ def _uniform(key: bytes, purpose: bytes, names: Iterable[str]) -> Array:
     return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _whole(numbers: Array) -> Whole:
+def _whole(numbers: Array) -> Integers:
     return np.rint(numbers).astype(np.int64)
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from eree.errors import Refusal, Unreadable
-from eree.random.source import Coins
+from eree.random.source import Random
 
 KEY_BYTES = 32
 _LEAST, _MOST = 16, 64  # what a keyed BLAKE2b takes, and what nobody can guess
@@ -26,7 +26,7 @@ def new_key(file: str | os.PathLike[str]) -> bytes:
     The same key must serve every table and every year: tables infused under two keys show every
     workplace with two distortions, whose mean is nearer to the truth.
     """
-    path, key = Path(file), Coins().words(KEY_BYTES // 8).tobytes()
+    path, key = Path(file), Random().words(KEY_BYTES // 8).tobytes()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

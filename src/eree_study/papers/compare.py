@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from eree.policy.neighbours import plain
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small
 from eree_study.papers.contenders import Contender
 from eree_study.papers.estimate import Estimate
@@ -60,15 +60,15 @@ class Row:
         return asdict(self)
 
 
-def seeded(*what: object) -> SeededCoins:
-    """Coins that belong to one purpose, the same in every run."""
+def seeded(*what: object) -> SeededRandom:
+    """A source that belong to one purpose, the same in every run."""
     digest = hashlib.sha256("|".join(map(str, what)).encode()).digest()
-    return SeededCoins(int.from_bytes(digest[:7], "big"))
+    return SeededRandom(int.from_bytes(digest[:7], "big"))
 
 
-def uniforms(coins: SeededCoins, count: int) -> Array:
+def uniforms(random: SeededRandom, count: int) -> Array:
     """Numbers between 0 and 1, never at the ends."""
-    numbers: Array = ((coins.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    numbers: Array = ((random.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return numbers
 
 
@@ -79,10 +79,10 @@ def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> 
     """
     workplaces = int(cells.rows.workplace.max(initial=-1)) + 1
     for trial in range(trials):
-        coins = seeded(seed, name, trial)
-        factors = ramp.quantile(uniforms(coins, workplaces))
+        random = seeded(seed, name, trial)
+        factors = ramp.quantile(uniforms(random, workplaces))
         sums = cells.rows.sums(len(cells.counts), factors)
-        yield protect_small(cells.counts, sums, uniforms(coins, len(sums)))
+        yield protect_small(cells.counts, sums, uniforms(random, len(sums)))
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,8 @@ class Comparison:
         trials = min(few, self.trials) if workload.study == "report" else self.trials
         errors = Errors(cells, trials)
         for trial in range(trials):
-            coins = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
-            noisy = one.draw(cells, coins)
+            random = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
+            noisy = one.draw(cells, random)
             signed, released = noisy - counts, np.maximum(noisy, 0) - counts
             errors.add(np.abs(signed))
             sizes = {"released": np.abs(released), "bias": signed, "bias_released": released}

@@ -26,7 +26,7 @@ from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.workload import JOB
 from eree_study.papers.reported import (
     draw_report_gamma,
@@ -79,7 +79,7 @@ class Contender(ABC):
     slow: ClassVar[bool] = False
 
     @abstractmethod
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Signed noisy counts."""
 
     @abstractmethod
@@ -97,9 +97,11 @@ class Single(Contender):
     def _sizes(self, cells: Counted) -> NDArray[np.int64]:
         return cells.largest_total if self.strong else cells.largest
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """One draw for each cell."""
-        return self.mechanism.draw(cells.counts, self._sizes(cells), coins=coins).astype(np.float64)
+        return self.mechanism.draw(cells.counts, self._sizes(cells), random=random).astype(
+            np.float64
+        )
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
@@ -116,10 +118,10 @@ class Truncated(Contender):
 
     mechanism: TruncatedLaplace
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Noise on the counts of the small workplaces."""
         counts = cells.below(self.mechanism.theta)
-        return self.mechanism.draw(counts, coins=coins).astype(np.float64)
+        return self.mechanism.draw(counts, random=random).astype(np.float64)
 
     def expected(self, cells: Counted) -> Array:
         """With the jobs that are left out."""
@@ -133,22 +135,24 @@ class Together(Contender):
 
     mechanism: VectorMechanism
 
-    def draw(self, cells: Counted, coins: Coins, bounds: NDArray[np.int64] | None = None) -> Array:
+    def draw(
+        self, cells: Counted, random: Random, bounds: NDArray[np.int64] | None = None
+    ) -> Array:
         """One draw for each group; `bounds` are those of a first stage, if they are drawn."""
         groups = cells.counts.reshape(-1, cells.workers)
         largests = cells.largest_total[:: cells.workers]
         chosen = self.mechanism
         if isinstance(chosen, TwoStageClip):
-            bounds = chosen.bounds(largests, coins=coins) if bounds is None else bounds
+            bounds = chosen.bounds(largests, random=random) if bounds is None else bounds
             rows = cells.rows
             limit = bounds[rows.cell // cells.workers]
             share = JOB * rows.jobs
             scaled = np.where(rows.size > limit, share * limit // rows.size, share)
             sums = np.bincount(rows.cell, weights=scaled.astype(np.float64), minlength=groups.size)
             thousandths = sums.astype(np.int64).reshape(groups.shape)
-            return chosen.draw(thousandths, bounds, coins=coins).ravel().astype(np.float64)
+            return chosen.draw(thousandths, bounds, random=random).ravel().astype(np.float64)
         given = (largests,) if len(chosen.statistics()) > 1 else ()
-        return chosen.draw(groups, *given, coins=coins).ravel().astype(np.float64)
+        return chosen.draw(groups, *given, random=random).ravel().astype(np.float64)
 
     def expected(self, cells: Counted) -> Array | None:
         """By the largest total, or by the count on heights; two stages have to be drawn."""
@@ -171,12 +175,12 @@ class Shrunk(Contender):
     shape: tuple[int, ...]
     slow = True
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, and shrink what was drawn: whole counts of at least 0."""
         bounds: NDArray[np.int64] | None = None
         if isinstance(self.mechanism, TwoStageClip):
-            bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], coins=coins)
-        noisy = Together(self.name, self.delta, self.mechanism).draw(cells, coins, bounds)
+            bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], random=random)
+        noisy = Together(self.name, self.delta, self.mechanism).draw(cells, random, bounds)
         groups = noisy.astype(np.int64).reshape(-1, cells.workers)
         classed = classes_for(self.mechanism, groups, cells.workplaces, bounds)
         return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
@@ -197,11 +201,11 @@ class Reported(Contender):
     def _sizes(self, cells: Counted) -> NDArray[np.int64]:
         return cells.largest_total if self.strong else cells.largest
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """In doubles, with the scale of the largest workplace."""
         drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
         return drawing(
-            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, coins=coins
+            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, random=random
         )
 
     def expected(self, cells: Counted) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
 from eree.random.exact import halves
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 
@@ -118,9 +118,9 @@ class KnownScales(Contender):
         scales: Array = np.maximum(log1p(self.alpha) * cells.largest_total[:: cells.workers], 1.0)
         return scales
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Counts and Laplace noise."""
-        uniform, sign = halves(coins.words(len(cells.counts)))
+        uniform, sign = halves(random.words(len(cells.counts)))
         scale = np.repeat(self.scales(cells), cells.workers) / self.epsilon
         noisy: Array = cells.counts - np.log(uniform) * sign * scale
         return noisy
@@ -141,11 +141,11 @@ class KnownScalesShrunk(KnownScales):
         """Only draws tell it."""
         del cells
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, and estimate with all that is confidential but the counts themselves."""
         d = cells.workers
         true = cells.counts.reshape(-1, d).astype(np.float64)
-        noisy = super().draw(cells, coins).reshape(-1, d)
+        noisy = super().draw(cells, random).reshape(-1, d)
         totals, squares = true.sum(1), squared_sizes(cells)
         noise = 2 * (self.scales(cells) / self.epsilon) ** 2
         shares = usual_shares(true, cells.kinds)

@@ -26,7 +26,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_matrix, csr_matrix
 
 Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 #: Workers up to which mechanisms are optimised as a whole.
 SMALL = 60
@@ -34,9 +34,9 @@ SMALL = 60
 _PARTS, _FOLDS = 16, 20.0
 
 
-def step_of(sizes: Whole, alpha: Fraction) -> Whole:
+def step_of(sizes: Integers, alpha: Fraction) -> Integers:
     """The most by which a workplace of so many workers may grow unseen."""
-    found: Whole = np.maximum(sizes * alpha.numerator // alpha.denominator, 1)
+    found: Integers = np.maximum(sizes * alpha.numerator // alpha.denominator, 1)
     return found
 
 
@@ -56,7 +56,7 @@ def known_step_error(step: int, epsilon: float) -> float:
     return float((errors / weight).min())
 
 
-def known_step_errors(sizes: Whole, alpha: Fraction, epsilon: float) -> Array:
+def known_step_errors(sizes: Integers, alpha: Fraction, epsilon: float) -> Array:
     """The same for the cells with these largest workplaces."""
     found: Array = np.empty(len(sizes))
     large = 1_000
@@ -118,7 +118,7 @@ def _least_small(alpha: Fraction, epsilon: float, known: tuple[float, ...]) -> f
     return float(found.fun)
 
 
-def least_error(sizes: Whole, alpha: Fraction, epsilon: float) -> float:
+def least_error(sizes: Integers, alpha: Fraction, epsilon: float) -> float:
     """The least mean error over cells whose largest workplaces are as these are.
 
     Large workplaces grow by whole workers: what the last part of a step takes off is counted.
@@ -132,17 +132,17 @@ def least_error(sizes: Whole, alpha: Fraction, epsilon: float) -> float:
     return total / len(sizes)
 
 
-def _pairs(count: int, lag: int) -> list[tuple[Whole, Whole]]:
+def _pairs(count: int, lag: int) -> list[tuple[Integers, Integers]]:
     first = np.arange(count - lag)
     return [(first, first + lag), (first + lag, first)]
 
 
-def _within(more: Whole, less: Whole) -> Whole:
+def _within(more: Integers, less: Integers) -> Integers:
     """Pairs of chances of which the first is at most e^eps times the second."""
     return np.stack([more, less], axis=1)
 
 
-def _privacy(limits: Whole, count: int, epsilon: float) -> csr_matrix:
+def _privacy(limits: Integers, count: int, epsilon: float) -> csr_matrix:
     rows = np.arange(len(limits))
     ones = np.ones(len(limits))
     return coo_matrix(

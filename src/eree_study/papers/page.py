@@ -42,7 +42,7 @@ def findings_page(
     yield "# What became of the papers' findings"
     yield ""
     yield (
-        f"A study of made-up data: {study.jobs:,} jobs, {study.trials} trials, seed {study.seed},"
+        f"A study of synthetic data: {study.jobs:,} jobs, {study.trials} trials, seed {study.seed},"
         f" {study.assumptions} assumptions. Written by `eree study report`. Ratios are of mean"
         " absolute errors to those of noise infusion with factors of 5 to 15%; as the range in use"
         " is not known, whatever is held against infusion is judged with 10 to 25% as well."

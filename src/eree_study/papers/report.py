@@ -146,7 +146,7 @@ def _price_of_proof(study: Study, figures: Figures, home: Path) -> list[Path]:
         return []
     paths = [home / f"{price_of_proof.NAME}{end}" for end in (".png", ".svg")]
     hollow = any(p.hollow for panel in shown for line in panel.published.values() for p in line)
-    note = f"{study.jobs:,} made-up jobs, alpha {ALPHA}"
+    note = f"{study.jobs:,} synthetic jobs, alpha {ALPHA}"
     draw_limits(shown, f"{note}; hollow: delta above {MOST_DELTA}" if hollow else note, paths)
     return paths
 
@@ -156,7 +156,7 @@ def _grid(study: Study, figures: Figures, picture: Picture) -> Grid:
     ranked = picture.measure == "spearman"
     bands = tuple(_bands(figures, picture))
     dashed = "the same ranking as infusion's" if ranked else "as today's noise infusion"
-    note = f"{study.jobs:,} made-up jobs; dashed: {dashed}"
+    note = f"{study.jobs:,} synthetic jobs; dashed: {dashed}"
     return Grid(
         picture.title,
         f"{note}; hollow: delta above {MOST_DELTA}" if any(b.hollow for b in bands) else note,

@@ -24,29 +24,29 @@ from scipy.integrate import quad
 
 from eree.errors import Refusal
 from eree.policy.neighbours import Exact, exact
-from eree.random.exact import Whole, halves
-from eree.random.source import Coins
+from eree.random.exact import Integers, halves
+from eree.random.source import Random
 
 Array = NDArray[np.float64]
 
 
 def draw_report_laplace(
-    counts: Whole, largests: Whole, *, alpha: Exact, epsilon: Exact, coins: Coins
+    counts: Integers, largests: Integers, *, alpha: Exact, epsilon: Exact, random: Random
 ) -> Array:
-    """Algorithm 2 of the report, in doubles.  Not private: for studies of made-up data only."""
+    """Algorithm 2 of the report, in doubles.  Not private: for studies of synthetic data only."""
     scale, rate = _scales(largests, alpha, epsilon, 2)
-    noise: Array = scale * _laplace(len(counts), coins) + _laplace(len(counts), coins) / rate
+    noise: Array = scale * _laplace(len(counts), random) + _laplace(len(counts), random) / rate
     return counts + noise
 
 
 def draw_report_gamma(
-    counts: Whole, largests: Whole, *, alpha: Exact, epsilon: Exact, coins: Coins
+    counts: Integers, largests: Integers, *, alpha: Exact, epsilon: Exact, random: Random
 ) -> Array:
-    """Algorithm 3 of the report, in doubles.  Not private: for studies of made-up data only."""
+    """Algorithm 3 of the report, in doubles.  Not private: for studies of synthetic data only."""
     scale, rate = _scales(largests, alpha, epsilon, 16)
     if log1p(float(exact(alpha, "alpha"))) > rate / 4:
         raise Refusal("the report's Algorithm 3 needs epsilon of at least 4 ln(1 + alpha)")
-    noise: Array = scale * _quartic(len(counts), coins) + _laplace(len(counts), coins) / rate
+    noise: Array = scale * _quartic(len(counts), random) + _laplace(len(counts), random) / rate
     return counts + noise
 
 
@@ -64,7 +64,7 @@ def true_delta(alpha: Exact, epsilon: Exact, before: int, after: int) -> float:
     """
     share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
     if not 0 <= before < after:
-        raise Refusal("sizes must be whole numbers of workers, the smaller one first")
+        raise Refusal("sizes must be integers of workers, the smaller one first")
     factor, reach = exp(float(rate)), 60 * float(max(2 * share * after, Fraction(1)) / rate)
     away = np.concatenate(
         [np.linspace(0, reach / 20, 4_000), np.linspace(reach / 20, reach, 2_000)]
@@ -125,7 +125,7 @@ def _two_laplaces(x: Array, a: float, b: float) -> Array:
     return found
 
 
-def _scales(largests: Whole, alpha: Exact, epsilon: Exact, times: int) -> tuple[Array, float]:
+def _scales(largests: Integers, alpha: Exact, epsilon: Exact, times: int) -> tuple[Array, float]:
     share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
     if share <= 0 or rate <= 0:
         raise Refusal("alpha and epsilon must be above 0")
@@ -133,20 +133,20 @@ def _scales(largests: Whole, alpha: Exact, epsilon: Exact, times: int) -> tuple[
     return scales, float(rate)
 
 
-def _laplace(cells: int, coins: Coins) -> Array:
-    uniform, sign = halves(coins.words(cells))
+def _laplace(cells: int, random: Random) -> Array:
+    uniform, sign = halves(random.words(cells))
     noise: Array = np.log(uniform) * -sign
     return noise
 
 
-def _quartic(cells: int, coins: Coins) -> Array:
+def _quartic(cells: int, random: Random) -> Array:
     """Cauchy draws, kept with the chance (1 + z^2) / (1 + z^4) over its greatest value."""
     drawn = np.empty(cells)
     pending = np.arange(cells)
     while pending.size:
-        uniform, sign = halves(coins.words(pending.size))
+        uniform, sign = halves(random.words(pending.size))
         z = sign / np.tan(uniform * (np.pi / 2))
-        chance, _ = halves(coins.words(pending.size))
+        chance, _ = halves(random.words(pending.size))
         drawn[pending] = z
         kept = chance * (1 + np.sqrt(2)) / 2 * (1 + z**4) < 1 + z**2
         pending = pending[~kept]

@@ -84,7 +84,7 @@ def run_study(
 ) -> Study:
     """Run, or go on with, a study in a folder of its own; only some workloads if they are named.
 
-    `assumptions` are those of the made-up population: "usual", or "other".
+    `assumptions` are those of the synthetic population: "usual", or "other".
     """
     tell = progress or (lambda _step, _done: None)
     study = Study(Path(out), jobs, trials, seed, assumptions)

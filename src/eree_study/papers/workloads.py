@@ -1,4 +1,4 @@
-"""What the papers count: their workloads and rankings, as arrays of a made-up population."""
+"""What the papers count: their workloads and rankings, as arrays of a synthetic population."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eree.workload import Marginal
 from eree_study.papers.workplace_counts import WorkplaceCounts
 from eree_study.synth.workers import ATTRIBUTES
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 #: How the price of a workload is paid: each cell at the whole price, or all worker cells together.
 Paying = Literal["each", "together"]
@@ -58,7 +58,7 @@ class Workload:
         return "-".join((*self.by, *(self.worker_values or {}).values()))
 
 
-#: How many values worker attributes of the made-up population have.
+#: How many values worker attributes of the synthetic population have.
 WORKER_VALUES = MappingProxyType({a.name: len(a.values) for a in ATTRIBUTES})
 _PEOPLE = (*PLACES, "sex", "education")
 _GRADUATES = MappingProxyType({"sex": "F", "education": "college"})
@@ -89,21 +89,21 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
 
 @dataclass(frozen=True, repr=False)
 class Counted:
-    """The cells of a marginal in a made-up population, and what every workplace adds to them.
+    """The cells of a marginal in a synthetic population, and what every workplace adds to them.
 
     `stratum` numbers the stratum of each cell's place; -1 where the papers have none.  Of every
     group of worker cells `workplaces` has how many workplaces it has, and `kinds` a number for its
     sector and ownership; both are public.
     """
 
-    counts: Whole
-    largest: Whole
-    largest_total: Whole
+    counts: Integers
+    largest: Integers
+    largest_total: Integers
     stratum: NDArray[np.int8]
     workers: int
     rows: WorkplaceCounts
-    workplaces: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    kinds: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    workplaces: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    kinds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of(cls, tables: Tables, by: tuple[str, ...]) -> Counted:
@@ -189,7 +189,7 @@ class Counted:
             self.kinds,
         )
 
-    def by_workplace(self) -> tuple[Whole, Whole]:
+    def by_workplace(self) -> tuple[Integers, Integers]:
         """The group of every workplace, and its counts: a row each, those without jobs last."""
         rows = self.rows
         _, first, place = np.unique(rows.workplace, return_index=True, return_inverse=True)
@@ -235,7 +235,7 @@ class Counted:
                 shares[name] = float(found[number] / there[number]) if there[number] else 1.0
         return shares
 
-    def below(self, theta: int) -> Whole:
+    def below(self, theta: int) -> Integers:
         """The counts without workplaces of theta or more workers."""
         small = self.rows.size < theta
         jobs = self.rows.jobs[small].astype(np.float64)
@@ -246,9 +246,9 @@ class Counted:
         return f"<Counted: {len(self.counts):,} cells>"
 
 
-def _kinds(cells: pa.Table, attributes: Iterable[Attribute], workers: int) -> Whole:
+def _kinds(cells: pa.Table, attributes: Iterable[Attribute], workers: int) -> Integers:
     """A number for the declared workplace attributes of every group."""
-    kinds: Whole = np.zeros(len(cells) // workers, dtype=np.int64)
+    kinds: Integers = np.zeros(len(cells) // workers, dtype=np.int64)
     for attribute in attributes:
         if attribute.owner == "workplace" and attribute.values is not None:
             values = pa.array(list(attribute.values), cells[attribute.name].type)

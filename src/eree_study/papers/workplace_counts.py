@@ -1,4 +1,4 @@
-"""What every workplace adds to the cells of a marginal, one by one: for studies of made-up data."""
+"""What every workplace adds to the cells of a marginal: for studies of synthetic data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.workload import Marginal
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,10 +25,10 @@ class WorkplaceCounts:
     cell times the number of worker cells, and the worker cell.
     """
 
-    workplace: Whole
-    cell: Whole
-    jobs: Whole
-    size: Whole
+    workplace: Integers
+    cell: Integers
+    jobs: Integers
+    size: Integers
 
     @classmethod
     def of(cls, tables: Tables, marginal: Marginal) -> WorkplaceCounts:

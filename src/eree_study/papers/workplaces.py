@@ -24,12 +24,12 @@ from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 
 Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 #: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
 SIZES_EPSILON = Fraction(3, 20)
@@ -44,10 +44,10 @@ class ByWorkplace(Contender):
     shape: tuple[int, ...]
     slow = True
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, shrink, and add up: whole counts of at least 0."""
         groups, counts = cells.by_workplace()
-        noisy = self.mechanism.draw(counts, coins=coins)
+        noisy = self.mechanism.draw(counts, random=random)
         estimates = _alone(noisy, cells.kinds[groups], self.mechanism, self.shape)
         return np.rint(np.maximum(_added(estimates, groups, cells), 0)).ravel()
 
@@ -70,24 +70,24 @@ class BySize(Contender):
     large: int
     slow: ClassVar[bool] = True
 
-    def parts(self, cells: Counted, coins: Coins) -> tuple[_Large, _Small]:
+    def parts(self, cells: Counted, random: Random) -> tuple[_Large, _Small]:
         """What is released: noisy counts of the large workplaces, and of groups of small ones."""
         groups, counts = cells.by_workplace()
         size = counts.sum(1)
-        single = self.sizes.draw(size, size, coins=coins) >= self.large
-        noisy = self.alone.draw(counts[single], coins=coins)
+        single = self.sizes.draw(size, size, random=random) >= self.large
+        noisy = self.alone.draw(counts[single], random=random)
         small, kept = groups[~single], np.zeros(len(cells.kinds), dtype=np.int64)
         largest = np.zeros_like(kept)
         np.add.at(kept, small, 1)
         np.maximum.at(largest, small, size[~single])
         there = np.flatnonzero(kept)
         sums = _added(counts[~single], small, cells).astype(np.int64)[there]
-        pooled = self.together.draw(sums, largest[there], coins=coins)
+        pooled = self.together.draw(sums, largest[there], random=random)
         return _Large(groups[single], noisy), _Small(there, pooled, kept[there])
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """The signed noisy counts, added up."""
-        large, small = self.parts(cells, coins)
+        large, small = self.parts(cells, random)
         sums = _added(large.noisy, large.groups, cells)
         sums[small.groups] += small.noisy
         return sums.ravel()
@@ -103,9 +103,9 @@ class BySizeShrunk(BySize):
 
     shape: tuple[int, ...]
 
-    def draw(self, cells: Counted, coins: Coins) -> Array:
+    def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, shrink, and add up: whole counts of at least 0."""
-        large, small = self.parts(cells, coins)
+        large, small = self.parts(cells, random)
         sums = _added(
             _alone(large.noisy, cells.kinds[large.groups], self.alone, self.shape),
             large.groups,
@@ -123,34 +123,36 @@ class BySizeShrunk(BySize):
 class _Large:
     """Noisy counts of large workplaces, and the group of each."""
 
-    groups: Whole
-    noisy: Whole
+    groups: Integers
+    noisy: Integers
 
 
 @dataclass(frozen=True, repr=False)
 class _Small:
     """Noisy counts of the small workplaces of groups, and how many of them there are."""
 
-    groups: Whole
-    noisy: Whole
-    workplaces: Whole
+    groups: Integers
+    noisy: Integers
+    workplaces: Integers
 
 
-def _alone(noisy: Whole, kinds: Whole, mechanism: KNormStaircase, shape: tuple[int, ...]) -> Array:
+def _alone(
+    noisy: Integers, kinds: Integers, mechanism: KNormStaircase, shape: tuple[int, ...]
+) -> Array:
     """Estimates of single workplaces."""
     if not len(noisy):
         return noisy.astype(np.float64)
     return ShrunkWorkplaces.learn(noisy, _numbered(kinds), mechanism, shape).estimates()
 
 
-def _added(counts: NDArray[np.generic], groups: Whole, cells: Counted) -> Array:
+def _added(counts: NDArray[np.generic], groups: Integers, cells: Counted) -> Array:
     """Counts of workplaces added up by group."""
     sums = np.zeros((len(cells.kinds), cells.workers))
     np.add.at(sums, groups, counts)
     return sums
 
 
-def _numbered(kinds: Whole) -> Whole:
+def _numbered(kinds: Integers) -> Integers:
     """Kinds counted from 0 on, without gaps."""
     return np.unique(kinds, return_inverse=True)[1].astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""The made-up cases of the evaluation: a survey of QUERYTOOL's shape, as it is or evened out."""
+"""The synthetic cases of the evaluation: a survey of QUERYTOOL's shape, as it is or evened out."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from eree.survey.microdata import read_survey
 from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @lru_cache(maxsize=8)
-def survey_counts(seed: int) -> Whole:
-    """The cases of a made-up survey of QUERYTOOL's shape, counted into its cells."""
+def survey_counts(seed: int) -> Integers:
+    """The cases of a synthetic survey of QUERYTOOL's shape, counted into its cells."""
     with temporary_folder("eree-survey") as folder:
         made = synthesize_survey(folder / "survey", shape="querytool", seed=seed)
         return build_cube(read_survey(made, replicates=False)).unweighted
 
 
-def survey_cases(seed: int = 1, redrawn: float = 0.0) -> Whole:
-    """182 unweighted cases of a made-up survey in 17,280 cells, in thousandths of a case.
+def survey_cases(seed: int = 1, redrawn: float = 0.0) -> Integers:
+    """182 unweighted cases of a synthetic survey in 17,280 cells, in thousandths of a case.
 
     Some of their answers are redrawn evenly: see `evened`.
     """
     return JOB * evened(survey_counts(seed), redrawn, seed)
 
 
-def evened(counts: Whole, redrawn: float, seed: int) -> Whole:
+def evened(counts: Integers, redrawn: float, seed: int) -> Integers:
     """Cases of which each answer is, with a chance, drawn anew with all its codes alike.
 
     The paper's cases are not public, and how even their tables are decides which runs converge:

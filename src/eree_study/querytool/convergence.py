@@ -1,7 +1,7 @@
 """Which runs converge: how that depends on the cases, and on what is called convergence.
 
 The paper's cases are not public and its criterion is not stated.  Signed cells are raked as
-published in several made-up surveys, as they are and more and more evened out, and the share of
+published in several synthetic surveys, as they are and more and more evened out, and the share of
 runs that converged is told for several criteria.
 """
 
@@ -17,13 +17,13 @@ from eree.survey.calibrate.rake import TOLERANCE, rake
 from eree.workload import JOB
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.readings import Tables
-from eree_study.querytool.runs import NEAR, Array, Evaluation, Progress, Settings, Whole
+from eree_study.querytool.runs import NEAR, Array, Evaluation, Integers, Progress, Settings
 
 #: Of the runs in the paper, so many converged.
 PRINTED_CONVERGED = 0.224
 #: Shares of the answers that are redrawn evenly.
 REDRAWN = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: How many made-up surveys there are, one seed after another.
+#: How many synthetic surveys there are, one seed after another.
 SURVEYS = 5
 #: The runs of each survey are this part of all.
 _PART = 5
@@ -110,7 +110,7 @@ class Convergence:
 def convergence(
     settings: Settings, *, progress: Progress | None = None, processes: int | None = None
 ) -> Convergence:
-    """Rake every made-up cube, a fifth as often as the settings say."""
+    """Rake every synthetic cube, a fifth as often as the settings say."""
     tell = progress or (lambda _step, _done: None)
     seeds = tuple(range(settings.seed, settings.seed + SURVEYS))
     runs = max(settings.runs // _PART, 2)
@@ -135,7 +135,7 @@ def convergence(
     )
 
 
-def raked_apart(cube: Whole, settings: Settings, runs: int) -> tuple[Array, Array, float]:
+def raked_apart(cube: Integers, settings: Settings, runs: int) -> tuple[Array, Array, float]:
     """For every run the largest difference to a control, relative and in cases.
 
     Also the variance of noise before and after raking for every dimension, and the smallest

@@ -25,7 +25,7 @@ def convergence_section(found: Convergence, picture: str) -> Iterator[str]:
     yield "## Which runs converge"
     yield ""
     yield (
-        f"Shares of converged runs, from the least to the greatest of {SURVEYS} made-up surveys "
+        f"Shares of converged runs, from the least to the greatest of {SURVEYS} synthetic surveys "
         f"(seeds {found.seeds[0]} to {found.seeds[-1]}, {found.runs} runs each). Each answer of "
         "each case is redrawn, with a chance, with all codes alike: 0% are surveys as they are, "
         "where some codes have one case, 100% are cases without any pattern. Columns: the most by "

@@ -1,6 +1,6 @@
 """The three calibrations under a real guarantee: the error they make, and what they say of it.
 
-Cubes of a made-up survey of occupational requirements get discrete Laplace noise, scaled to a
+Cubes of a synthetic survey of occupational requirements get discrete Laplace noise, scaled to a
 public bound of weights, in cells and in one-way control tables, all at one price.  Their tables
 after calibration are held against the true ones: the mean squared error beside the variance that
 would be published (for raked cubes, the bound), and how often published intervals cover.
@@ -20,7 +20,7 @@ from eree.mechanisms.grid import on_every_core
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import NoiseModel, calibrate
 from eree.survey.cube import Cube, build_cube
@@ -116,13 +116,13 @@ def compare_calibrations(
 
 
 def full_shape() -> Shape:
-    """The shape of the made-up survey, which is known without one."""
+    """The shape of the synthetic survey, which is known without one."""
     return shape_of(OCCUPATIONS, REQUIREMENTS, IMPOSSIBLE)
 
 
 @lru_cache(maxsize=1)
 def survey_cubes(seed: int, establishments: int = ESTABLISHMENTS) -> dict[str, Cube]:
-    """The cubes of a made-up survey, with weights trimmed to the bound."""
+    """The cubes of a synthetic survey, with weights trimmed to the bound."""
     with temporary_folder("eree-survey") as folder:
         made = folder / "survey"
         survey = read_survey(
@@ -135,7 +135,7 @@ def survey_cubes(seed: int, establishments: int = ESTABLISHMENTS) -> dict[str, C
 
 
 def some_calibrations(name: str, epsilon: str, seed: int, first: int, last: int) -> Array:
-    """The measures of some runs on a cube of the survey; each run has coins of its own."""
+    """The measures of some runs on a cube of the survey; each run has a source of its own."""
     place = len(EPSILONS) * list(CUBES).index(name) + EPSILONS.index(epsilon)
     start = (seed * len(CUBES) * len(EPSILONS) + place) * 1_000_003
     return calibrated_runs(
@@ -144,7 +144,7 @@ def some_calibrations(name: str, epsilon: str, seed: int, first: int, last: int)
 
 
 def calibrated_runs(cube: Cube, epsilon: str, seeds: Sequence[int]) -> Array:
-    """The measures of a run for every seed of coins, by method and dimension."""
+    """The measures of a run for every seed of random, by method and dimension."""
     shape = cube.shape
     controls = tuple((variable.name,) for variable in shape.variables)
     bounds = Bounds(cube.most_weight, cube.most_records)
@@ -153,9 +153,9 @@ def calibrated_runs(cube: Cube, epsilon: str, seeds: Sequence[int]) -> Array:
     known: dict[tuple[str, ...], Array] = {}
     found = []
     for seed in seeds:
-        coins = SeededCoins(seed)
-        noisy = mode.draw(cube, coins)
-        found.append([_measured(noisy, method, coins, held, known) for method in METHODS])
+        random = SeededRandom(seed)
+        noisy = mode.draw(cube, random)
+        found.append([_measured(noisy, method, random, held, known) for method in METHODS])
     return np.array(found)
 
 
@@ -184,7 +184,7 @@ def _held(cube: Cube) -> Iterator[_Held]:
 def _measured(
     noisy: NoisyCube,
     method: Method,
-    coins: SeededCoins,
+    random: SeededRandom,
     held: Sequence[_Held],
     known: dict[tuple[str, ...], Array],
 ) -> Array:
@@ -192,7 +192,7 @@ def _measured(
     given = () if method == "none" else noisy.controls
     controls = tuple(control.noise for control in given)
     model = NoiseModel(noisy.shape, method, noisy.noise_variance, controls)
-    made = calibrate(model, noisy.cells, given, coins=coins, reconcile=method in RAKED)
+    made = calibrate(model, noisy.cells, given, random=random, reconcile=method in RAKED)
     reference = None if made.reference is None else Tabulator(noisy.shape, made.reference)
     sums: list[Array] = [np.zeros(len(MEASURES)) for _ in noisy.shape.variables]
     counts = [0] * len(sums)

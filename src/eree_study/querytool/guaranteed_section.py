@@ -24,7 +24,7 @@ def calibrations_section(found: Sequence[Calibrations], picture: str) -> Iterato
     yield "## The three calibrations under a guarantee"
     yield ""
     yield (
-        f"A made-up survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
+        f"A synthetic survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
         f"{MOST_WEIGHT:,} jobs; records are protected at the epsilon stated, half of it "
         "for the cells and half for the one-way tables of all variables, by discrete Laplace "
         f"noise without a failure chance. {runs} draws each. Raked cubes go to reconciled "

@@ -61,7 +61,7 @@ def page(study: Study, pictures: Sequence[str]) -> Iterator[str]:
     yield "# The query tool's evaluation, rerun"
     yield ""
     yield (
-        f"`eree cube study --runs {chosen.runs} --seed {chosen.seed}` wrote this page. A made-up "
+        f"`eree cube study --runs {chosen.runs} --seed {chosen.seed}` wrote this page. A synthetic "
         f"cube of {study.survey.runs.cases} cases and {np.prod(study.survey.runs.levels):,} cells "
         f"gets noise of the capped law (epsilon {chosen.epsilon:g}, cap {chosen.cap}) and is raked "
         f"to its ten one-way tables without noise, in at most {chosen.cycles} cycles: "

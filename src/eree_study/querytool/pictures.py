@@ -81,7 +81,7 @@ def convergence_picture(path: Path, found: Convergence) -> None:
         ),
         printed=PRINTED_CONVERGED,
         title="Which runs converge depends on the cases",
-        note=f"means of {len(found.seeds)} made-up surveys, {found.runs} runs each",
+        note=f"means of {len(found.seeds)} synthetic surveys, {found.runs} runs each",
     )
 
 

@@ -26,7 +26,7 @@ from eree.workload import JOB
 from eree_study.querytool.readings import READINGS, Tables
 
 Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 LEVELS = (5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
@@ -54,7 +54,7 @@ ARMS = {
 RAKED = tuple(arm for arm in ARMS if arm.startswith("rake"))
 
 
-def capped_law(epsilon: float, cap: int) -> tuple[Whole, Array]:
+def capped_law(epsilon: float, cap: int) -> tuple[Integers, Array]:
     """Values and chances of the capped law, proportional to e^(-epsilon |k|) for |k| <= cap."""
     values = np.arange(-cap, cap + 1)
     weights = np.array([exp(-epsilon * abs(int(k))) for k in values])
@@ -83,7 +83,7 @@ class Settings:
         if self.runs < 2 or self.cap < 1 or self.control_cap < 1 or self.cycles < 1:
             raise Refusal("the study needs two runs or more, caps and cycles of 1 or more")
         if self.seed < 0:
-            raise Refusal("the seed must be a whole number, such as 1")
+            raise Refusal("the seed must be an integer, such as 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def shape_of(levels: Sequence[int]) -> Shape:
 
 
 def simulate(
-    cubes: Sequence[Whole],
+    cubes: Sequence[Integers],
     unit: int = JOB,
     settings: Settings | None = None,
     *,
@@ -147,7 +147,7 @@ def simulate(
     ]
 
 
-def _joined(cube: Whole, unit: int, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
+def _joined(cube: Integers, unit: int, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Runs(
         chosen,
@@ -162,7 +162,7 @@ def _joined(cube: Whole, unit: int, chosen: Settings, parts: Sequence[dict[str, 
 
 
 def some_runs(
-    cube: Whole, unit: int, settings: Settings, first: int, last: int
+    cube: Integers, unit: int, settings: Settings, first: int, last: int
 ) -> dict[str, Array]:
     """The figures of some runs; each run has a seed of its own."""
     evaluation = Evaluation(cube, unit, settings)
@@ -176,7 +176,7 @@ def some_runs(
 class Evaluation:
     """Noise and calibrations on one cube, run by run."""
 
-    def __init__(self, cube: Whole, unit: int, settings: Settings) -> None:
+    def __init__(self, cube: Integers, unit: int, settings: Settings) -> None:
         self._cube, self._unit, self._settings = cube, unit, settings
         self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
         self.margins = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
@@ -184,7 +184,7 @@ class Evaluation:
         self._law = capped_law(settings.epsilon, settings.cap)
         self._control_law = capped_law(settings.control_epsilon, settings.control_cap)
 
-    def noisy(self, run: int) -> tuple[Whole, list[Whole]]:
+    def noisy(self, run: int) -> tuple[Integers, list[Integers]]:
         """The noisy cells and the noisy control totals of a run."""
         rng = np.random.default_rng([self._settings.seed, run])
         noise = rng.choice(self._law[0], self._cube.shape, p=self._law[1])
@@ -232,7 +232,7 @@ class Evaluation:
             found |= {f"{reading} {arm}": row for arm, row in zip(ARMS, figures, strict=True)}
         return found
 
-    def _least_squares(self, cells: Whole, totals: Sequence[Whole], spread: float) -> Array:
+    def _least_squares(self, cells: Integers, totals: Sequence[Integers], spread: float) -> Array:
         variance = capped_variance(self._settings.epsilon, self._settings.cap) * self._unit**2
         controls = [
             Control((variable.name,), total, spread)

@@ -32,7 +32,7 @@ PICTURES = ("noise.png", "convergence.png", "calibrations.png")
 class CubeStudy:
     """What the study of the query tool's evaluation found, and the files that it wrote.
 
-    `converged` is the share of runs that converged: in the made-up survey, and in the cube that
+    `converged` is the share of runs that converged: in the synthetic survey, and in the cube that
     comes nearest to the paper's share.  `verdicts` has every claim about the paper, as judged on
     that cube.
     """
@@ -62,7 +62,7 @@ def cube_study(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> CubeStudy:
-    """Rerun the query tool's evaluation on made-up surveys, and compare calibrations.
+    """Rerun the query tool's evaluation on synthetic surveys, and compare calibrations.
 
     Writes `querytool.md`, `table-4.csv`, `convergence.csv`, `calibrations.csv` and pictures into a
     new or empty folder, which appears whole or not at all.  The same seed gives the same figures.

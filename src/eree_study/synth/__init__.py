@@ -1,4 +1,4 @@
-"""A made-up linked employer-employee population, heavy-tailed like the papers' data."""
+"""A synthetic linked employer-employee population, heavy-tailed like the papers' data."""
 
 from eree_study.synth.population import synthesize
 

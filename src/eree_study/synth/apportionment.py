@@ -1,4 +1,4 @@
-"""Whole numbers in given proportions, without chance."""
+"""Integers in given proportions, without chance."""
 
 from __future__ import annotations
 

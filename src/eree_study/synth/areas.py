@@ -1,4 +1,4 @@
-"""Shapes for the made-up geography: GeoJSON of its counties, places and tracts.
+"""Shapes for the synthetic geography: GeoJSON of its counties, places and tracts.
 
 The country is an island in the middle of the Atlantic, where no land is.  It is made of small
 fields around scattered points, strung on a curve that fills the plane; every site gets some fields

@@ -1,4 +1,4 @@
-"""What a made-up population assumes where public figures say nothing, and another way to assume it.
+"""What a synthetic population assumes where public figures say nothing, and another way to do it.
 
 What is tuned on one population must be judged on another.
 """

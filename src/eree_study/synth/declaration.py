@@ -1,4 +1,4 @@
-"""The text of schema.toml: what the columns of a made-up population mean."""
+"""The text of schema.toml: what the columns of a synthetic population mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eree_study.synth.workers import ATTRIBUTES
 def declaration(geography: Geography) -> str:
     """schema.toml for the files of `synthesize`; keys of labels are quoted, so any code works."""
     lines = [
-        "# A made-up population: no row describes a real workplace or worker.",
+        "# A synthetic population: no row describes a real workplace or worker.",
         "[workplace]",
         'file = "workplace.parquet"',
         'key = "workplace_id"',

@@ -1,4 +1,4 @@
-"""States, counties, places and tracts of a made-up country, and the sites where places lie.
+"""States, counties, places and tracts of a synthetic country, and the sites where places lie.
 
 A site is the part of one place inside one tract. Large places own several tracts; small ones
 share a tract of their county with their neighbours. Places lie in one county each.

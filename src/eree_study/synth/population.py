@@ -1,4 +1,4 @@
-"""A made-up population of workplaces, workers and jobs, written as linked tables."""
+"""A synthetic population of workplaces, workers and jobs, written as linked tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def synthesize(
     assumptions: str = USUAL,
     progress: Progress | None = None,
 ) -> Path:
-    """Write a made-up population into `folder`, which appears whole or not at all.
+    """Write a synthetic population into `folder`, which appears whole or not at all.
 
     Exactly `jobs` jobs of as many workers at exactly `workplaces` workplaces (by default as many
     for each job as in the papers' sample). The same arguments give the same bytes, as long as
@@ -85,14 +85,14 @@ def synthesize(
 
 def _whole(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise Refusal(f"the {name} must be a whole number, such as 250000")
+        raise Refusal(f"the {name} must be an integer, such as 250000")
     return int(value)
 
 
 def _check(jobs: int, workplaces: int, seed: int) -> None:
     if not LEAST_JOBS <= jobs <= MOST_JOBS:
         raise Refusal(
-            f"a made-up population has {LEAST_JOBS:,} to {MOST_JOBS:,} jobs, not {jobs:,}"
+            f"a synthetic population has {LEAST_JOBS:,} to {MOST_JOBS:,} jobs, not {jobs:,}"
         )
     if workplaces > jobs:
         raise Refusal(
@@ -108,7 +108,7 @@ def _check(jobs: int, workplaces: int, seed: int) -> None:
 
 
 def checked_target(folder: str | os.PathLike[str]) -> Path:
-    """Where made-up data may appear: a folder that is new or empty."""
+    """Where synthetic data may appear: a folder that is new or empty."""
     target = Path(folder).resolve()
     if target.exists() and not target.is_dir():
         raise Refusal(f"{folder} is a file; name a new or empty folder")

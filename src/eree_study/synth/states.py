@@ -1,4 +1,4 @@
-"""The states of the made-up population: real codes and names, real relative weights."""
+"""The states of the synthetic population: real codes and names, real relative weights."""
 
 from __future__ import annotations
 

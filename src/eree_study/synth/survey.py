@@ -1,4 +1,4 @@
-"""A made-up survey of occupational requirements: establishments by size, then occupations in them.
+"""A synthetic survey of occupational requirements: establishments by size, then occupations.
 
 The design is that of the Occupational Requirements Survey: establishments are drawn with a chance
 proportional to their employment, some do not respond, and in each that does a few workers are drawn
@@ -42,7 +42,7 @@ from eree_study.synth.survey_declaration import declaration_text
 from eree_study.synth.writing import TableFile, coded, text
 
 Reals = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 MOST_ESTABLISHMENTS = 1_000_000
@@ -62,9 +62,9 @@ AT_ONCE = 1 << 14
 class _Sample:
     """Establishments that responded: workers, sector, how many workers were drawn, weight."""
 
-    size: Whole
-    sector: Whole
-    drawn: Whole
+    size: Integers
+    sector: Integers
+    drawn: Integers
     weight: Reals
 
 
@@ -77,7 +77,7 @@ def synthesize_survey(
     replicates: int = 0,
     progress: Progress | None = None,
 ) -> Path:
-    """Write a made-up survey into a folder, which appears whole or not at all.
+    """Write a synthetic survey into a folder, which appears whole or not at all.
 
     Exactly `establishments` respond, with about three records each.  The shape "querytool" is that
     of QUERYTOOL's test data instead: 182 records, ten variables, 17,280 cells.  `replicates` adds
@@ -112,14 +112,14 @@ def synthesize_survey(
 def _check(establishments: object, seed: object, shape: object, replicates: object) -> None:
     for name, value in (("establishments", establishments), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise Refusal(f"{name} must be a whole number, such as 1000")
+            raise Refusal(f"{name} must be an integer, such as 1000")
     assert isinstance(establishments, int)
     if not 1 <= establishments <= MOST_ESTABLISHMENTS:
-        raise Refusal(f"a made-up survey has 1 to {MOST_ESTABLISHMENTS:,} establishments")
+        raise Refusal(f"a synthetic survey has 1 to {MOST_ESTABLISHMENTS:,} establishments")
     if shape not in ("ors", "querytool"):
-        raise Refusal(f"{shape!r} is no shape of a made-up survey; choose 'ors' or 'querytool'")
+        raise Refusal(f"{shape!r} is no shape of a synthetic survey; choose 'ors' or 'querytool'")
     if isinstance(replicates, bool) or not isinstance(replicates, int):
-        raise Refusal("replicates must be a whole number, such as 80")
+        raise Refusal("replicates must be an integer, such as 80")
     if replicates != 0:
         if not MINIMUM_ORDER <= replicates <= MOST_REPLICATES:
             raise Refusal(f"replicates are 0, or {MINIMUM_ORDER} to {MOST_REPLICATES}, such as 80")
@@ -155,7 +155,7 @@ def _draw_sample(establishments: int, rng: np.random.Generator) -> _Sample:
     )
 
 
-def _inclusion(sizes: Whole, asked: int) -> Reals:
+def _inclusion(sizes: Integers, asked: int) -> Reals:
     """Chances proportional to size that add up to `asked`, none above 1."""
     chance = np.zeros(sizes.size)
     certain = np.zeros(sizes.size, dtype=np.bool_)
@@ -178,7 +178,7 @@ def _adjustment_groups(
     return [np.ones(size_class.size, dtype=np.bool_)]
 
 
-def _draw_sectors(size: Whole, rng: np.random.Generator) -> Whole:
+def _draw_sectors(size: Integers, rng: np.random.Generator) -> Integers:
     """The sector of each establishment; large ones are found where large ones are common."""
     share = np.array([sector.share for sector in SECTORS])
     large = np.array([sector.size for sector in SECTORS])
@@ -195,7 +195,7 @@ def _draw_sectors(size: Whole, rng: np.random.Generator) -> Whole:
 
 def _draw_occupations(
     sample: _Sample, occupations: Sequence[Occupation], rng: np.random.Generator
-) -> tuple[Whole, Whole, Reals]:
+) -> tuple[Integers, Integers, Reals]:
     """Records: the establishment, the occupation, and the weight of every occupation drawn.
 
     Each worker drawn stands for its share of the establishment's workers; an occupation that is
@@ -229,7 +229,7 @@ def _mix(sector: str, occupations: Sequence[Occupation]) -> list[float]:
     return [jobs / sum(here) for jobs in here]
 
 
-def _pick(shares: Reals, rng: np.random.Generator) -> Whole:
+def _pick(shares: Reals, rng: np.random.Generator) -> Integers:
     """For every row of shares, the number of a column drawn in proportion to them."""
     ends = np.cumsum(shares, axis=1)
     points = rng.random(len(shares)) * ends[:, -1]
@@ -241,10 +241,10 @@ def _draw_requirements(
     shape: Shape,
     occupations: Sequence[Occupation],
     requirements: Sequence[Requirement],
-    where: Whole,
-    occupation: Whole,
+    where: Integers,
+    occupation: Integers,
     rng: np.random.Generator,
-) -> list[Whole]:
+) -> list[Integers]:
     """The place of every record on every axis; jobs of one establishment are alike."""
     answers = [occupation]
     for requirement in requirements:
@@ -278,9 +278,9 @@ def _draw_requirements(
 def _write(
     folder: Path,
     shape: Shape,
-    where: Whole,
+    where: Integers,
     weights: Reals,
-    answers: Sequence[Whole],
+    answers: Sequence[Integers],
     replicates: int,
 ) -> None:
     """The records in the order of their establishments, and what they mean."""
@@ -307,7 +307,7 @@ def _write(
     (folder / SURVEY_FILE).write_text(said, encoding="utf-8")
 
 
-def _replicate_factors(where: Whole, establishments: int, replicates: int) -> Iterator[Reals]:
+def _replicate_factors(where: Integers, establishments: int, replicates: int) -> Iterator[Reals]:
     """A row of factors for each replicate; all records of an establishment have the same."""
     first, second = row_pairs(establishments, max(replicates, MINIMUM_ORDER))
     for replicate in range(replicates):

@@ -1,4 +1,4 @@
-"""The text of survey.toml: what the columns of a made-up survey mean."""
+"""The text of survey.toml: what the columns of a synthetic survey mean."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eree.survey.shape import Shape
 def declaration_text(shape: Shape, replicates: Sequence[str] = ()) -> str:
     """survey.toml for the file of `synthesize_survey`."""
     lines = [
-        "# A made-up survey: no record describes a real job.",
+        "# A synthetic survey: no record describes a real job.",
         "[records]",
         'file = "records.parquet"',
         'record = "record_id"',

@@ -96,7 +96,7 @@ def _bound(low: Fraction, high: Fraction, epsilon: Fraction, rate: Fraction) -> 
 
 
 def _excess(mechanism: LaplaceChances, large: int) -> WorstPair:
-    """The excess, summed over whole numbers, of a workplace that grows by alpha."""
+    """The excess, summed over integers, of a workplace that grows by alpha."""
     size = ceil(large / mechanism.alpha)
     joined = max(int(mechanism.alpha * size), 1)
     before, after = Cell(size, size), Cell(size + joined, size + joined)

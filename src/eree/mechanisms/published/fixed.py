@@ -1,6 +1,6 @@
 """Mechanisms whose noise is the same in every cell.
 
-Geometric noise on the whole numbers, with or without a cap.
+Geometric noise on the integers, with or without a cap.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from eree.mechanisms.scaled.scaled import Noise
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node
 from eree.random.exact import (
+    Integers,
     Verdict,
-    Whole,
     Words,
     coarse,
     draw,
@@ -35,13 +35,13 @@ from eree.random.exact import (
     sure_floor,
     sure_halves,
 )
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.workload import DropFrom
 
 
 @dataclass(frozen=True, eq=False)
 class CappedGeometric:
-    """P(k) proportional to e^(-rate |k|) for |k| <= cap; without a cap for all whole numbers.
+    """P(k) proportional to e^(-rate |k|) for |k| <= cap; without a cap for all integers.
 
     Recipe: a sign and the greatest k with U < P(|K| >= k).  With q = e^-rate that is the whole part
     of -ln(X) / rate, X = U f + e, where f = N (1 - q) / 2, N the sum of the weights, and
@@ -53,7 +53,7 @@ class CappedGeometric:
     cap: int | None = None
     uniforms = 1
 
-    def fast(self, words: Words, _cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, _cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         uniform, sign = halves(words[0])
         before, ctx.prec = ctx.prec, 128
@@ -104,9 +104,9 @@ class FixedMechanism(Mechanism):
         del count, largest
         return self.law(1).tail(distance, 0)
 
-    def draw_outputs(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(len(counts)), len(counts), coins)
+        return counts + draw(self.law(len(counts)), len(counts), random)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class EdgeGeometric(FixedMechanism):
     """count + K, P(K = k) proportional to e^(-epsilon |k|).
 
     Theorem.  Under edge neighbours the output is epsilon-private with delta = 0, in every cell: one
-    worker moves the count by one at most, and ln P changes by at most epsilon from one whole number
+    worker moves the count by one at most, and ln P changes by at most epsilon from one integer
     to the next.  It protects workers alone; it says nothing of workplaces.
     """
 
@@ -178,7 +178,7 @@ class CappedLaplace(FixedMechanism):
         if cap is None:
             cap = cls._least_cap(guarantee)
         elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
-            raise Refusal("cap must be a whole number from 1 to 1,000,000")
+            raise Refusal("cap must be an integer from 1 to 1,000,000")
         made = cls(guarantee, cap)
         if not made._keeps():
             with exactly():

@@ -14,7 +14,7 @@ from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled.distributions import RoundedQuartic
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SmoothGamma(RoundedDensity):
             )
         return cls(guarantee, rounded_up(cls.slide / left * (1 + 2**-30)))
 
-    def law(self, largests: Whole) -> RoundedQuartic:
+    def law(self, largests: Integers) -> RoundedQuartic:
         """The laws of the noise of some cells."""
         return RoundedQuartic(self.scales(largests, self.width))
 

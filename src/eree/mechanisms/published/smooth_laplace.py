@@ -18,7 +18,7 @@ from eree.mechanisms.scaled.distributions import RoundedLaplace
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 #: Of a delta that leaves less room than this nothing is left for the rate.
 _LEAST_ROOM = 1e-9
@@ -66,7 +66,7 @@ class SmoothLaplace(RoundedDensity):
             )
         return cls(guarantee, 2 / guarantee.epsilon)
 
-    def law(self, largests: Whole) -> RoundedLaplace:
+    def law(self, largests: Integers) -> RoundedLaplace:
         """The laws of the noise of some cells."""
         return RoundedLaplace(self.scales(largests, self.width))
 

@@ -196,8 +196,8 @@ LARGE_SIZES = (10**5, 10**7, 10**9)
 def chances_agree(mechanism: ScaledChances) -> bool:
     """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
 
-    A chance lies between those that w has at the ends of the whole number's own interval, over
-    that of the whole number 0: for a density that was rounded, and the more so on the lattice.
+    A chance lies between those that w has at the ends of the integer's own interval, over
+    that of the integer 0: for a density that was rounded, and the more so on the lattice.
     """
     pace = mechanism.pace
     near = [ceil(m / pace) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]

@@ -1,4 +1,4 @@
-"""Laws of noise on the whole numbers: their exact chances and their exact draws.
+"""Laws of noise on the integers: their exact chances and their exact draws.
 
 A scale is kept as a whole size over a common exact factor, scale = max(pace * size, 1) * factor,
 so that the slow path knows it without rounding.
@@ -15,8 +15,8 @@ from flint import arb
 from numpy.typing import NDArray
 
 from eree.random.exact import (
+    Integers,
     Verdict,
-    Whole,
     Words,
     coarse,
     exact_ball,
@@ -33,7 +33,7 @@ from eree.random.exact import (
 class Scales:
     """The scale of each cell: max(pace * size, 1) * factor."""
 
-    sizes: Whole
+    sizes: Integers
     pace: Fraction
     factor: Fraction
 
@@ -49,7 +49,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class RoundedLaplace:
-    """scale * L rounded to the nearest whole number, L of the law e^-|z| / 2.
+    """scale * L rounded to the nearest integer, L of the law e^-|z| / 2.
 
     Recipe: a sign and E = -ln(U).  The fast path knows U >= 2^-20 to within 2^-42 of itself, hence
     E to within 2^-42 + E 2^-49 and y = scale E to within scale 2^-41 + y 2^-47 with room to spare.
@@ -58,7 +58,7 @@ class RoundedLaplace:
     scales: Scales
     uniforms = 1
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         uniform, sign = halves(words[0])
         scale = self.scales.near(cells)
@@ -80,7 +80,7 @@ class RoundedLaplace:
 
 @dataclass(frozen=True, eq=False)
 class RoundedQuartic:
-    """scale * Z rounded to the nearest whole number, Z of the law proportional to 1 / (1 + z^4).
+    """scale * Z rounded to the nearest integer, Z of the law proportional to 1 / (1 + z^4).
 
     Recipe: a sign and Z = cot(pi U / 2), of the law proportional to 1 / (1 + z^2), accepted with
     chance (1 + Z^2) / (1 + Z^4) / C, C = (1 + sqrt(2)) / 2, its greatest value.  The fast path
@@ -91,7 +91,7 @@ class RoundedQuartic:
     scales: Scales
     uniforms = 2
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts."""
         uniform, sign = halves(words[0])
         z = 1 / np.tan(uniform * (np.pi / 2))
@@ -127,7 +127,7 @@ class RoundedQuartic:
 
 @dataclass(frozen=True, eq=False)
 class LatticePareto:
-    """P(k) proportional to (1 + c |k| / S)^-p on the whole numbers, S = max(pace * size, 1).
+    """P(k) proportional to (1 + c |k| / S)^-p on the integers, S = max(pace * size, 1).
 
     With q = c / S: a try is 0 with chance 1 / (1 + 2 J), J = 1 / (q (p - 1)); else it has a sign
     and a point y of the law proportional to (1 + q y)^-p, that is 1 + q y = V^(-1 / (p - 1)), and
@@ -139,7 +139,7 @@ class LatticePareto:
     power: Fraction
     uniforms = 3
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts."""
         power = float(self.power)
         scale = self.scales.near(cells)

@@ -22,7 +22,7 @@ from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import (
-    Whole,
+    Integers,
     Words,
     coarse,
     exact_ball,
@@ -92,7 +92,7 @@ class RadialShape:
 
 @dataclass(frozen=True, eq=False)
 class RoundedRadial:
-    """scale * Z rounded to the nearest whole number, Z of the radial density.
+    """scale * Z rounded to the nearest integer, Z of the radial density.
 
     Recipe: a sign and the point t with mass U beyond it.  Beyond 1 / rate that is
     ((1 + 1/m) (U M / B)^(-1/m) - 1) / bend, M the mass of one side and B the part beyond; before,
@@ -104,7 +104,7 @@ class RoundedRadial:
     shape: RadialShape
     uniforms = 1
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         m, rate, bend = (
             float(part) for part in (self.shape.turns, self.shape.rate, self.shape.bend)
@@ -197,7 +197,7 @@ class Radial(RoundedDensity):
         """The density."""
         return RadialShape(self.rate, self.bend)
 
-    def law(self, largests: Whole) -> RoundedRadial:
+    def law(self, largests: Integers) -> RoundedRadial:
         """The laws of the noise of some cells."""
         return RoundedRadial(self.scales(largests, Fraction(1)), self.shape)
 

@@ -18,8 +18,8 @@ from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.policy.neighbours import Strong
-from eree.random.exact import Law, Whole, draw
-from eree.random.source import Coins
+from eree.random.exact import Integers, Law, draw
+from eree.random.source import Random
 
 #: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
 _LARGE = 1e3
@@ -52,14 +52,14 @@ class SizedMechanism(Mechanism):
         return "count", "largest_total" if worker_attributes and strong else "largest"
 
     @abstractmethod
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """For many sizes at once, a number of workers that is never below `quantile`.
 
         The noise of no smaller size goes beyond it with a greater chance, on either side with at
         most half of 1 - level.
         """
 
-    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+    def reaches(self, level: float, largests: Integers) -> tuple[Integers, Integers]:
         """The same below and above the count, each exceeded with at most half of 1 - level."""
         reach = self.reach(level, largests)
         return reach, reach
@@ -75,7 +75,7 @@ class ScaledMechanism(SizedMechanism):
         return self.alpha
 
     @abstractmethod
-    def law(self, largests: Whole) -> Noise:
+    def law(self, largests: Integers) -> Noise:
         """The laws of the noise of some cells."""
 
     def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
@@ -83,15 +83,15 @@ class ScaledMechanism(SizedMechanism):
         del count
         return self.law(one_cell(largest)).tail(distance, 0)
 
-    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(largests), len(counts), coins)
+        return counts + draw(self.law(largests), len(counts), random)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
         return certify_scaled(self)
 
-    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+    def scales(self, largests: Integers, factor: Fraction) -> Scales:
         """S times a factor for some cells."""
         return Scales(largests, self.pace, factor)
 
@@ -141,19 +141,19 @@ def least(enough: Callable[[Array], NDArray[np.bool_]]) -> float:
     return high
 
 
-def whole_reach(away: Array, rounding: float) -> Whole:
-    """The whole numbers that noise reaches if it goes so far before it is rounded.
+def whole_reach(away: Array, rounding: float) -> Integers:
+    """The integers that noise reaches if it goes so far before it is rounded.
 
     Rounding moves it by at most `rounding`: towards 0 where that is 1/2 of one number, as a number
     that is rounded to k + 1 is at least k + 1/2.
     """
-    reach: Whole = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
+    reach: Integers = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
     return np.maximum(reach, 0)
 
 
 @dataclass(frozen=True)
 class RoundedDensity(ScaledMechanism):
-    """Noise with a density in units of S, rounded to the nearest whole number.
+    """Noise with a density in units of S, rounded to the nearest integer.
 
     Rounding looks at the noisy number alone, so a proof on the real line holds for what is drawn.
     """
@@ -171,7 +171,7 @@ class RoundedDensity(ScaledMechanism):
         """The integrals of P(Z >= z) and of 2 z P(Z >= z) from m to infinity."""
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Sums of the tail over whole numbers, and its integral where they no longer differ.
+        """Sums of the tail over integers, and its integral where they no longer differ.
 
         The noise is at least k where scale * Z is at least k - 1/2.
         """
@@ -185,7 +185,7 @@ class RoundedDensity(ScaledMechanism):
         square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
         return mean, sqrt(max(square, 0.0))
 
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
         away = least(lambda z: 2 * self.tail(z) <= 1 - level)
         scale = np.maximum(largests * float(self.pace), 1.0) * float(self.scale())

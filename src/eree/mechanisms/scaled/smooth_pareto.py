@@ -1,4 +1,4 @@
-"""Smooth Pareto: noise on the whole numbers whose weight falls like a power."""
+"""Smooth Pareto: noise on the integers whose weight falls like a power."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled.distributions import LatticePareto
 from eree.mechanisms.scaled.scaled import ScaledMechanism
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole, exact_ball
+from eree.random.exact import Integers, exact_ball
 
 #: What is left of epsilon for the certificate, whose bounds are no closer than a millionth.
 _ROOM = 2.0**-20
@@ -60,7 +60,7 @@ class SmoothPareto(ScaledMechanism):
         room = (1 + alpha) * expm1((epsilon * (1 - _ROOM) - step) / float(power))
         return cls(guarantee, power, rounded_down(min(alpha, room)))
 
-    def law(self, largests: Whole) -> LatticePareto:
+    def law(self, largests: Integers) -> LatticePareto:
         """The laws of the noise of some cells."""
         return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
@@ -78,7 +78,7 @@ class SmoothPareto(ScaledMechanism):
             square = 2 * ((p - 2).zeta(a + 1) - 2 * a * first + a**2 * zeroth) / whole
             return mean, sqrt(max(float(square), 0.0))
 
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """Sums of the weight are bounded by integrals, w being convex.
 
         From k on they are at most the integral from k - 1/2, and all together at least twice that
@@ -88,7 +88,7 @@ class SmoothPareto(ScaledMechanism):
         p = float(self.power)
         scale = np.maximum(largests * float(self.alpha), 1.0)
         beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
-        reach: Whole = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
+        reach: Integers = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
         near = np.flatnonzero((scale < _FEW) & (reach < _FAR_REACH))
         few, place = np.unique(scale[near], return_inverse=True)
         reach[near] = self._small_reach(level, few / float(self.slope), reach[near].max(initial=0))[
@@ -96,7 +96,7 @@ class SmoothPareto(ScaledMechanism):
         ]
         return np.maximum(reach, 0)
 
-    def _small_reach(self, level: float, a: Array, most: int) -> Whole:
+    def _small_reach(self, level: float, a: Array, most: int) -> Integers:
         """The least Q of at most `most` with 2 P(K > Q) <= 1 - level, for some small a = S / c."""
         p = float(self.power)
         k: Array = np.arange(1.0, most + 9.0)[:, None]
@@ -106,7 +106,7 @@ class SmoothPareto(ScaledMechanism):
         tails = weights[::-1].cumsum(0)[::-1] + rest  # at most the sum from each k on
         least = 1 + 2 * (weights.sum(0) + rest - np.exp(-p * np.log1p(last / a)))
         enough = 2 * tails[: most + 1] / least * (1 + 1e-9) <= 1 - level
-        found: Whole = np.where(enough.any(0), enough.argmax(0), most).astype(np.int64)
+        found: Integers = np.where(enough.any(0), enough.argmax(0), most).astype(np.int64)
         return found
 
     def log_weight(self, t: Array) -> Array:

@@ -142,7 +142,7 @@ def _neighbours(
             top + max(floor(alpha * int(top)), 1) if before < first else top * (1 + float(alpha))
         )
         after = before
-        # the rung above begins right after this one's top: with the next whole number if it is one
+        # the rung above begins right after this one's top: with the next integer if it is one
         while after == before or (
             tops[after - 1] + 1 <= grown
             if after <= first

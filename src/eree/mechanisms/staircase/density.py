@@ -1,4 +1,4 @@
-"""The leaning staircase: noise on whole numbers whose stairs are as high as neighbours ask.
+"""The leaning staircase: noise on integers whose stairs are as high as neighbours ask.
 
 The law of a rung i has a density on the real line, which is rounded.  Its value at an output is the
 greatest q^j h_r over all ways of j steps that lead the output into the centre of a rung r, and in

@@ -34,8 +34,8 @@ from eree.mechanisms.staircase.pieces import (
 from eree.mechanisms.staircase.sampling import LeaningNoise
 from eree.mechanisms.staircase.size_grid import Ladder, Rungs
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole, draw
-from eree.random.source import Coins
+from eree.random.exact import Integers, draw
+from eree.random.source import Random
 
 #: What is left of epsilon for the certificate and for edges that doubles put in order.
 _ROOM = Fraction(1, 1 << 20)
@@ -124,7 +124,7 @@ class LeaningStaircase(SizedMechanism):
         """The laws of all sizes."""
         return _stairs(self.alpha, self.drop)
 
-    def law(self, largests: Whole) -> LeaningNoise:
+    def law(self, largests: Integers) -> LeaningNoise:
         """The laws of the noise of some cells."""
         return LeaningNoise(self.stairs, largests)
 
@@ -141,9 +141,9 @@ class LeaningStaircase(SizedMechanism):
         side = 1 if output > count else -1
         return self.stairs.chance(abs(output - count), side, self.stairs.ladder.rung_of(size))
 
-    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(largests), len(counts), coins)
+        return counts + draw(self.law(largests), len(counts), random)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone, once for the same laws and precision."""
@@ -155,7 +155,7 @@ class LeaningStaircase(SizedMechanism):
         mean, _, square = self._moments(self.stairs.ladder.rung_of(largest))
         return mean, sqrt(max(square, 0.0))
 
-    def mean_errors(self, largests: Whole) -> Array:
+    def mean_errors(self, largests: Integers) -> Array:
         """The mean sizes of the errors of many cells."""
         rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
         errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
@@ -197,11 +197,11 @@ class LeaningStaircase(SizedMechanism):
 
     # ------------------------------------------------------------------------- for intervals
 
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """The further of the two reaches."""
         return np.maximum(*self.reaches(level, largests))
 
-    def reaches(self, level: float, largests: Whole) -> tuple[Whole, Whole]:
+    def reaches(self, level: float, largests: Integers) -> tuple[Integers, Integers]:
         """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
         rungs = self.stairs.ladder.rungs_of(largests)
         found = []
@@ -211,7 +211,7 @@ class LeaningStaircase(SizedMechanism):
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
         return found[0], found[1]
 
-    def spread(self, chance: float, largests: Whole, orders: Array) -> Spread:
+    def spread(self, chance: float, largests: Integers, orders: Array) -> Spread:
         """Means and moments of the noise of all sizes up to those, cut off at a chance.
 
         It is cut where the law of its own size leaves half of the chance outside on each side: no
@@ -363,7 +363,7 @@ def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
 def _cut_off(
     stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
 ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
-    """Means and norms of the laws of the first rungs, in whole numbers, and of what is scaled."""
+    """Means and norms of the laws of the first rungs, in integers, and of what is scaled."""
 
     def compute() -> Arrays:
         last, powers = stairs.heights.last, np.array(orders)

@@ -6,7 +6,7 @@ positive function that does not rise and that leaves every centre no more than i
 lower, the less noise.  It is found by repeated correction of all rungs at once.
 
 The same numbers come out on every machine: doubles are only added, multiplied and divided one by
-one, and sums are taken over whole numbers.
+one, and sums are taken over integers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eree.mechanisms.staircase.edges import Ends, left_ends, right_ends
 from eree.mechanisms.staircase.size_grid import UNITS, Array, Ladder, Rungs
 from eree.random.exact import exact_ball
 
-#: Chances in whole numbers.
+#: Chances in integers.
 _ONE = 2.0**44
 _MOST_ROUNDS, _CLOSE = 60, 2.0**-17
 #: Ends whose value is a smaller share of the best one are left out after some rounds.
@@ -110,7 +110,7 @@ class _Stairs:
 
 
 def _narrow(count: int) -> type[np.int16] | type[np.int64]:
-    """A type for whole numbers below a count: short ones are sorted much faster."""
+    """A type for integers below a count: short ones are sorted much faster."""
     return np.int16 if count < 1 << 15 else np.int64
 
 

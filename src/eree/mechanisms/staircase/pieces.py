@@ -112,7 +112,7 @@ def point_moments(
 
 
 def scaled_norms(signed: Array, sizes: Array, scales: Array, orders: Array) -> Array:
-    """Norms of the whole numbers nearest to a point that is scaled up, one column for each scale.
+    """Norms of the integers nearest to a point that is scaled up, one column for each scale.
 
     Rounding moves a point by a half at most, and its distance from the mean by a number of mean 0
     that stays within 1, the square of which is a quarter on average; Minkowski does the rest.
@@ -176,7 +176,7 @@ class Table:
 
 
 def _rounded_integrals(edges: Array) -> tuple[Array, Array]:
-    """The integrals from 0 of the nearest whole number and of its square."""
+    """The integrals from 0 of the nearest integer and of its square."""
     y = np.abs(edges)
     k = np.floor(y + 0.5)
     rest = y - (k - 0.5)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eree.mechanisms.staircase.density import LeaningStairs
 from eree.mechanisms.staircase.pieces import Table
 from eree.mechanisms.staircase.size_grid import Array, Rungs
-from eree.random.exact import Verdict, Whole, Words, sure_less
+from eree.random.exact import Integers, Verdict, Words, sure_less
 
 #: Probabilities below this are left to interval arithmetic: 64 bits say too little of their place.
 _COARSE = 2.0**-24
@@ -40,7 +40,7 @@ class LeaningNoise:
     """
 
     stairs: LeaningStairs
-    sizes: Whole
+    sizes: Integers
     uniforms = 1
 
     @cached_property
@@ -71,7 +71,7 @@ class LeaningNoise:
         of_cells = np.where(self._rungs > self.stairs.heights.last, len(worth), row_of[rungs])
         return np.stack([*(rows[rung] for rung in worth.tolist()), none]), of_cells
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         decided, row = self._decided
         values = decided[row[cells], words[0] >> np.uint64(64 - _BITS)].astype(np.int64)
@@ -81,7 +81,7 @@ class LeaningNoise:
             values[rest], verdicts[rest] = self._looked_up(words[0][rest], cells[rest])
         return values, verdicts
 
-    def _looked_up(self, word: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def _looked_up(self, word: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """The same from the tables."""
         upper = word >> np.uint64(63) == 1
         chance = (np.where(upper, ~word, word).astype(np.float64) + 0.5) * 2.0**-64

@@ -1,7 +1,7 @@
 """Sizes of workplaces as rungs of a ladder, and how far a number of growth steps can lead.
 
 A rung stands for some neighbouring sizes and is as high as the largest of them.  Up to `UNITS`
-units of 1 / alpha the tops are whole numbers; from there on they are X rho^k with a real rho, so
+units of 1 / alpha the tops are integers; from there on they are X rho^k with a real rho, so
 that the ladder looks the same from every rung.  A step of a workplace leads from a rung to one
 that is at most `up` of it, and adds at most `cap` of the higher rung to the count.  These are all
 moves that neighbours have, and a few more: a law that hides them hides every neighbour.
@@ -20,13 +20,13 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from eree.random.exact import Whole, exact_ball, sure_floor
+from eree.random.exact import Integers, exact_ball, sure_floor
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 Rungs = NDArray[np.intp]
 
-#: How many workers may join at once where whole numbers of them no longer matter.
+#: How many workers may join at once where integers of them no longer matter.
 UNITS = 30
 #: The share by which steps are taken to add more than they can, so that doubles tell the edges of
 #: neighbours apart.
@@ -40,7 +40,7 @@ _BITS = 192
 class Ladder:
     """The rungs for an alpha, and the half-widths of the centre of a law at each of them.
 
-    `parts` is the most rungs to a unit of 1 / alpha; `right` and `left` are the whole numbers above
+    `parts` is the most rungs to a unit of 1 / alpha; `right` and `left` are the integers above
     and below zero that belong to the centre where a workplace may grow by `UNITS`.
     """
 
@@ -70,7 +70,7 @@ class Ladder:
         return d
 
     @cached_property
-    def tops(self) -> Whole:
+    def tops(self) -> Integers:
         """The tops of the small rungs; a rung never reaches over two units."""
         tops = [0]
         for n in range(UNITS):
@@ -114,7 +114,7 @@ class Ladder:
             k += 1
         return self.first_large + k
 
-    def rungs_of(self, sizes: Whole) -> Rungs:
+    def rungs_of(self, sizes: Integers) -> Rungs:
         """The same for many sizes."""
         found: Rungs = self._small_rungs[np.minimum(sizes, self.start - 1)]
         large = np.flatnonzero(sizes >= self.start)
@@ -198,7 +198,7 @@ class Ladder:
         return exact_ball(Fraction(2 * most + 1, 2 * self.start)) * self.top(rung)
 
     def _small_width(self, top: int, side: int) -> int:
-        """How many whole numbers of a side belong to the centre of a small rung.
+        """How many integers of a side belong to the centre of a small rung.
 
         Above, noise grows with the steps that lead up from there; below, with those to there.
         """

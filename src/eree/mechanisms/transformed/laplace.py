@@ -18,8 +18,8 @@ from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
 from eree.mechanisms.transformed.certificate import certify_bent
 from eree.mechanisms.transformed.transform import Bend, BentLaplace
 from eree.policy.neighbours import Strong
-from eree.random.exact import Whole, draw
-from eree.random.source import Coins
+from eree.random.exact import Integers, draw
+from eree.random.source import Random
 
 #: Sums of more outputs than this give way to integrals, from which they no longer differ.
 _MOST_SUMMED = 300_000
@@ -93,16 +93,16 @@ class BentMechanism(Mechanism):
         law = BentLaplace(self.bend, one_cell(count), self.spread)
         return law.above(count + distance, 0) if side > 0 else law.below(count - distance, 0)
 
-    def draw_outputs(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, each made from its count alone."""
-        return draw(BentLaplace(self.bend, counts, self.spread), len(counts), coins)
+        return draw(BentLaplace(self.bend, counts, self.spread), len(counts), random)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
         return certify_bent(self)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Sums of both tails over whole numbers, the far upper one by its integral.
+        """Sums of both tails over integers, the far upper one by its integral.
 
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """

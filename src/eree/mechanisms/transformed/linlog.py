@@ -91,13 +91,13 @@ class LinLog(BentMechanism):
 
 @dataclass(frozen=True)
 class IntegerLinLog(LinLog):
-    """LinLog on the scale of whole numbers: phi(n) = sum over i < n of 1 / max(floor(alpha i), 1).
+    """LinLog on the scale of integers: phi(n) = sum over i < n of 1 / max(floor(alpha i), 1).
 
     From the count T at which a step is 64 workers on, the scale grows like a logarithm, with the
     slope 1 / (step + b (n - T)), step = max(64, b T).
 
     Theorem.  The output is private as every `BentMechanism`.  Proof.  A step from n < T leads over
-    at most s = max(floor(alpha n), 1) whole numbers, on each of which the slope is at most 1 / s:
+    at most s = max(floor(alpha n), 1) integers, on each of which the slope is at most 1 / s:
     phi falls in slope, and the logarithm starts at 1 / step <= 1 / s.  Beyond T,
     u / (step + b (u - T)) <= 1 / b, so a growth by alpha raises the height by at most 1.
     """

@@ -14,7 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from eree.random.exact import (
-    Whole,
+    Integers,
     Words,
     coarse,
     exact_ball,
@@ -38,7 +38,7 @@ class Bend(ABC):
         """h(count)."""
 
     @abstractmethod
-    def near_lift(self, counts: Whole) -> Array:
+    def near_lift(self, counts: Integers) -> Array:
         """h in doubles, to within 2^-48 of 1 + its size."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Logarithm(Bend):
         """ln(count + offset)."""
         return exact_ball(count + self.offset).log()
 
-    def near_lift(self, counts: Whole) -> Array:
+    def near_lift(self, counts: Integers) -> Array:
         """The same in doubles."""
         lifted: Array = np.log(counts + float(self.offset))
         return lifted
@@ -145,7 +145,7 @@ class Knots(Bend):
         place = min(max(bisect_right(self.at, count) - 1, 0), len(self.slopes) - 1)
         return self.heights[place] + self.slopes[place] * (count - self.at[place])
 
-    def near_lift(self, counts: Whole) -> Array:
+    def near_lift(self, counts: Integers) -> Array:
         """The same in doubles."""
         return self.near_height_of(counts.astype(np.float64))
 
@@ -209,7 +209,7 @@ class Knots(Bend):
 
 @dataclass(frozen=True, eq=False)
 class BentLaplace:
-    """lower(h(n) + spread * L) rounded to the nearest whole number, L of the law e^-|z| / 2.
+    """lower(h(n) + spread * L) rounded to the nearest integer, L of the law e^-|z| / 2.
 
     Recipe: a sign and E = -ln(U).  The fast path knows U >= 2^-20 to within 2^-42 of itself, E to
     within 2^-41 (1 + E), so the height to within spread 2^-41 (1 + E) and its own rounding, and the
@@ -217,11 +217,11 @@ class BentLaplace:
     """
 
     bend: Bend
-    counts: Whole
+    counts: Integers
     spread: Fraction
     uniforms = 1
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         uniform, sign = halves(words[0])
         spread = float(self.spread)

@@ -284,7 +284,7 @@ def _sum(
 
 
 def _ends(number: arb) -> tuple[int, int]:
-    """The least and the greatest whole number of a ball of such, at least 0."""
+    """The least and the greatest integer of a ball of such, at least 0."""
     low, high = number.lower().floor().unique_fmpz(), number.upper().ceil().unique_fmpz()
     assert low is not None
     assert high is not None

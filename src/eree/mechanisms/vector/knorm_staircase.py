@@ -32,8 +32,8 @@ from eree.mechanisms.vector.vector import (
 )
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.random.exact import Whole, draw_rows
-from eree.random.source import Coins
+from eree.random.exact import Integers, draw_rows
+from eree.random.source import Random
 
 _MOST_CELLS = 1_000
 #: Sums of more outputs than this give way to integrals, from which they no longer differ.
@@ -117,13 +117,13 @@ class KNormStaircase(VectorMechanism):
         """The law of the noise, in units of the spread."""
         return BoxStairs(self.gamma, self.drop, self.cells)
 
-    def law(self, counts: Whole) -> BentBoxes:
+    def law(self, counts: Integers) -> BentBoxes:
         """The laws of the outputs of some groups."""
         return BentBoxes(self.bend, counts, self.spread, self.stairs)
 
-    def draw_groups(self, counts: Whole, _largests: Whole, coins: Coins) -> Whole:
+    def draw_groups(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, made from the counts alone."""
-        return draw_rows(self.law(counts), len(counts), coins)
+        return draw_rows(self.law(counts), len(counts), random)
 
     def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
         """The chance of an output of one cell at least `distance` away from the count."""
@@ -206,7 +206,7 @@ class KNormStaircase(VectorMechanism):
         return worst_groups(self, [(before, after, [(first, *rest) for first in sorted(firsts)])])
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Sums of both tails over whole numbers, the far upper one by an integral.
+        """Sums of both tails over integers, the far upper one by an integral.
 
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """

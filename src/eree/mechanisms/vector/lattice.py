@@ -1,4 +1,4 @@
-"""Noise on the lattice of whole vectors whose weight falls like a power of the L1 norm."""
+"""Noise on the lattice of integer vectors whose weight falls like a power of the L1 norm."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from eree.mechanisms.scaled.distributions import Scales
 from eree.random.exact import (
     Array,
+    Integers,
     Row,
-    Whole,
     Words,
     coarse,
     exact_ball,
@@ -36,7 +36,7 @@ _LEAST = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class VectorLatticePareto:
-    """P(k) proportional to (1 + |k|_1 / a)^-p on the whole vectors of a width d, a = S / c.
+    """P(k) proportional to (1 + |k|_1 / a)^-p on the integer vectors of a width d, a = S / c.
 
     Recipe: how many numbers j are not 0, with chances proportional to
 
@@ -69,7 +69,7 @@ class VectorLatticePareto:
         """One for j, one to accept, and for each number whether it is 0 and its size."""
         return 2 * self.width + 2
 
-    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Rows and verdicts."""
         d, p = self.width, float(self.power)
         loose = d * 2.0**-40 / float(self.power - d) + 2.0**-48
@@ -181,7 +181,7 @@ def ways(j: int) -> fmpq_poly:
 
 @lru_cache
 def points_within(d: int) -> fmpq_poly:
-    """How many whole vectors of width d have an L1 norm of at most n: a polynomial in n >= 0.
+    """How many integer vectors of width d have an L1 norm of at most n: a polynomial in n >= 0.
 
     With j numbers that are not 0, whose sizes are at least 1 and add up to at most n, there are
     binomial(n, j) sizes and 2^j signs.
@@ -193,13 +193,13 @@ def points_within(d: int) -> fmpq_poly:
 
 
 def points_at(d: int) -> fmpq_poly:
-    """How many whole vectors of width d have the L1 norm m: a polynomial in m >= 1."""
+    """How many integer vectors of width d have the L1 norm m: a polynomial in m >= 1."""
     within = points_within(d)
     return within - within(fmpq_poly([-1, 1]))
 
 
 def weighted_sum(polynomial: fmpq_poly, start: int, a: Fraction, power: Fraction) -> arb:
-    """The sum of polynomial(m) (1 + m / a)^-power over the whole numbers m >= start.
+    """The sum of polynomial(m) (1 + m / a)^-power over the integers m >= start.
 
     In y = a + m it is that of a polynomial in y times (y / a)^-power: zeta functions.  They are
     nearly equal, so it takes more bits.
@@ -214,7 +214,7 @@ def weighted_sum(polynomial: fmpq_poly, start: int, a: Fraction, power: Fraction
 
 
 def whole(d: int, a: Fraction, power: Fraction) -> arb:
-    """The sum of the weights of all whole vectors of width d."""
+    """The sum of the weights of all integer vectors of width d."""
     return _whole(d, a, power, ctx.prec)
 
 

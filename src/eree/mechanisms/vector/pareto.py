@@ -1,4 +1,4 @@
-"""Vector Pareto: noise on whole vectors whose weight falls like a power of the L1 norm.
+"""Vector Pareto: noise on integer vectors whose weight falls like a power of the L1 norm.
 
 How far the numbers of the lattice Pareto law reach, and their sums: in doubles, never too near.
 
@@ -33,7 +33,7 @@ from eree.mechanisms.vector.lattice import VectorLatticePareto
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 #: From this scale on reaches are multiples of the scale.
 FAR = 2_000.0
@@ -200,15 +200,15 @@ class VectorPareto(ScaledVector):
         most = (1 + alpha) * expm1((epsilon - d * step) / float(power))
         return cls(guarantee, d, power, rounded_down(min(alpha, most)))
 
-    def law(self, largests: Whole) -> VectorLatticePareto:
+    def law(self, largests: Integers) -> VectorLatticePareto:
         """The laws of the noise of some groups."""
         return VectorLatticePareto(self.scales(largests, 1 / self.slope), self.power, self.cells)
 
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """From the law as a mixture of geometric numbers."""
         return whole_reach(self._mixture.reach(1 - level, self.near_scales(largests)), 1)
 
-    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
         """The same for sums."""
         return whole_reach(self._mixture.reach_of_sum(1 - level, self.near_scales(largests)), 1)
 
@@ -217,7 +217,7 @@ class VectorPareto(ScaledVector):
         return ParetoMixture(float(self.power), float(self.slope), self.cells)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Exact sums over all whole vectors by their norms."""
+        """Exact sums over all integer vectors by their norms."""
         del count
         with exactly():
             mean, square = self.law(one_cell(largest)).moments(0)

@@ -17,7 +17,7 @@ from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRad
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole
+from eree.random.exact import Integers
 
 #: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
 _LARGE = 1e3
@@ -79,23 +79,23 @@ class VectorRadial(ScaledVector):
         """The density."""
         return VectorRadialShape(self.rate, self.bend, self.cells)
 
-    def law(self, largests: Whole) -> RoundedVectorRadial:
+    def law(self, largests: Integers) -> RoundedVectorRadial:
         """The laws of the noise of some groups."""
         return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
 
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """From the tail of one number before it is rounded."""
         away = least(lambda z: 2 * self.shape.near_tail(z) <= 1 - level)
         return whole_reach(self.near_scales(largests) * away, 0.5)
 
-    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
         """Given the norm, the sum is a share of it; rounding moves it by d / 2 at most."""
         shape = self.shape
         away = least(lambda z: shape.near_sum_tail(z) <= (1 - level) * (1 - 1e-9))
         return whole_reach(self.near_scales(largests) * away, -self.cells / 2)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
-        """Sums of the tail over whole numbers, and its integral where they no longer differ."""
+        """Sums of the tail over integers, and its integral where they no longer differ."""
         del count
         scale = float(scale_at(self.pace, largest))
         mean, square = self.real_error()

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from eree.mechanisms.scaled.distributions import Scales
 from eree.random.exact import (
     Array,
+    Integers,
     Row,
-    Whole,
     Words,
     coarse,
     exact_ball,
@@ -191,7 +191,7 @@ class RoundedVectorRadial:
         """One for the power, and one for each number."""
         return self.width + 1
 
-    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Rows and verdicts."""
         d, m, edge = self.width, float(self.shape.turns), float(self.shape.edge)
         loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48

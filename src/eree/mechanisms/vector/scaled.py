@@ -18,8 +18,8 @@ from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, sc
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
 from eree.mechanisms.vector.vector import Group, VectorCertificate, VectorMechanism, worst_groups
-from eree.random.exact import RowLaw, Whole, draw_rows
-from eree.random.source import Coins
+from eree.random.exact import Integers, RowLaw, draw_rows
+from eree.random.source import Random
 
 #: Groups of more cells have chances that take minutes to recheck.
 MOST_CELLS = 64
@@ -54,7 +54,7 @@ class ScaledVector(VectorMechanism):
         return OneStep(float(self.alpha), float(self.pace))
 
     @abstractmethod
-    def law(self, largests: Whole) -> VectorNoise:
+    def law(self, largests: Integers) -> VectorNoise:
         """The laws of the noise of some groups."""
 
     def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
@@ -62,26 +62,26 @@ class ScaledVector(VectorMechanism):
         del worker_attributes
         return "count", "largest_total"
 
-    def scales(self, largests: Whole, factor: Fraction) -> Scales:
+    def scales(self, largests: Integers, factor: Fraction) -> Scales:
         """S times a factor for some groups."""
         return Scales(largests, self.pace, factor)
 
-    def near_scales(self, largests: Whole) -> Array:
+    def near_scales(self, largests: Integers) -> Array:
         """S for some groups, in doubles."""
         scales: Array = np.maximum(largests * float(self.pace), 1.0)
         return scales
 
     @abstractmethod
-    def reach(self, level: float, largests: Whole) -> Whole:
+    def reach(self, level: float, largests: Integers) -> Integers:
         """What the noise of one cell stays within, for many groups; never below `quantile`."""
 
     @abstractmethod
-    def reach_of_sum(self, level: float, largests: Whole) -> Whole:
+    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
         """What the sum of the noise of all cells of a group stays within."""
 
-    def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw_rows(self.law(largests), len(counts), coins)
+        return counts + draw_rows(self.law(largests), len(counts), random)
 
     def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
         """The tail of the noise of one cell; it is the same on both sides and for every count."""

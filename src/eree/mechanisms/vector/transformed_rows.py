@@ -16,9 +16,9 @@ from eree.mechanisms.vector.boxes import BoxStairs
 from eree.random.exact import (
     Array,
     Flags,
+    Integers,
     Row,
     Verdict,
-    Whole,
     Words,
     coarse,
     exact_ball,
@@ -38,7 +38,7 @@ class BentBoxes:
     """
 
     bend: Knots
-    counts: Whole  # a row per group
+    counts: Integers  # a row per group
     spread: Fraction
     stairs: BoxStairs
 
@@ -52,7 +52,7 @@ class BentBoxes:
         """One for m, one for k, and one for each number."""
         return self.width + 2
 
-    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Rows and verdicts; nothing is ever rejected."""
         z, off, doubt = self._near_noise(words)
         noise = float(self.spread) * z

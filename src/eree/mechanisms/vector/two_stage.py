@@ -33,7 +33,7 @@ from eree.mechanisms.vector.vector import (
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.random.exact import (
-    Whole,
+    Integers,
     Words,
     coarse,
     draw,
@@ -43,20 +43,20 @@ from eree.random.exact import (
     sure_halves,
     sure_round,
 )
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.workload import GREATEST_BOUND, JOB, ScaleTo
 
 
 @dataclass(frozen=True, eq=False)
 class LaplaceOfThousandths:
-    """count / 1000 + scale L, rounded to the nearest whole number; L of the law e^-|z| / 2.
+    """count / 1000 + scale L, rounded to the nearest integer; L of the law e^-|z| / 2.
 
     Recipe: a sign and E = -ln(U).  The fast path knows U >= 2^-20 to within 2^-42 of itself, hence
     scale E to within scale 2^-41 + scale E 2^-47 with room to spare; whole jobs are added after
     rounding, and what is left of the count is below 1.
     """
 
-    counts: Whole
+    counts: Integers
     scales: tuple[Fraction, ...]
     which: NDArray[np.intp]  # the place of each cell's scale among them
     uniforms = 1
@@ -65,7 +65,7 @@ class LaplaceOfThousandths:
     def _near(self) -> NDArray[np.float64]:
         return np.array([float(scale) for scale in self.scales])
 
-    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Whole, NDArray[np.int8]]:
+    def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
         uniform, sign = halves(words[0])
         whole, rest = np.divmod(self.counts[cells], JOB)
@@ -169,17 +169,17 @@ class TwoStageClip(VectorMechanism):
         del worker_attributes
         return "count", "largest_total"
 
-    def bounds(self, largests: Whole, *, coins: Coins) -> Whole:
+    def bounds(self, largests: Integers, *, random: Random) -> Integers:
         """One noisy bound for each group, from the largest total of its workplaces."""
-        return np.clip(self.bounding.draw(largests, coins=coins), 1, GREATEST_BOUND)
+        return np.clip(self.bounding.draw(largests, random=random), 1, GREATEST_BOUND)
 
-    def bound(self, largest: int, *, coins: Coins) -> ScaleTo:
+    def bound(self, largest: int, *, random: Random) -> ScaleTo:
         """One noisy bound for the whole table, from the largest total of all its workplaces."""
-        return ScaleTo(int(self.bounds(one_cell(largest), coins=coins)[0]))
+        return ScaleTo(int(self.bounds(one_cell(largest), random=random)[0]))
 
     def draw(
-        self, counts: Whole, largests: Whole | ScaleTo | None = None, *, coins: Coins
-    ) -> Whole:
+        self, counts: Integers, largests: Integers | ScaleTo | None = None, *, random: Random
+    ) -> Integers:
         """Noisy counts of groups from `counts` in thousandths of a job, scaled to the bound.
 
         `largests` is the bound of the table, or one for each group.
@@ -190,13 +190,13 @@ class TwoStageClip(VectorMechanism):
             largests = np.full(len(counts), largests.total, dtype=np.int64)
         if np.min(largests, initial=1) < 1:
             raise Refusal("workplaces can be scaled to 1 worker or more")
-        return super().draw(counts, largests, coins=coins)
+        return super().draw(counts, largests, random=random)
 
-    def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts in thousandths and their noise, in whole jobs."""
-        return draw(self.law(counts, largests), counts.size, coins).reshape(counts.shape)
+        return draw(self.law(counts, largests), counts.size, random).reshape(counts.shape)
 
-    def law(self, counts: Whole, totals: Whole) -> LaplaceOfThousandths:
+    def law(self, counts: Integers, totals: Integers) -> LaplaceOfThousandths:
         """The laws of the cells of some groups, one after another, by the bound of each group."""
         distinct, which = np.unique(totals, return_inverse=True)
         scales = tuple(map(self.scale, distinct.tolist()))
@@ -227,7 +227,7 @@ class TwoStageClip(VectorMechanism):
         rest, half = -expm1(-rate), exp(-rate / 2)  # 1 - q and the root of q = e^-rate
         return half / rest, sqrt(half * (2 - rest)) / rest
 
-    def near_scale(self, totals: Whole) -> Array:
+    def near_scale(self, totals: Integers) -> Array:
         """`scale` of many totals, in doubles."""
         alpha = float(self.alpha)
         moved = 2 * np.maximum(alpha / (1 + alpha) * totals, totals / (totals + 1.0))

@@ -17,8 +17,8 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import Cell, Certificate, WorstPair, upper
 from eree.mechanisms.mechanism import Mechanism, alpha_of, exactly
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Whole
-from eree.random.source import Coins
+from eree.random.exact import Integers
+from eree.random.source import Random
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class VectorMechanism(Mechanism):
         """The share by which a workplace may grow in one step."""
         return alpha_of(self.guarantee, self.name)
 
-    def draw(self, counts: Whole, largests: Whole | None = None, *, coins: Coins) -> Whole:
+    def draw(
+        self, counts: Integers, largests: Integers | None = None, *, random: Random
+    ) -> Integers:
         """Noisy counts of groups: `counts` and the result have a row per group.
 
         `largests` has one number per group, where `statistics` asks for one.
@@ -68,15 +70,15 @@ class VectorMechanism(Mechanism):
             if largests.shape != counts.shape[:1]:
                 raise Refusal(f"every group needs one {self.statistics()[-1]}")
             largests = np.repeat(largests, self.cells)
-        return super().draw(counts.reshape(-1), largests, coins=coins).reshape(counts.shape)
+        return super().draw(counts.reshape(-1), largests, random=random).reshape(counts.shape)
 
-    def draw_outputs(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Cell after cell; each group has its number once for every cell."""
         groups = counts.reshape(-1, self.cells)
-        return self.draw_groups(groups, largests[:: self.cells], coins).reshape(-1)
+        return self.draw_groups(groups, largests[:: self.cells], random).reshape(-1)
 
     @abstractmethod
-    def draw_groups(self, counts: Whole, largests: Whole, coins: Coins) -> Whole:
+    def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Outputs of groups before those beyond the limit are set to it."""
 
     def joint_pmf(

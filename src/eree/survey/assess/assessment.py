@@ -10,7 +10,7 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
-from eree.random.source import SeededCoins
+from eree.random.source import SeededRandom
 from eree.survey.assess.comparison import Originals, compared, confidential_items
 from eree.survey.assess.findings import (
     BOUNDS,
@@ -76,7 +76,7 @@ def what_if(
     """
     protected = published.protected
     mode = check_what_if(cube, protected)
-    drawn = mode.draw(cube, SeededCoins(choice.seed))
+    drawn = mode.draw(cube, SeededRandom(choice.seed))
     reconcile = not all(table.exact for table in drawn.controls)
     chosen = choice.tables(cube.shape)
     found: list[Item] = []
@@ -99,9 +99,9 @@ def _calibrated(drawn: NoisyCube, method: Method, reconcile: bool, seed: int) ->
         controls = list(drawn.controls)
     noises = tuple(control.noise for control in controls)
     model = NoiseModel(drawn.shape, method, drawn.noise_variance, noises)
-    coins = SeededCoins(seed + 1)
+    random = SeededRandom(seed + 1)
     return calibrate(
-        model, drawn.cells, controls, coins=coins, reconcile=reconcile, kept=drawn.kept
+        model, drawn.cells, controls, random=random, reconcile=reconcile, kept=drawn.kept
     )
 
 

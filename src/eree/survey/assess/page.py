@@ -142,7 +142,7 @@ def _settings(settings: Mapping[str, Any]) -> list[str]:
     model = "sampling errors are modelled" if settings["sampling_model"] else "no sampling model"
     private = "" if settings["private"] else "; not private"
     if settings["seeded"]:
-        private = "; drawn with seeded coins, and so not private"
+        private = "; drawn from a seeded source, and so not private"
     return [
         f"- Release {settings['release']}: {settings['mode']}, epsilon {price['epsilon']}, delta"
         f" {price['delta']} for one {price['neighbours']}, covering {settings['covers']}{private}.",

@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 
 from eree.errors import Refusal
-from eree.random.source import Coins
+from eree.random.source import Random
 from eree.survey.calibrate.controls import Control, ControlNoise
 from eree.survey.calibrate.least_squares import Gain, correction, gains, variances
 from eree.survey.calibrate.rake import rake, rake_nonnegative
@@ -102,7 +102,7 @@ class NoiseModel:
         return np.asarray(2 * variances + 2 * apart * apart)
 
 
-def rounded(cells: Reals, coins: Coins) -> Integers:
+def rounded(cells: Reals, random: Random) -> Integers:
     """Each cell rounded up with the probability of its fraction, else down, apart from all others.
 
     So the error of a cell has mean 0 and variance f (1 - f) <= 1/4, errors are independent, and a
@@ -113,7 +113,7 @@ def rounded(cells: Reals, coins: Coins) -> Integers:
     if not (np.abs(cells) < LARGEST).all():
         raise Refusal("the cells are too large to be held in integer thousandths of a job")
     down = np.floor(cells)
-    words = coins.words(cells.size).reshape(cells.shape)
+    words = random.words(cells.size).reshape(cells.shape)
     uniform = (words >> np.uint64(11)) * 2.0**-53
     return np.asarray(down, dtype=np.int64) + (uniform < cells - down)
 
@@ -217,14 +217,14 @@ def calibrate(
     cells: Integers,
     controls: Sequence[Control],
     *,
-    coins: Coins,
+    random: Random,
     cycles: int | None = None,
     reconcile: bool = False,
     kept: Mask | None = None,
 ) -> Calibrated:
     """Calibrate noisy cells to control tables by the method of the noise model.
 
-    Cells are integer thousandths of a job, 0 where they cannot be.  `coins` round the result.
+    Cells are integer thousandths of a job, 0 where they cannot be.  `random` rounds the result.
     `cycles` are at most 10 for raking as published and 50 for non-negative
     cells.  Noisy controls contradict each other in their common sums, and raking cannot converge
     to all of them; with `reconcile` it goes to the sums of the least squares cube instead, which
@@ -237,7 +237,7 @@ def calibrate(
     if noise.method == "none":
         return Calibrated(cells.copy(), noise, {}, None, possible)
     added, solved = correction(cells, shape, controls, noise.cell, possible)
-    reference = np.clip(cells + rounded(added, coins), -LIMIT, LIMIT)
+    reference = np.clip(cells + rounded(added, random), -LIMIT, LIMIT)
     if noise.method == "least-squares":
         return Calibrated(reference, noise, solved, None, possible)
     marginals = [control.noise.marginal(shape) for control in controls]
@@ -257,7 +257,7 @@ def calibrate(
         raked, report = rake_nonnegative(start, marginals, wanted, cycles=cycles or 50)
     reported = {"reconciled": reconcile, **report.as_json()}
     most = min(LIMIT, (1 << 62) // cells.size)  # sums stay exact however far raking runs away
-    made = rounded(np.clip(raked, -most, most), coins)
+    made = rounded(np.clip(raked, -most, most), random)
     return Calibrated(made, noise, reported, reference, possible)
 
 
