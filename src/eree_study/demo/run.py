@@ -86,8 +86,8 @@ def run_demo(
     release is verified, ranked, and compared with the true counts, which can be done with synthetic
     data alone.  The survey becomes a protected cube, paid from a ledger of its own.
     The data are the same for the same seed, releases never are: their noise is drawn from a
-    secret source.  The folder appears whole or not at all; what an earlier demonstration left there is
-    replaced.
+    secret source.  The folder appears whole or not at all; what an earlier demonstration left
+    there is replaced.
     """
     tell = progress or (lambda _step, _done: None)
     target = out.resolve()
