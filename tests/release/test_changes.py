@@ -174,9 +174,11 @@ def test_a_record_that_was_cut_short_is_refused_or_found(copy: Path, keep: float
         eree.Release.open(copy)
 
 
-@pytest.mark.parametrize("text", ['{"format": 2, "a": ' + "9" * 5_000 + "}", "\x00", '"\\ud800"'])
-def test_a_record_of_strange_texts_is_refused(copy: Path, text: str) -> None:
-    (copy / RECORD).write_text(text, encoding="utf-8")
+@pytest.mark.parametrize(
+    "text", ['{"format": 2, "a": ' + "9" * 5_000 + "}", "\x00", '{"format": 2, "a": "\\ud800"}']
+)
+def test_a_record_of_strange_texts_is_refused(copy: Path, value: str) -> None:
+    (copy / RECORD).write_text(f'{{"format": 2, "a": {value}}}', encoding="utf-8")
     with pytest.raises(eree.Unreadable):
         eree.Release.open(copy)
 
@@ -193,7 +195,6 @@ def test_a_record_of_strange_texts_is_refused(copy: Path, text: str) -> None:
         lambda r: r["tables"][0].update(price=None),
         lambda r: r["tables"][0]["price"].update(epsilon="1/0"),
         lambda r: r["guarantee"].update(neighbours="near"),
-        lambda r: r.update(made="\ud800"),
     ],
 )
 def test_a_record_of_another_shape_is_a_fault_and_no_traceback(
@@ -202,10 +203,7 @@ def test_a_record_of_another_shape_is_a_fault_and_no_traceback(
     record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
     del record["signature"]
     change(record)
-    try:
-        record["digest"] = digest_of(record)
-    except UnicodeEncodeError:
-        record["digest"] = ""
+    record["digest"] = digest_of(record)
     (copy / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     assert not eree.verify(eree.Release.open(copy)).sound
 

@@ -194,7 +194,7 @@ def test_a_record_whose_tables_have_no_names_is_refused(
         lambda: nameless.tables,
         lambda: nameless.table("places"),
         lambda: eree.area_totals(nameless, "places", ["sector"]),
-        lambda: eree.shrink(nameless, ["places", "tracts"]),
+        lambda: eree.shrink(nameless, ["places", "tracts"], ["sector"]),
     ):
         with pytest.raises(eree.Unreadable, match=r"is damaged \(tables.*; run 'eree verify'"):
             use()
