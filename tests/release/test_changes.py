@@ -174,9 +174,7 @@ def test_a_record_that_was_cut_short_is_refused_or_found(copy: Path, keep: float
         eree.Release.open(copy)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"format": 2, "a": ' + "9" * 5_000 + "}", "\x00", '{"format": 2, "a": "\\ud800"}']
-)
+@pytest.mark.parametrize("value", ["9" * 5_000, '"\\ud800"', "NaN", "1e999", "\x00"])
 def test_a_record_of_strange_texts_is_refused(copy: Path, value: str) -> None:
     (copy / RECORD).write_text(f'{{"format": 2, "a": {value}}}', encoding="utf-8")
     with pytest.raises(eree.Unreadable):
