@@ -158,9 +158,9 @@ def test_an_empty_table_is_a_fault_and_makes_up_no_others(
         ("worker", lambda t: t.set_column(1, "sex", t["grade"]),
          ("sex", "the column holds integers, not texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.uint64())),
-         ("worker_id", "the column holds values of another type, not texts or integers")),
+         ("worker_id", "the column holds values of another type, not integers or texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.float32())),
-         ("worker_id", "the column holds values of another type, not texts or integers")),
+         ("worker_id", "the column holds values of another type, not integers or texts")),
         ("job", lambda t: t.drop_columns(["workplace_id"]),
          ("workplace_id", "the column is missing")),
         ("workplace", lambda t: t.set_column(5, "wages", t["state"]),
@@ -302,10 +302,10 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
          [("job", "main", "must mark the primary job by true or false, or by 1 or 0", 1)]),
         ([True] * 6 + [None, False], [("job", "main", MISSING, 1)]),
         (["true"] * 8, [("job", "main", "the column holds texts,"
-                         " not true or false or integers",
+                         " not integers or true or false",
                          None)]),
         ([1.0] * 8, [("job", "main", "the column holds values of another type,"
-                      " not true or false or integers", None)]),
+                      " not integers or true or false", None)]),
     ],
 )  # fmt: skip
 def test_each_worker_has_exactly_one_primary_job(

@@ -196,10 +196,10 @@ def test_missing_and_extra_columns_are_faults(tmp_path: Path) -> None:
     [
         ("weight", pa.array(["1"] * 6), "the column holds texts, not numbers"),
         ("weight", pa.array([True] * 6), "the column holds true or false, not numbers"),
-        ("id", pa.array([1.5] * 6), "the column holds values of another type, not texts or whole"),
+        ("id", pa.array([1.5] * 6), "of another type, not integers or texts"),
         ("id", pa.array([1] * 6, pa.uint64()), "the column holds values of another type"),
         ("job", pa.array([b"x"] * 6), "the column holds values of another type"),
-        ("licence", pa.array([True] * 6), "the column holds true or false, not texts or whole"),
+        ("licence", pa.array([True] * 6), "the column holds true or false, not integers or texts"),
         ("education", pa.array([["x"]] * 6), "the column holds values of another type"),
     ],
 )
