@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,7 +24,7 @@ import eree
 import eree_study
 import pages
 from eree.cli import ending, terminal
-from eree.cli.interrupts import Interrupts
+from eree.cli.interrupts import SIGNALS, Interrupts
 from pages import Done
 from pages import command as run
 from processes import LONGEST, PATIENCE, ended, running, until
@@ -561,9 +562,10 @@ def assert_nothing_left(done: Done, room: tuple[Path, Path]) -> None:
     assert until(lambda: not any(temporary.iterdir())), list(temporary.iterdir())
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.2, 0.4])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
 def test_a_command_is_interrupted_while_it_starts(
-    number: signal.Signals, room: tuple[Path, Path]
+    number: signal.Signals, delay: float, room: tuple[Path, Path]
 ) -> None:
     """A process that still imports what it needs."""
     work, temporary = room
@@ -573,6 +575,7 @@ def test_a_command_is_interrupted_while_it_starts(
         status = Path(f"/proc/{process.pid}/status")
         heard = re.compile(r"^SigCgt:\s*[0-9a-f]+[4-7c-f][0-9a-f]{3}$", re.MULTILINE)  # SIGTERM
         assert until(lambda: heard.search(status.read_text(encoding="utf-8")) is not None)
+        time.sleep(delay)
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE)
     assert_nothing_left(Done(process.returncode, out, err), room)
@@ -601,6 +604,31 @@ def test_an_interrupt_is_one_json_object_too(room: tuple[Path, Path], large: Pat
     done = interrupted(["check", large, "--json"], signal.SIGINT, 0.2, room)
     assert done.status == 130
     assert json.loads(done.out) == {"error": "interrupted; nothing was left half-written"}
+
+
+def test_an_interrupt_that_nothing_can_raise_is_found_later(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python reports an exception in a callback of the collector, and goes on."""
+    interrupts = Interrupts()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    class Noticed:
+        pass
+
+    try:
+        with interrupts:
+            interrupts.begin()
+            noticed = Noticed()
+            callback = weakref.ref(noticed, lambda _: signal.raise_signal(signal.SIGTERM))
+            del noticed
+            assert callback() is None and interrupts.came
+            with pytest.raises(KeyboardInterrupt):
+                interrupts.check()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_success_and_refusal_end_without_a_word_of_the_engine(data: Path, tmp_path: Path) -> None:

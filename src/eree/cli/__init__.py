@@ -12,16 +12,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """The command `eree`.  Signals are heard before the first slow import."""
-    interrupts, begun = Interrupts(), False
-    try:
-        with interrupts:
-            from eree.cli.ending import run
+    with Interrupts() as interrupts:
+        from eree.cli.ending import run
 
-            begun = True  # from here on the command tells what an interrupt has left
-            status = run(sys.argv[1:], interrupts)
-    except KeyboardInterrupt:
-        if begun:
-            raise
-        sys.stderr.write("eree: interrupted; nothing was left half-written\n")
-        status = 130
+        status = run(sys.argv[1:], interrupts)
     sys.exit(status)

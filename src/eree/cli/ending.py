@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eree.cli import certify, commands, cube, cube_assess, ledger, protect, rank, release, serve
-from eree.cli.interrupts import Interrupts
+from eree.cli.interrupts import SENTENCE, Interrupts
 from eree.cli.options import cli
 from eree.cli.passwords import hidden
 from eree.cli.terminal import one_line
@@ -38,16 +38,16 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
         with hidden(arguments) as shown:
             ended = cli.main(shown, prog_name="eree", standalone_mode=False, obj=interrupts)
         _flush()
-        interrupts.working = False  # all is done, and nothing is left to stop
+        interrupts.end()
         return ended if isinstance(ended, int) else DONE
     except BaseException as error:
-        interrupts.working = False
+        interrupts.end()
         status, sentence = _verdict(error)
         # the sentence of a refusal has said it already
         cost = _cost(error) if interrupts.came or not isinstance(error, Refusal) else []
     # An engine may report an interrupted query in words of its own, or take it for a fault.
     if interrupts.came:
-        status, sentence = INTERRUPTED, "interrupted; nothing was left half-written"
+        status, sentence = INTERRUPTED, SENTENCE
     if sentence is not None:
         _say("; ".join([sentence, *cost]), as_json="--json" in arguments)
     return status

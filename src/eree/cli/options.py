@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import eree
+from eree.cli.interrupts import Interrupts
 from eree.cli.passwords import with_password
 
 if TYPE_CHECKING:
@@ -89,6 +90,12 @@ class Command(click.Command):
                 ctx.params[name] = with_password(ctx.params[name])
         return rest
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; so far nothing was made."""
+        if interrupts := ctx.find_object(Interrupts):
+            interrupts.begin()
+        return super().invoke(ctx)
+
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples as they are, one to a line."""
         if self.examples:
@@ -143,7 +150,7 @@ class Commands(Command, click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; click would answer an interrupt with an empty line."""
         try:
-            return super().invoke(ctx)
+            return click.Group.invoke(self, ctx)
         except KeyboardInterrupt:
             raise click.Abort from None
 
