@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import eree
+from eree.cells import Cell
 from eree.random.exact import Integers
 
 TRIALS = 5
@@ -97,7 +98,7 @@ def _errors(
 
 def _square_error(mechanism: eree.Mechanism) -> float:
     """The mean square error in units of the squared scale, where the scale is large."""
-    return (mechanism.mean_error(count=0, largest=10_000)[1] / 1_000) ** 2
+    return (mechanism.mean_error(Cell(0, 10_000))[1] / 1_000) ** 2
 
 
 def table(results: list[Compared]) -> str:

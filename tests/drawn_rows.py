@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from eree.cells import Group
 from eree.mechanisms.mechanism import exactly
 from eree.random.exact import Verdict, settle
 from eree.random.source import SeededRandom
@@ -46,9 +47,6 @@ class CommonRows:
     def fit(self, law: Any, counts: tuple[int, ...], largest: int) -> float:
         """How likely a law of all outputs of a group is to differ as much from the draws."""
         with exactly():
-            chances = [
-                float(law.joint_pmf(outputs=row, counts=counts, largest=largest))
-                for row in self.rows
-            ]
+            chances = [float(law.joint_pmf(Group.of(counts, largest), row)) for row in self.rows]
         expected = np.array([*chances, 1 - sum(chances)]) * sum(self.observed)
         return float(stats.chisquare(self.observed, expected).pvalue)

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import eree
+from eree.cells import Cell
 from eree.cli.ending import run
 from eree.cli.interrupts import Interrupts
 from eree.errors import Fault, Refusal
@@ -161,7 +162,7 @@ def test_what_is_promised_is_what_the_mechanism_promises(made: tuple[Path, Findi
     about = release.about("jobs")
     hidden = eree.mechanism(about["mechanism"], alpha="0.1", epsilon=about["price"]["epsilon"])
     cells = true_cells(out / "data", TABLES["jobs"]).values()
-    each = [hidden.expected_error(count=n, largest=x).mean_absolute for n, x in cells]
+    each = [hidden.expected_error(Cell(n, x)).mean_absolute for n, x in cells]
     assert next(findings.accuracy_of("jobs")).promised == pytest.approx(sum(each) / len(each))
     # promised are nine in ten: as few as six in ten come about once in a billion demonstrations
     assert next(findings.accuracy_of("jobs")).inside > 0.6

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.grid import certify_grid
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
@@ -83,8 +84,8 @@ def test_random_parameters_certify_and_no_random_neighbours_lose_more(
             count = x + (y if y != x else 0) + others
             after = max(x, y + joined)
             output = count + int(rng.choice([0, joined, rng.normal(0, 3 * (1 + joined)), -count]))
-            old = chosen.log_pmf(output=output, count=count, largest=x)
-            new = chosen.log_pmf(output=output, count=count + joined, largest=after)
+            old = chosen.log_pmf(Cell(count, x), output)
+            new = chosen.log_pmf(Cell(count + joined, after), output)
             if max(old, new) > -np.inf:
                 assert abs(old - new) <= certificate.found_epsilon + 1e-11
                 compared += 1

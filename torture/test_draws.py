@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.random.source import Random
@@ -31,8 +32,8 @@ def test_ten_million_draws_follow_the_stated_probabilities(
         for side in (-1, 1):
             distance = 1
             while True:
-                cell = {"count": count, "largest": largest}
-                chance = float(chosen.beyond(distance, side, **cell))
+                cell = Cell(count, largest)
+                chance = float(chosen.tail(cell, distance, side))
                 if chance < 1e-4:
                     break
                 cuts.append(count + distance if side > 0 else count - distance + 1)

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # typing's own costs an import, and Ctrl-C is not heard b
 
 if TYPE_CHECKING:
     from eree.budget.ledger import Ledger, Reservation
-    from eree.cells import Cells
+    from eree.cells import Cell, Cells, Group
     from eree.data.tables import Tables, check, load
     from eree.data.tabulate import new_file, stream, tabulate, write_cells
     from eree.errors import EngineFailure, Fault, Faulty, Refusal, Unreadable
@@ -65,7 +65,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "eree.budget.ledger": ("Ledger", "Reservation"),
-    "eree.cells": ("Cells",),
+    "eree.cells": ("Cell", "Cells", "Group"),
     "eree.data.tables": ("Tables", "check", "load"),
     "eree.data.tabulate": ("new_file", "stream", "tabulate", "write_cells"),
     "eree.errors": ("EngineFailure", "Fault", "Faulty", "Refusal", "Unreadable"),
@@ -130,6 +130,7 @@ __all__ = [
     "AreaTotals",
     "Assessment",
     "Attribute",
+    "Cell",
     "Cells",
     "Certificate",
     "Control",
@@ -143,6 +144,7 @@ __all__ = [
     "ExpectedError",
     "Fault",
     "Faulty",
+    "Group",
     "Guarantee",
     "Impossible",
     "Ledger",

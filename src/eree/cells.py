@@ -1,12 +1,69 @@
-"""Confidential cells: the exact counts of a marginal, kept from view."""
+"""Cells: one as a value that probabilities are asked about, and all exact ones of a marginal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import index
+from typing import TYPE_CHECKING, Self
 
-import pyarrow as pa
+from eree.errors import Refusal
 
-from eree.workload import Marginal
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from eree.workload import Marginal
+
+#: No count of workers comes near this.
+MOST_WORKERS = 1 << 60
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """What the noise of a cell may depend on: its count, and the size of its largest workplace.
+
+    Without `largest` the cell is one workplace.
+    """
+
+    count: int
+    largest: int = None  # type: ignore[assignment]  # stands for the count
+
+    def __post_init__(self) -> None:
+        largest = self.count if self.largest is None else self.largest
+        object.__setattr__(self, "count", _workers(self.count))
+        object.__setattr__(self, "largest", _workers(largest))
+
+    def words(self) -> str:
+        """The cell, for people to read."""
+        return f"count {self.count}, largest {self.largest}"
+
+
+@dataclass(frozen=True, order=True)
+class Group(Cell):
+    """The worker cells of one workplace cell; `count` is their sum."""
+
+    counts: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, counts: Iterable[int], largest: int | None = None) -> Self:
+        """A group of some counts; without `largest` it is one workplace."""
+        each = tuple(map(_workers, counts))
+        return cls(sum(each), sum(each) if largest is None else largest, each)
+
+    def words(self) -> str:
+        """The group, for people to read."""
+        return f"counts {', '.join(map(str, self.counts))}; largest {self.largest}"
+
+
+def _workers(number: int) -> int:
+    """A number of workers as a plain integer; refused without quoting it."""
+    try:
+        found = index(number)
+    except TypeError:
+        raise Refusal("a count and the size of a workplace must be integers") from None
+    if not 0 <= found < MOST_WORKERS:
+        raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
+    return found
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,6 +8,7 @@ import pytest
 from flint import arb
 
 import eree
+from eree.cells import Cell, Group
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
@@ -29,8 +30,8 @@ def mean(mechanism: Mechanism, size: int) -> float:
     total, distance = arb(0), 0
     while distance < 20_000:
         distance += 1
-        cell = {"count": size, "largest": size}
-        up, down = (mechanism.beyond(distance, side, **cell) for side in (1, -1))
+        cell = Cell(size)
+        up, down = (mechanism.tail(cell, distance, side) for side in (1, -1))
         total += up - down
         if up + down < 1e-13:
             break
@@ -43,10 +44,7 @@ def test_laws_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None
     mechanism = made(name)
     with exactly():
         for size, away in product((0, 1, 30, 700), (1, 2, 3, 7, 50, 400)):
-            up, down = (
-                mechanism.pmf(output=size + side * away, count=size, largest=size)
-                for side in (1, -1)
-            )
+            up, down = (mechanism.pmf(Cell(size), size + side * away) for side in (1, -1))
             assert (up - down).contains(0)
 
 
@@ -57,9 +55,7 @@ def test_laws_of_groups_that_are_called_fair_are_the_same_on_both_sides(name: st
     with exactly():
         for one, other in ((1, 0), (3, -2), (-40, 7)):
             chances = [
-                mechanism.joint_pmf(
-                    outputs=(20 + side * one, 5 + side * other), counts=(20, 5), largest=25
-                )
+                mechanism.joint_pmf(Group.of((20, 5), 25), (20 + side * one, 5 + side * other))
                 for side in (1, -1)
             ]
             assert (chances[0] - chances[1]).contains(0)
@@ -70,7 +66,7 @@ def test_the_bias_of_leaning_noise_is_its_exact_mean(epsilon: str, size: int) ->
     mechanism = made("leaning-staircase", epsilon)
     assert isinstance(mechanism, LeaningStaircase)
     found = mean(mechanism, size)
-    assert mechanism.bias(largest=size) == pytest.approx(found, abs=1e-6)
+    assert mechanism.bias(Cell(0, size)) == pytest.approx(found, abs=1e-6)
     assert mechanism.lean.least - 1e-6 <= found <= mechanism.lean.greatest + 1e-6
 
 
@@ -78,13 +74,13 @@ def test_leaning_noise_is_off_as_the_pages_say() -> None:
     """0.45 jobs at 40 workers and epsilon 2 were called right on average."""
     mechanism = made("leaning-staircase")
     assert isinstance(mechanism, LeaningStaircase)
-    assert mechanism.bias(largest=40) == pytest.approx(0.45, abs=0.01)
+    assert mechanism.bias(Cell(0, 40)) == pytest.approx(0.45, abs=0.01)
     lean = mechanism.lean
     assert (lean.up_to, round(lean.least, 2), round(lean.greatest, 2)) == (531, -0.54, 0.79)
     sizes = (1, 9, 15, 16, 20, 43, 99, 260, 400, 531)
-    assert all(lean.least <= mechanism.bias(largest=size) <= lean.greatest for size in sizes)
+    assert all(lean.least <= mechanism.bias(Cell(0, size)) <= lean.greatest for size in sizes)
     for size in (2_000, 10_000, 1_000_000):
-        assert mechanism.bias(largest=size) == pytest.approx(lean.share * size, rel=0.02)
+        assert mechanism.bias(Cell(0, size)) == pytest.approx(lean.share * size, rel=0.02)
     assert lean.share == pytest.approx(0.00024, abs=1e-5)
 
 
@@ -98,7 +94,7 @@ def test_what_the_page_on_releases_says_of_leaning_noise(alpha: str, epsilon: st
     assert max(-lean.least, lean.greatest) <= 1.4
     assert abs(lean.share) < 0.01 * float(alpha)
     one_by_one = int(2 / float(alpha)) - 1
-    assert abs(mechanism.bias(largest=one_by_one // 2)) < 0.01
+    assert abs(mechanism.bias(Cell(0, one_by_one // 2))) < 0.01
 
 
 @pytest.mark.parametrize("size", [1, 10, 100])

@@ -15,6 +15,7 @@ from flint import arb
 from scipy.integrate import quad
 
 from cases import BENT, PURE_SCALED, cells, every, made
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.published.certificate import greatest_delta
@@ -71,7 +72,7 @@ def test_no_pair_of_neighbouring_cells_loses_more_than_was_found(
     def log_chance(output: int, count: int, largest: int) -> float:
         key = (output - count, 0, largest) if name in PURE_SCALED else (output, count, 0)
         if key not in logs:
-            logs[key] = chosen.log_pmf(output=key[0], count=key[1], largest=key[2])
+            logs[key] = chosen.log_pmf(Cell(key[1], key[2]), key[0])
         return logs[key]
 
     worst = 0.0
@@ -91,7 +92,7 @@ def test_no_pair_of_neighbouring_cells_loses_more_than_was_found(
 def upper_tails(chosen: Mechanism, size: int) -> list[float]:
     """P(K >= d) for d from 1 on, exact."""
     with exactly():
-        return [float(chosen.beyond(d, 1, count=0, largest=size)) for d in range(1, 1_000)]
+        return [float(chosen.tail(Cell(0, size), d, 1)) for d in range(1, 1_000)]
 
 
 def hockey_stick(chosen: Mechanism, x: int, after: int, joined: int, epsilon: float) -> float:
@@ -216,9 +217,7 @@ def test_a_node_that_is_larger_than_the_bound_is_hidden_too() -> None:
     chosen = made("truncated-laplace", theta=20)
     for before, after in ((0, 19), (19, 0), (5, 19)):
         for output in (-40, 0, 3, 19, 90):
-            loss = chosen.log_pmf(output=output, count=before) - chosen.log_pmf(
-                output=output, count=after
-            )
+            loss = chosen.log_pmf(Cell(before), output) - chosen.log_pmf(Cell(after), output)
             assert abs(loss) <= 1.9 + 1e-12
 
 

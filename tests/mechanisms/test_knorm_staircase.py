@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cases import FALSE_ALARM
+from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import automatic_vector
@@ -72,7 +73,7 @@ def test_no_random_weak_neighbours_lose_more_than_epsilon(
 ) -> None:
     chosen, counts, grown, outputs = case
     with exactly():
-        old, new = (chosen.joint_pmf(outputs=outputs, counts=n) for n in (counts, grown))
+        old, new = (chosen.joint_pmf(Group.of(n, 0), outputs) for n in (counts, grown))
         assert old > 0
         assert new > 0
         assert loss_of(old, new) <= chosen.guarantee.epsilon
@@ -232,9 +233,9 @@ def test_it_has_less_error_than_noise_that_falls_evenly(epsilon: str) -> None:
 def test_where_sums_grow_long_integrals_take_their_place(epsilon: str, cells: int) -> None:
     chosen = staircase("0.1", epsilon, cells)
     count = 20_000 if epsilon != "0.3" else 1_000
-    summed, real = chosen.mean_error(count=count, largest=0), chosen.real_error(count=count)
+    summed, real = chosen.mean_error(Cell(count, 0)), chosen.real_error(Cell(count))
     assert summed == pytest.approx(real, rel=1e-5)
-    assert chosen.mean_error(count=10**7, largest=0) == chosen.real_error(count=10**7)
+    assert chosen.mean_error(Cell(10**7, 0)) == chosen.real_error(Cell(10**7))
 
 
 def test_errors_near_the_least_epsilon_are_sums_too() -> None:
@@ -245,7 +246,7 @@ def test_errors_near_the_least_epsilon_are_sums_too() -> None:
     above = bend.near_height_of(3 + (edges[1:] + edges[:-1]) / 2) - centre
     below = centre - bend.near_height_of(3 - np.arange(0.5, 4_000))
     total = chosen.near_tail(above) @ np.diff(edges) + chosen.near_tail(below).sum()
-    mean, root = chosen.mean_error(count=3, largest=0)
+    mean, root = chosen.mean_error(Cell(3, 0))
     assert mean == pytest.approx(total, rel=2e-3)
     assert root == math.inf
 
@@ -256,12 +257,12 @@ def test_many_cells_and_large_counts_are_drawn_and_have_chances() -> None:
     rows = chosen.draw(counts, random=SeededRandom(8))
     assert rows.shape == counts.shape
     deep = np.abs(rows - counts)[:, 2]
-    stated = chosen.mean_error(count=10**9, largest=0)[0]
+    stated = chosen.mean_error(Cell(10**9, 0))[0]
     assert deep.mean() == pytest.approx(stated, rel=5 * deep.std() / stated / 20)
-    logs = [chosen.joint_log_pmf(outputs=row, counts=counts[0]) for row in rows[:5]]
+    logs = [chosen.joint_log_pmf(Group.of(counts[0], 0), row) for row in rows[:5]]
     assert all(math.isfinite(chance) for chance in logs)
-    far = chosen.joint_log_pmf(outputs=[10**12] * 36, counts=[10**9] * 36)
-    near = chosen.joint_log_pmf(outputs=[10**9] * 36, counts=[10**9] * 36)
+    far = chosen.joint_log_pmf(Group.of([10**9] * 36, 0), [10**12] * 36)
+    near = chosen.joint_log_pmf(Group.of([10**9] * 36, 0), [10**9] * 36)
     assert far < near
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import maximum_filter1d
 
 from cases import cells
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import mechanism
@@ -191,7 +192,7 @@ def test_the_error_is_as_small_as_was_aimed_at() -> None:
     chosen = leaning()
 
     def error(size: int) -> float:
-        return chosen.mean_error(count=0, largest=size)[0]
+        return chosen.mean_error(Cell(0, size))[0]
 
     assert max(error(size) for size in range(16)) <= 0.29
     assert error(20) <= 0.85
@@ -206,9 +207,9 @@ def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() ->
     chosen, n = leaning(), 400_000
     for size in (1, 20, 45, 400):
         noise = chosen.draw(np.full(n, size), np.full(n, size), random=SeededRandom(size)) - size
-        assert abs(noise.mean() - chosen.bias(largest=size)) < 5.5 * noise.std() / math.sqrt(n)
+        assert abs(noise.mean() - chosen.bias(Cell(0, size))) < 5.5 * noise.std() / math.sqrt(n)
     for epsilon in ("1", "2", "4"):
-        assert abs(leaning("0.1", epsilon).bias(largest=10**5)) < 0.02 * 10**4
+        assert abs(leaning("0.1", epsilon).bias(Cell(0, 10**5))) < 0.02 * 10**4
 
 
 @pytest.mark.parametrize("size", [0, 18, 40, 299, 5_000])
@@ -306,9 +307,9 @@ def test_exact_chances_are_those_of_the_pieces(size: int) -> None:
     law = chances(chosen, size, 30)
     with exactly():
         for k in (-30, -7, -1, 0, 1, 5, 30):
-            exact = float(chosen.pmf(output=size + k, count=size, largest=size))
+            exact = float(chosen.pmf(Cell(size), size + k))
             assert law[k + 30] == pytest.approx(exact, rel=1e-9)
-            assert chosen.pmf(output=size + 1_000 * k, count=size, largest=size) > 0
+            assert chosen.pmf(Cell(size), size + 1_000 * k) > 0
 
 
 def test_rungs_hold_the_sizes_that_they_should() -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import LIMIT, exactly
 from eree.mechanisms.staircase.certificate import (
     certify_leaning,
@@ -32,7 +33,7 @@ def test_chances_far_out_keep_their_digits(epsilon: str, size: int) -> None:
         for away in (10**13, 3 * 10**16):
             i = int(np.searchsorted(part.edge, away / stairs.scale(rung)))
             middle = round((part.edge[i - 1] + part.edge[i]) / 2 * stairs.scale(rung))
-            found = chosen.log_pmf(output=size + side * middle, count=size, largest=size)
+            found = chosen.log_pmf(Cell(size), size + side * middle)
             expected = part.log_density[i] - math.log(stairs.scale(rung))
             assert found == pytest.approx(expected, rel=1e-13)
 
@@ -42,8 +43,8 @@ def test_outputs_at_the_limit_have_all_that_lies_beyond() -> None:
     for output, side in ((LIMIT, 1), (-LIMIT, -1)):
         with exactly():
             beyond = chosen.law(np.array([5])).tail(LIMIT - side * 5, side, 0)
-            assert chosen.pmf(output=output, count=5, largest=5).overlaps(beyond)
-        assert chosen.pmf(output=2 * output, count=5, largest=5) == 0
+            assert chosen.pmf(Cell(5), output).overlaps(beyond)
+        assert chosen.pmf(Cell(5), 2 * output) == 0
 
 
 @pytest.mark.parametrize(("alpha", "epsilon"), [("0.1", "1"), ("0.05", "0.8")])
@@ -96,7 +97,7 @@ def test_what_lies_beyond_the_pieces_is_bounded_and_rare(alpha: str, epsilon: st
     for rung, table in zip(rungs, stairs.tables(rungs), strict=True):
         size = int(tops[rung])
         beyond = sum(
-            float(chosen.beyond(math.ceil(end) + 1, side, count=size, largest=size))
+            float(chosen.tail(Cell(size), math.ceil(end) + 1, side))
             for side, end in ((1, table.edges[-1]), (-1, -table.edges[0]))
         )
         assert beyond < table.beyond < 2.0**-26
@@ -168,4 +169,4 @@ def test_the_greatest_mean_is_a_bound_of_the_bias_for_the_largest_workplaces_too
     chosen = leaning()
     for size in (5, 43, 79, 300, 10**4, 10**6, 10**8, 10**10):
         spread = chosen.spread(2.0**-39, np.array([size]), np.arange(2.0, 25))
-        assert -spread.down[0] <= chosen.bias(largest=size) <= spread.up[0]
+        assert -spread.down[0] <= chosen.bias(Cell(0, size)) <= spread.up[0]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cases import BENT, FALSE_ALARM, FIXED, SCALED, every, made
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, Mechanism, exactly
 from eree.mechanisms.registry import MECHANISMS, calibrate, mechanism
@@ -27,8 +28,8 @@ CELLS = [(0, 0), (1, 1), (7, 4), (60, 60), (2_000, 900)]
 
 def chance_within(chosen: Mechanism, error: int, count: int, largest: int) -> float:
     with exactly():
-        cell = {"count": count, "largest": largest}
-        outside = [chosen.beyond(error + 1, side, **cell) for side in (1, -1)]
+        cell = Cell(count, largest)
+        outside = [chosen.tail(cell, error + 1, side) for side in (1, -1)]
         return float(1 - outside[0] - outside[1])
 
 
@@ -39,7 +40,7 @@ def classes(chosen: Mechanism, count: int, largest: int) -> list[tuple[int, floa
         for side in (-1, 1):
             distance = 1
             while True:
-                chance = float(chosen.beyond(distance, side, count=count, largest=largest))
+                chance = float(chosen.tail(Cell(count, largest), distance, side))
                 if chance < 5e-3:
                     break
                 cut = (count + distance, 1 - chance) if side > 0 else (count - distance + 1, chance)
@@ -85,10 +86,10 @@ def test_draws_follow_the_stated_chances_and_no_others(name: str, count: int, la
 def below_of(chosen: Mechanism, cut: int, count: int, largest: int) -> float:
     """P(output >= cut)."""
     with exactly():
-        cell = {"count": count, "largest": largest}
+        cell = Cell(count, largest)
         if cut > count:
-            return float(chosen.beyond(cut - count, 1, **cell))
-        return float(1 - chosen.beyond(count - cut + 1, -1, **cell))
+            return float(chosen.tail(cell, cut - count, 1))
+        return float(1 - chosen.tail(cell, count - cut + 1, -1))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest
     chosen = made(name)
     outputs = chosen.draw(np.full(n, count), np.full(n, largest), random=SeededRandom(count))
     size = np.abs(outputs - count)
-    error = chosen.expected_error(count=count, largest=largest)
+    error = chosen.expected_error(Cell(count, largest))
     spread = size.std() / math.sqrt(n)
     assert abs(size.mean() - error.mean_absolute) < 5.5 * spread
     for off in (0.9, 1.1):
@@ -122,11 +123,11 @@ def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
     for count, largest in ((3, 3), (40, 30)):
         reach = 1_500
         chances = {
-            k: math.exp(chosen.log_pmf(output=count + k, count=count, largest=largest))
+            k: math.exp(chosen.log_pmf(Cell(count, largest), count + k))
             for k in range(-reach, reach + 1)
         }
         assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
-        error = chosen.expected_error(count=count, largest=largest)
+        error = chosen.expected_error(Cell(count, largest))
         mean = sum(abs(k) * chance for k, chance in chances.items())
         assert mean == pytest.approx(error.mean_absolute, rel=2e-4)
         square = sum(k * k * chance for k, chance in chances.items())
@@ -137,14 +138,14 @@ def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
 def test_chances_add_up_to_one_with_those_at_the_limit(name: str) -> None:
     chosen = made(name)
     with exactly():
-        cell = {"count": 12, "largest": 5}
-        inside = sum((chosen.pmf(output=k, **cell) for k in range(2, 30)), arb(0))
-        outside = chosen.beyond(30 - 12, 1, **cell) + chosen.beyond(12 - 1, -1, **cell)
+        cell = Cell(12, 5)
+        inside = sum((chosen.pmf(cell, k) for k in range(2, 30)), arb(0))
+        outside = chosen.tail(cell, 30 - 12, 1) + chosen.tail(cell, 12 - 1, -1)
         assert (inside + outside).overlaps(arb(1))
         assert abs(float(inside + outside) - 1) < 1e-60
-        assert chosen.pmf(output=LIMIT + 1, **cell) == 0
-        assert chosen.pmf(output=LIMIT, **cell) >= 0
-    assert chosen.log_pmf(output=LIMIT + 1, count=0, largest=0) == -math.inf
+        assert chosen.pmf(cell, LIMIT + 1) == 0
+        assert chosen.pmf(cell, LIMIT) >= 0
+    assert chosen.log_pmf(Cell(0), LIMIT + 1) == -math.inf
 
 
 def test_an_output_beyond_the_limit_is_set_to_it() -> None:
@@ -153,7 +154,7 @@ def test_an_output_beyond_the_limit_is_set_to_it() -> None:
     counts = np.full(300_000, 10**17)
     outputs = chosen.draw(counts, random=SeededRandom(5))
     share = float((outputs == LIMIT).mean())
-    chance = math.exp(chosen.log_pmf(output=LIMIT, count=10**17))
+    chance = math.exp(chosen.log_pmf(Cell(10**17), LIMIT))
     assert outputs.max() == LIMIT
     assert abs(share - chance) < 5.5 * math.sqrt(chance / len(outputs))
 
@@ -178,10 +179,10 @@ def test_less_epsilon_is_never_less_noise(
         assert any(word in str(refusal) for word in words)
         return
     loose = mechanism(name, alpha=alpha, epsilon=epsilon * Fraction(11, 10), **cap)
-    cell = {"count": largest, "largest": largest}
+    cell = Cell(largest)
     # plateaus of integers of workers are chosen for large sizes, not for each
     room = 0.05 if name == "leaning-staircase" else 1e-9
-    assert loose.mean_error(**cell)[0] <= strict.mean_error(**cell)[0] * (1 + room)
+    assert loose.mean_error(cell)[0] <= strict.mean_error(cell)[0] * (1 + room)
 
 
 @pytest.mark.parametrize("name", SCALED)
@@ -190,9 +191,7 @@ def test_noise_grows_with_the_largest_workplace(name: str) -> None:
     chosen = made(name)
     with exactly():
         for distance in (1, 2, 5, 40, 3_000):
-            tails = [
-                float(chosen.beyond(distance, 1, count=0, largest=x)) for x in (10, 11, 20, 21, 900)
-            ]
+            tails = [float(chosen.tail(Cell(0, x), distance, 1)) for x in (10, 11, 20, 21, 900)]
             assert tails == sorted(tails)
 
 
@@ -201,9 +200,9 @@ def test_the_default_meets_its_targets() -> None:
     for epsilon, small, large in ((2, 0.30, 0.53), (4, 0.04, 0.26)):
         chosen = mechanism("auto", alpha="0.1", epsilon=epsilon)
         assert chosen.certify().holds
-        assert chosen.expected_error(largest=1).mean_absolute <= small
+        assert chosen.expected_error(Cell(0, 1)).mean_absolute <= small
         for largest in (200, 201, 1_000, 100_000):
-            error = chosen.mean_error(count=0, largest=largest)[0]
+            error = chosen.mean_error(Cell(0, largest))[0]
             assert error <= large * float(Fraction(largest, 10))
 
 
@@ -217,7 +216,7 @@ def test_the_default_is_the_best_of_its_choice() -> None:
             except Refusal:
                 continue
             products = [
-                m.mean_error(count=0, largest=1)[0] * m.mean_error(count=0, largest=10**5)[0]
+                m.mean_error(Cell(0, 1))[0] * m.mean_error(Cell(0, 10**5))[0]
                 for m in (chosen, other)
             ]
             assert products[0] <= products[1] * 1.01
@@ -232,7 +231,7 @@ def test_worker_cells_under_strong_neighbours_need_the_whole_workplace(name: str
     assert strong.statistics(worker_attributes=True) == ("count", "largest_total")
     weak = calibrate(name, Guarantee(Weak("0.1", ["sex"]), 2, strong.guarantee.delta))
     assert weak.statistics(worker_attributes=True) == ("count", "largest")
-    assert weak.mean_error(count=9, largest=9) == strong.mean_error(count=9, largest=9)
+    assert weak.mean_error(Cell(9)) == strong.mean_error(Cell(9))
 
 
 @pytest.mark.parametrize("name", BENT)
@@ -250,10 +249,9 @@ def test_laws_of_the_count_alone_are_refused_in_worker_cells_under_strong_neighb
 def test_a_worker_cell_with_its_own_largest_loses_what_the_methods_say() -> None:
     """1 man and 99 women, then 10 men: one strong step, but 13.5 for the men's cell alone."""
     chosen = made("smooth-pareto")
-    at = {"output": 1}
-    loss = chosen.log_pmf(count=1, largest=1, **at) - chosen.log_pmf(count=10, largest=10, **at)
+    loss = chosen.log_pmf(Cell(1), 1) - chosen.log_pmf(Cell(10), 1)
     assert loss == pytest.approx(13.5, abs=0.1)
-    whole = chosen.log_pmf(count=1, largest=100, **at) - chosen.log_pmf(count=10, largest=109, **at)
+    whole = chosen.log_pmf(Cell(1, 100), 1) - chosen.log_pmf(Cell(10, 109), 1)
     assert abs(whole) <= 2
 
 
@@ -357,12 +355,12 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
         assert "77" not in str(caught.value)
     assert chosen.draw(np.array([]), np.array([]), random=random).tolist() == []
     with pytest.raises(Refusal, match="must be from 0 to below 2\\^60"):
-        chosen.expected_error(largest=-1)
+        chosen.expected_error(Cell(0, -1))
     for wrong in (5.5, "7", None):
         with pytest.raises(Refusal, match="must be integers"):
-            chosen.log_pmf(output=1, count=wrong, largest=3)
+            chosen.log_pmf(Cell(wrong, 3), 1)
     with pytest.raises(Refusal, match="level must be"):
-        chosen.quantile(1.0, largest=3)
+        chosen.quantile(1.0, Cell(0, 3))
 
 
 @every
@@ -395,23 +393,17 @@ def test_a_scale_is_never_taken_for_granted(name: str) -> None:
     chosen = made(name)
     with pytest.raises(Refusal, match="every cell needs a count and the size of its largest"):
         chosen.draw(np.array([10**6]), random=SeededRandom(1))
-    for ask in (
-        lambda: chosen.log_pmf(output=1, count=10**6),
-        lambda: chosen.quantile(0.9, count=10**6),
-        lambda: chosen.expected_error(count=10**6),
-    ):
-        with pytest.raises(Refusal, match="needs the size of the cell's largest workplace"):
-            ask()
+    one, workplace = Cell(10**6), Cell(10**6, 10**6)
+    assert one == workplace
+    assert chosen.quantile(0.9, one) > chosen.quantile(0.9, Cell(10**6, 1))
 
 
 @every
 def test_numbers_of_numpy_are_whole_numbers_too(name: str) -> None:
     chosen = made(name)
-    plain = chosen.log_pmf(output=8, count=7, largest=5)
-    assert chosen.log_pmf(output=np.int64(8), count=np.uint8(7), largest=np.int32(5)) == plain
-    assert chosen.quantile(Fraction(1, 2), count=7, largest=5) == chosen.quantile(
-        0.5, count=7, largest=5
-    )
+    plain = chosen.log_pmf(Cell(7, 5), 8)
+    assert chosen.log_pmf(Cell(np.uint8(7), np.int32(5)), np.int64(8)) == plain
+    assert chosen.quantile(Fraction(1, 2), Cell(7, 5)) == chosen.quantile(0.5, Cell(7, 5))
 
 
 @pytest.mark.parametrize("name", ["radial", "edge-geometric", "smooth-gamma"])
@@ -438,8 +430,8 @@ def test_the_error_does_not_jump_where_sums_give_way_to_integrals(
 ) -> None:
     chosen: Any = made(name, alpha, epsilon)
     for count in (20_500, 3_000_000):
-        near, far = (chosen.mean_error(count=count + d, largest=0) for d in (0, 1))
+        near, far = (chosen.mean_error(Cell(count + d, 0)) for d in (0, 1))
         assert near[0] == pytest.approx(far[0], rel=2e-3)
-        assert chosen.real_error(count=count)[0] == pytest.approx(near[0], rel=0.01) or (
+        assert chosen.real_error(Cell(count))[0] == pytest.approx(near[0], rel=0.01) or (
             near[0] < 3  # where the noise is small, rounding matters
         )

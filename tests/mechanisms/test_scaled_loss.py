@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 from cases import ONE_WEIGHT, cells, made
+from eree.cells import Cell
 from eree.mechanisms.scaled.certificate import OneStep, worst_loss
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.scaled.radial import Radial
@@ -92,10 +93,10 @@ def test_the_scale_of_the_radial_law_is_the_smaller_one() -> None:
     mean = moment(1) / moment(0)
     for size in (10**5, 10**6):
         scale = size * math.log1p(0.1)
-        assert chosen.real_error(largest=size)[0] == pytest.approx(scale * mean, rel=1e-6)
-        assert chosen.mean_error(count=0, largest=size)[0] == pytest.approx(scale * mean, rel=1e-6)
-    assert chosen.real_error(largest=10)[0] == pytest.approx(mean, rel=1e-6)
-    assert chosen.real_error(largest=11)[0] == pytest.approx(11 * math.log1p(0.1) * mean, rel=1e-6)
+        assert chosen.real_error(Cell(0, size))[0] == pytest.approx(scale * mean, rel=1e-6)
+        assert chosen.mean_error(Cell(0, size))[0] == pytest.approx(scale * mean, rel=1e-6)
+    assert chosen.real_error(Cell(0, 10))[0] == pytest.approx(mean, rel=1e-6)
+    assert chosen.real_error(Cell(0, 11))[0] == pytest.approx(11 * math.log1p(0.1) * mean, rel=1e-6)
 
 
 @every_pure

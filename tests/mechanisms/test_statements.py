@@ -9,7 +9,7 @@ import pytest
 from flint import arb
 
 import eree
-from eree.mechanisms.certificate import Cell
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.policy.neighbours import Edge, Strong, exact
 from eree.random.exact import exact_ball
@@ -36,8 +36,8 @@ def neighbours(mechanism: Mechanism) -> Iterator[tuple[Cell, Cell]]:
     assert isinstance(relation, (Strong, Edge))
     for size in (0, 1, 30, 200):
         grown = size + relation.growth(size)
-        yield Cell(size, size), Cell(grown, grown)
-        yield Cell(grown, grown), Cell(size, size)
+        yield Cell(size), Cell(grown)
+        yield Cell(grown), Cell(size)
 
 
 def excess(mechanism: Mechanism, one: Cell, other: Cell) -> tuple[arb, arb]:
@@ -47,20 +47,17 @@ def excess(mechanism: Mechanism, one: Cell, other: Cell) -> tuple[arb, arb]:
     """
     factor = exact_ball(mechanism.guarantee.epsilon).exp()
     middle = (one.count + other.count) // 2
-    far = max(mechanism.quantile(1 - 1e-12, count=c.count, largest=c.largest) for c in (one, other))
+    far = max(mechanism.quantile(1 - 1e-12, Cell(c.count, c.largest)) for c in (one, other))
     beyond, where = arb(0), arb(0)
     for output in range(middle - far, middle + far + 1):
-        new, old = (
-            mechanism.pmf(output=output, count=cell.count, largest=cell.largest)
-            for cell in (one, other)
-        )
+        new, old = (mechanism.pmf(Cell(cell.count, cell.largest), output) for cell in (one, other))
         if new > factor * old:
             beyond += new - factor * old
             where += new
     ends = ((middle + far + 1, 1), (middle - far - 1, -1))
     rest = sum(
         (
-            mechanism.beyond(side * (end - one.count), side, count=one.count, largest=one.largest)
+            mechanism.tail(Cell(one.count, one.largest), side * (end - one.count), side)
             for end, side in ends
         ),
         arb(0),
@@ -95,5 +92,5 @@ def test_the_probability_that_odds_change_by_more_is_eleven_times_delta() -> Non
     """What the page on promises says of smooth-laplace-exact: (1 + alpha) / alpha, here 11."""
     mechanism = made("smooth-laplace-exact", "0.1", "2", "0.0001")
     with exactly():
-        _, where = excess(mechanism, Cell(550, 550), Cell(500, 500))
+        _, where = excess(mechanism, Cell(550), Cell(500))
         assert 10.5e-4 < float(where) < 11.5e-4

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from cases import FALSE_ALARM
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.registry import VECTOR_MECHANISMS
 from eree.mechanisms.vector.pareto import FAR
@@ -42,7 +43,7 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
         chosen = vector(name, alpha, epsilon, cells)
     except Refusal:
         return
-    exact = chosen.quantile(level, count=0, largest=size)
+    exact = chosen.quantile(level, Cell(0, size))
     [reach] = chosen.reach(level, np.array([size]))
     assert exact <= reach <= 1.025 * exact + 1
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cases import FALSE_ALARM, made
 from drawn_rows import CommonRows
+from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, exactly
 from eree.mechanisms.registry import VECTOR_MECHANISMS
@@ -110,7 +111,7 @@ def worst_of_neighbours(
         if chosen.name == ON_HEIGHTS:  # bent: by count, in any order
             key = tuple(sorted(zip(outputs, counts, strict=True)))
         if key not in logs:
-            logs[key] = chosen.joint_log_pmf(outputs=outputs, counts=counts, largest=largest)
+            logs[key] = chosen.joint_log_pmf(Group.of(counts, largest), outputs)
         return logs[key]
 
     worst = 0.0
@@ -169,9 +170,9 @@ def test_no_random_neighbours_lose_more_than_was_found(
         new = old + rng.multinomial(joined, parts)
         away = rng.choice([0.0, 1.0, -1.0, 3.0, 40.0], cells) * rng.uniform(0, 1) * (1 + share * x)
         outputs = tuple(map(int, rng.choice([old, new]) + away.round()))
-        loss = chosen.joint_log_pmf(
-            outputs=outputs, counts=old.tolist(), largest=x
-        ) - chosen.joint_log_pmf(outputs=outputs, counts=new.tolist(), largest=after)
+        loss = chosen.joint_log_pmf(Group.of(old.tolist(), x), outputs) - chosen.joint_log_pmf(
+            Group.of(new.tolist(), after), outputs
+        )
         kind = "same" if after == x else "largest" if y == x else "over"
         worst[kind] = max(worst[kind], abs(loss))
     assert max(worst.values()) <= found + 1e-12
@@ -201,8 +202,8 @@ def test_weak_neighbours_can_move_all_cells_at_once() -> None:
     chosen = vector(ON_HEIGHTS, "0.1", 2, 2)
     assert chosen.guarantee.neighbours.allows((10, 10), (11, 11))
     one, both = (
-        chosen.joint_log_pmf(outputs=far, counts=after)
-        - chosen.joint_log_pmf(outputs=far, counts=(10, 10))
+        chosen.joint_log_pmf(Group.of(after, 0), far)
+        - chosen.joint_log_pmf(Group.of((10, 10), 0), far)
         for after, far in (((11, 10), (400, 10)), ((11, 11), (400, 400)))
     )
     assert one == pytest.approx(2, rel=1e-9)
@@ -249,9 +250,9 @@ def test_both_stages_together_lose_no_more_than_was_found(alpha: Fraction) -> No
     found, worst = chosen.certify().found_epsilon, 0.0
 
     def log_chance(total: int, outputs: tuple[int, int], histogram: tuple[int, ...]) -> float:
-        stage_one = chosen.bounding.log_pmf(output=total, count=sum(histogram))
+        stage_one = chosen.bounding.log_pmf(Cell(sum(histogram)), total)
         counts = scaled_to(histogram, total)
-        return stage_one + chosen.joint_log_pmf(outputs=outputs, counts=counts, largest=total)
+        return stage_one + chosen.joint_log_pmf(Group.of(counts, total), outputs)
 
     for before in ((0, 0), (1, 0), (7, 0), (5, 5), (20, 0), (40, 0), (100, 0)):
         for left in (0, 1):
@@ -270,7 +271,7 @@ def test_independent_noise_in_every_cell_is_not_private() -> None:
     single = made("smooth-pareto")
 
     def log_chances(counts: list[int], largest: int) -> float:
-        return sum(single.log_pmf(output=-(10**7), count=c, largest=largest) for c in counts)
+        return sum(single.log_pmf(Cell(c, largest), -(10**7)) for c in counts)
 
     before, after = [2, 2, 1, 1, 1, 1, 1, 1], [3, 2, 1, 1, 1, 1, 1, 1]
     assert log_chances(after, 11) - log_chances(before, 10) == pytest.approx(15.6, abs=0.1)
@@ -301,10 +302,10 @@ def test_the_bound_sees_the_law_that_is_drawn(name: str) -> None:
     chosen = vector(name, "0.1", 4, 3)
     size = 50_000  # where rounding no longer changes a density
     scale = size * float(chosen.pace)
-    at_zero = chosen.joint_log_pmf(outputs=(0, 0, 0), counts=(0, 0, 0), largest=size)
+    at_zero = chosen.joint_log_pmf(Group.of((0, 0, 0), size), (0, 0, 0))
     for row in ((900, 0, 0), (3_000, -2_500, 11), (0, 10**5, 10**5), (4_000, 4_000, -4_000)):
         t = sum(map(abs, row)) / scale
-        stated = chosen.joint_log_pmf(outputs=row, counts=(0, 0, 0), largest=size) - at_zero
+        stated = chosen.joint_log_pmf(Group.of((0, 0, 0), size), row) - at_zero
         assert stated == pytest.approx(float(chosen.log_weight(np.array([t]))[0]), abs=2e-3)
     t = np.geomspace(1e-3, 1e6, 4_000)
     step = t * 1e-6
@@ -335,9 +336,9 @@ def test_a_loss_is_monotone_where_the_weight_is_a_power_at_both_points(name: str
 def test_the_normaliser_grows_as_the_proof_says(cells: int) -> None:
     """N grows and N / S^d falls, by exact sums."""
     chosen = vector("vector-pareto", "0.1", 4, cells)
-    origin = {"outputs": (0,) * cells, "counts": (0,) * cells}
+    zeros = (0,) * cells
     logs = [
-        (math.log(max(size / 10, 1)), -chosen.joint_log_pmf(largest=size, **origin))
+        (math.log(max(size / 10, 1)), -chosen.joint_log_pmf(Group.of(zeros, size), zeros))
         for size in (10, 11, 12, 20, 50, 100, 10_000)
     ]
     for (before, old), (after, new) in pairwise(logs):
@@ -512,7 +513,7 @@ def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest
     scale = 1000 if name == "two-stage-clip" else 1
     rows = drawn(chosen, (count * scale,) * 4, largest, n, count)
     size = np.abs(rows[:, 1] - count)
-    error = chosen.expected_error(count=count, largest=largest)
+    error = chosen.expected_error(Cell(count, largest))
     spread = size.std() / math.sqrt(n)
     assert abs(size.mean() - error.mean_absolute) < 5.5 * spread
     for off in (0.9, 1.1):
@@ -521,8 +522,8 @@ def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest
     assert abs(squares.mean() - error.root_mean_square**2) < 8 * squares.std() / math.sqrt(n)
     for level, within in error.quantiles.items():
         with exactly():
-            cell = {"count": count, "largest": largest}
-            outside = sum(float(chosen.beyond(within + 1, side, **cell)) for side in (1, -1))
+            cell = Cell(count, largest)
+            outside = sum(float(chosen.tail(cell, within + 1, side)) for side in (1, -1))
         assert 1 - outside >= level
         assert abs((size <= within).mean() - (1 - outside)) < 5.5 / math.sqrt(n)
 
@@ -532,11 +533,10 @@ def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
     chosen = vector(name, "0.2", 6, 3)
     for count, largest in ((3, 3), (40, 30)):
         chances = {
-            k: math.exp(chosen.log_pmf(output=count + k, count=count, largest=largest))
-            for k in range(-500, 501)
+            k: math.exp(chosen.log_pmf(Cell(count, largest), count + k)) for k in range(-500, 501)
         }
         assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
-        error = chosen.expected_error(count=count, largest=largest)
+        error = chosen.expected_error(Cell(count, largest))
         mean = sum(abs(k) * chance for k, chance in chances.items())
         assert mean == pytest.approx(error.mean_absolute, rel=2e-4)
         square = sum(k * k * chance for k, chance in chances.items())
@@ -546,17 +546,17 @@ def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
 def test_where_sums_grow_long_integrals_take_their_place() -> None:
     """In large groups rounding no longer matters, and both agree."""
     radial = vector("vector-radial", "0.1", 4, 3)
-    summed, real = radial.mean_error(count=0, largest=400_000), radial.real_error()
+    summed, real = radial.mean_error(Cell(0, 400_000)), radial.real_error()
     scale = 400_000 * math.log1p(0.1)
     assert np.array(summed) / scale == pytest.approx(np.array(real), rel=1e-8)
-    larger = radial.mean_error(count=0, largest=4_000_000)
+    larger = radial.mean_error(Cell(0, 4_000_000))
     assert np.array(larger) / (10 * scale) == pytest.approx(np.array(real), rel=1e-10)
 
 
 def test_noise_whose_square_has_no_mean_says_so() -> None:
-    assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(count=0, largest=0)[1] == math.inf
-    assert vector("vector-radial", "0.1", "0.15", 1).mean_error(count=0, largest=0)[1] == math.inf
-    assert vector(ON_HEIGHTS, "0.1", "0.15", 2).mean_error(count=3, largest=0)[1] == math.inf
+    assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(Cell(0))[1] == math.inf
+    assert vector("vector-radial", "0.1", "0.15", 1).mean_error(Cell(0))[1] == math.inf
+    assert vector(ON_HEIGHTS, "0.1", "0.15", 2).mean_error(Cell(3, 0))[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).real_error()[1] == math.inf
 
 
@@ -566,14 +566,14 @@ def test_the_figures_of_the_methods_are_met() -> None:
     The figures of the radial law are in units of its own scale, ln(1 + alpha) times the largest.
     """
     chosen = vector("vector-pareto", "0.1", 4, 8)
-    assert chosen.mean_error(count=0, largest=10)[0] == pytest.approx(0.0681, abs=5e-5)
-    assert chosen.mean_error(count=0, largest=200)[0] / 20 == pytest.approx(0.3423, abs=5e-5)
-    assert chosen.mean_error(count=0, largest=10**6)[0] / 1e5 == pytest.approx(0.3438, abs=5e-5)
+    assert chosen.mean_error(Cell(0, 10))[0] == pytest.approx(0.0681, abs=5e-5)
+    assert chosen.mean_error(Cell(0, 200))[0] / 20 == pytest.approx(0.3423, abs=5e-5)
+    assert chosen.mean_error(Cell(0, 10**6))[0] / 1e5 == pytest.approx(0.3438, abs=5e-5)
     for epsilon, small, large in ((1, 1.254, 1.286), (2, 0.494, 0.562), (4, 0.155, 0.265)):
         radial = vector("vector-radial", "0.1", epsilon, 8)
-        assert radial.mean_error(count=0, largest=1)[0] == pytest.approx(small, abs=6e-4)
+        assert radial.mean_error(Cell(0, 1))[0] == pytest.approx(small, abs=6e-4)
         scale = 1e7 * math.log1p(0.1)
-        error = radial.mean_error(count=0, largest=10**7)[0]
+        error = radial.mean_error(Cell(0, 10**7))[0]
         assert error / scale == pytest.approx(large, abs=6e-4)
 
 
@@ -614,12 +614,12 @@ def test_less_epsilon_or_more_cells_are_never_less_noise(
     except Refusal as refusal:
         assert "needs epsilon of" in str(refusal)
         return
-    cell = {"count": size, "largest": size}
-    error = strict.mean_error(**cell)[0] * (1 + 1e-9)
-    assert vector(name, alpha, epsilon * Fraction(11, 10), cells).mean_error(**cell)[0] <= error
+    cell = Cell(size)
+    error = strict.mean_error(cell)[0] * (1 + 1e-9)
+    assert vector(name, alpha, epsilon * Fraction(11, 10), cells).mean_error(cell)[0] <= error
     if cells > 1:
         fewer = vector(name, alpha, epsilon, cells - 1)
-        assert fewer.mean_error(**cell)[0] <= error
+        assert fewer.mean_error(cell)[0] <= error
 
 
 # ------------------------------------------------------------------------------ use and refusals
@@ -660,10 +660,10 @@ def test_groups_of_another_shape_are_refused_without_a_value(name: str) -> None:
     empty = chosen.draw(np.empty((0, 3), dtype=np.int64), np.array([], dtype=int), random=random)
     assert empty.shape == (0, 3)
     with pytest.raises(Refusal, match="calibrated for groups of 3 cells"):
-        chosen.joint_pmf(outputs=(1, 2), counts=(1, 2), largest=3)
+        chosen.joint_pmf(Group.of((1, 2), 3), (1, 2))
     if len(chosen.statistics()) > 1:
         with pytest.raises(Refusal, match="needs largest_total of the group as well"):
-            chosen.joint_pmf(outputs=(1, 2, 3), counts=(1, 2, 3))
+            chosen.joint_pmf(Group.of((1, 2, 3), 0), (1, 2, 3))
 
 
 @every
@@ -684,7 +684,7 @@ def test_outputs_are_whole_and_within_the_limit(name: str) -> None:
     outputs = drawn(chosen, (10**17, 0, 5), 10**8, 3_000, 1)
     assert outputs.dtype == np.int64
     assert np.abs(outputs).max() <= LIMIT
-    assert chosen.log_pmf(output=LIMIT + 1, count=0, largest=1) == -math.inf
+    assert chosen.log_pmf(Cell(0, 1), LIMIT + 1) == -math.inf
 
 
 @pytest.mark.parametrize(
@@ -747,4 +747,4 @@ def test_workplaces_are_scaled_to_one_worker_at_least() -> None:
 def test_errors_too_large_for_doubles_are_infinite() -> None:
     weak = Guarantee(Weak("0.1", ["type"]), "0.11")
     chosen = VECTOR_MECHANISMS[ON_HEIGHTS].calibrate(weak, cells=1_000)
-    assert chosen.mean_error(count=10, largest=10) == (math.inf, math.inf)
+    assert chosen.mean_error(Cell(10)) == (math.inf, math.inf)

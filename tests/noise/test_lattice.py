@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from drawn_rows import check_fast_against_slow
+from eree.cells import Cell
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.transformed.transform import Knots
 from eree.mechanisms.vector.boxes import BoxStairs
@@ -138,7 +139,7 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
         for first in (0, 1, 4, 15):
             added = sum(chance(chosen, (first, other)) for other in spread)
             if name == "boxes":
-                single = chosen.beyond(first, 1, count=3) - chosen.beyond(first + 1, 1, count=3)
+                single = chosen.tail(Cell(3), first, 1) - chosen.tail(Cell(3), first + 1, 1)
             elif first:
                 single = chosen.tail(first, 0) - chosen.tail(first + 1, 0)
             else:

@@ -15,6 +15,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
 from cases import made
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.published.certificate import greatest_delta
 from eree.mechanisms.registry import calibrate
@@ -30,8 +31,8 @@ SHARP = made("linlog-integer")
 
 def loss(chosen: Mechanism, before: int, after: int, output: int) -> float:
     """ln P(output | before) - ln P(output | after), from the chances alone."""
-    old = chosen.log_pmf(output=output, count=before, largest=before)
-    return old - chosen.log_pmf(output=output, count=after, largest=after)
+    old = chosen.log_pmf(Cell(before), output)
+    return old - chosen.log_pmf(Cell(after), output)
 
 
 # ------------------------------------------------------------------ sections 4 and 7
@@ -158,7 +159,7 @@ def test_weak_privacy_does_not_bound_the_size_for_a_weak_adversary(
                 together = max(together, sum(joined))
     assert together > 2  # many workers may join at once where the types are large
     noisy, output = made("edge-geometric", None), after + 1
-    chances = np.exp([noisy.log_pmf(output=output, count=k) for k in range(after + 1)])
+    chances = np.exp([noisy.log_pmf(Cell(k), output) for k in range(after + 1)])
     small, large = kinds(before, types), kinds(after, types)
     assert small.sum() == pytest.approx(1)
     found = math.log(large @ chances / (small @ chances[: before + 1]))
@@ -214,7 +215,7 @@ def test_the_quartic_density_slides_at_3_to_the_three_quarters_and_dilates_at_3(
     published, tight = made("smooth-gamma"), made("smooth-gamma-tight")
     assert published.certify().found_epsilon == pytest.approx(0.863, abs=1e-3)
     assert tight.certify().holds
-    errors = [chosen.mean_error(count=0, largest=10**4)[0] for chosen in (tight, published)]
+    errors = [chosen.mean_error(Cell(0, 10**4))[0] for chosen in (tight, published)]
     assert errors[0] < 0.41 * errors[1]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cases import made
+from eree.cells import Cell
 from eree.random.source import SeededRandom
 from eree.survey.calibrate.rake import rake, rake_nonnegative
 from eree_study.querytool.cases import survey_cases
@@ -23,10 +24,10 @@ EVALUATED = {"epsilon": "7", "delta": "0.001", "cap": 1}  # what section 4 evalu
 def test_a_cap_of_1_at_epsilon_7_changes_2_cells_in_1000_and_not_23_in_100() -> None:
     """The variance that section 4 prints beside the 23.5% is the right one."""
     chosen = made("capped-laplace", None, **EVALUATED)
-    up, down = (math.exp(chosen.log_pmf(output=5 + k, count=5)) for k in (1, -1))
+    up, down = (math.exp(chosen.log_pmf(Cell(5), 5 + k)) for k in (1, -1))
     assert up + down == pytest.approx(2 * math.exp(-7) / (1 + 2 * math.exp(-7)))
     assert up + down == pytest.approx(0.00182, abs=5e-6)  # noise of 1: variance and chance agree
-    assert chosen.mean_error(count=0, largest=0)[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
+    assert chosen.mean_error(Cell(0))[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
     assert 17_280 * (up + down) == pytest.approx(31.5, abs=0.1)
 
 
@@ -41,7 +42,7 @@ def weighted_loss(record: int, output: int) -> float:
         steps = Fraction(output - count, WEIGHT)
         if steps.denominator > 1:
             return -math.inf
-        return noise.log_pmf(output=1_000 + int(steps), count=1_000)
+        return noise.log_pmf(Cell(1_000), 1_000 + int(steps))
 
     present, absent = log_chance(record), log_chance(0)
     return present - absent if present > -math.inf else -math.inf

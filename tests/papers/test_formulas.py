@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
 from cases import made
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.published.log_laplace import relative_moments
 from eree.random.source import SeededRandom
@@ -134,7 +135,7 @@ def test_the_relative_squared_error_of_a_count_x_has_the_factor_1_plus_gamma_ove
     """Theorem 8.3 prints (1 + gamma)^2, which is the value for x = 1 and for no other."""
     chosen: Any = made("log-laplace")
     spread, gamma = float(chosen.spread), 10.0
-    _, root = chosen.real_error(count=count)
+    _, root = chosen.real_error(Cell(count))
     found = (root / count) ** 2
     assert found == pytest.approx(squared_factor(spread) * (1 + gamma / count) ** 2, rel=1e-9)
     whole = laplace_mean(
@@ -191,9 +192,9 @@ def test_the_errors_of_smooth_gamma_and_smooth_laplace_are_0_7071_times_their_sc
     size, budget = max(float(alpha) * largest, 1.0), float(epsilon)
     left = budget - 5 * math.log1p(float(alpha))
     gamma: Any = made("smooth-gamma", alpha, epsilon)
-    assert gamma.real_error(largest=largest)[0] == pytest.approx(0.70710678 * 5 * size / left)
+    assert gamma.real_error(Cell(0, largest))[0] == pytest.approx(0.70710678 * 5 * size / left)
     laplace: Any = made("smooth-laplace", alpha, epsilon)
-    assert laplace.real_error(largest=largest)[0] == pytest.approx(2 * size / budget)
+    assert laplace.real_error(Cell(0, largest))[0] == pytest.approx(2 * size / budget)
 
 
 # ------------------------------------------------------------------ tight Log-Laplace
@@ -245,7 +246,7 @@ def test_the_mechanism_uses_the_stated_factor(aim: str) -> None:
     plain: Any = made("log-laplace-tight", "0.2", "0.8", aim="plain")
     where = {"absolute": 0, "squares": 1}.get(aim)
     if where is not None:
-        assert chosen.real_error(count=500)[where] < plain.real_error(count=500)[where]
+        assert chosen.real_error(Cell(500))[where] < plain.real_error(Cell(500))[where]
 
 
 # ------------------------------------------------------------------ the query tool, Table 2
@@ -257,6 +258,6 @@ def test_table_2_of_the_query_tool_is_the_capped_law() -> None:
     for k, chance in enumerate(printed):
         last_digit = 10.0 ** -(7 if k > 2 else 6 if k == 2 else 5)
         for side in (k, -k):
-            found = math.exp(chosen.log_pmf(output=100 + side, count=100))
+            found = math.exp(chosen.log_pmf(Cell(100), 100 + side))
             assert found == pytest.approx(chance, abs=0.51 * last_digit)
-    assert chosen.log_pmf(output=108, count=100) == -math.inf
+    assert chosen.log_pmf(Cell(100), 108) == -math.inf

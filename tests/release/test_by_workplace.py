@@ -11,6 +11,7 @@ import pytest
 
 import eree
 import eree_study
+from eree.cells import Cell
 from eree.mechanisms.registry import automatic_vector
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
@@ -191,9 +192,9 @@ def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
     assert "grows with the count" in several.words
     made = plan.tables[0].treatment.mechanism
     values, back = np.unique(counts, return_inverse=True)
-    errors = np.array([made.mean_error(count=int(n), largest=int(n))[0] for n in values])
+    errors = np.array([made.mean_error(Cell(int(n), int(n)))[0] for n in values])
     assert one.mean_error == pytest.approx(float(errors[back].mean()), rel=0.1)
     made = plan.tables[2].treatment.mechanism
     assert made.name == "linlog-integer"
-    errors = np.array([made.mean_error(count=int(n), largest=int(n))[0] for n in found])
+    errors = np.array([made.mean_error(Cell(int(n), int(n)))[0] for n in found])
     assert whole.mean_error == pytest.approx(float(np.average(errors, weights=number)), rel=0.1)

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from cases import BENT, SCALED, made
+from eree.cells import Cell
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.random.source import SeededRandom
 from eree.release.intervals import UNBOUNDED, CountInterval, alike, intervals
@@ -50,7 +51,7 @@ def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
     """All counts n whose own reach holds the noisy count, one by one."""
     chosen = made(name)
     ends = CountInterval(alike(lambda counts: chosen.reach(0.9, counts))).ends
-    reach = [chosen.quantile(0.9, largest=n) for n in range(700)]
+    reach = [chosen.quantile(0.9, Cell(0, n)) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
         inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]
         low, high = (int(end[0]) for end in ends(np.array([noisy])))

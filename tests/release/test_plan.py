@@ -12,6 +12,7 @@ import pytest
 
 import eree
 import eree_study
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.published.fixed import TruncatedLaplace
 from eree.mechanisms.registry import mechanism
@@ -236,7 +237,7 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
         chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
         return SimpleNamespace(
             mechanism=chosen,
-            quantile=lambda level, jobs: chosen.quantile(level, count=jobs, largest=jobs),
+            quantile=lambda level, jobs: chosen.quantile(level, Cell(jobs)),
         )
 
     target = Target(Fraction(9, 10), jobs, Fraction(within))
@@ -329,7 +330,7 @@ def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
         count = jobs if jobs < theta else 0
         far = 40 * theta // int(epsilon) + 40
         outputs = range(count - far, count + far + 1)
-        chances = {k: float(made.pmf(output=k, count=count)) for k in outputs}
+        chances = {k: float(made.pmf(Cell(count), k)) for k in outputs}
         brute = sum(chance * abs(k - jobs) for k, chance in chances.items())
         assert ahead.errors[jobs] == pytest.approx(brute, rel=1e-9)
         within = ahead.within[jobs]

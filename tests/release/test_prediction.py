@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 import eree
 import eree_study
+from eree.cells import Cell
 from eree.mechanisms.published.fixed import TruncatedLaplace
 from eree.release.prediction import _mean_largest
 from eree.release.sizes import SizeClass, steps, thinned
@@ -87,7 +88,7 @@ def measured(tables: eree.Tables, plan: eree.Plan, column: str) -> float:
     cells = eree.tabulate(tables, by=table.marginal.by, where=dict(table.marginal.where))
     values, back = np.unique(cells.confidential[column].to_numpy(), return_inverse=True)
     made = table.treatment.mechanism
-    errors = np.array([made.mean_error(count=0, largest=int(x))[0] for x in values])
+    errors = np.array([made.mean_error(Cell(0, int(x)))[0] for x in values])
     return float(errors[back].mean())
 
 
@@ -130,7 +131,7 @@ def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
     made = plan.tables[0].treatment.mechanism
     assert ahead is not None and isinstance(made, TruncatedLaplace)
     noise = np.arange(-2_000, 2_001)
-    chances = np.array([float(made.pmf(output=int(k) + 2_000, count=2_000)) for k in noise])
+    chances = np.array([float(made.pmf(Cell(2_000), int(k) + 2_000)) for k in noise])
     whole, bounded = (
         eree.tabulate(people, by=table["by"], where=table.get("where"), bound=bound)
         .confidential["count"]
@@ -141,7 +142,7 @@ def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
     missing, back = np.unique(whole - bounded, return_inverse=True)
     errors = np.array([chances @ np.abs(noise - b) for b in missing])[back]
     assert ahead.mean_error == pytest.approx(float(errors.mean()), rel=0.1)
-    alone = made.mean_error(count=0, largest=0)[0]
+    alone = made.mean_error(Cell(0))[0]
     assert float(errors.mean()) > 1.2 * alone  # what was promised before
 
 

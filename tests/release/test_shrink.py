@@ -13,6 +13,7 @@ import pytest
 
 import eree
 import eree_study
+from eree.cells import Cell
 from eree.estimate.noise import classes_for, variance_by_size
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector.pareto import VectorPareto
@@ -132,13 +133,13 @@ def test_the_variance_of_noise_grows_with_the_square_of_large_workplaces() -> No
     known = variance_by_size(made)
     assert known(3.0) == pytest.approx(known(9.4))
     for size in (10, 300, 900):
-        assert known(size) == pytest.approx(made.mean_error(count=0, largest=size)[1] ** 2)
+        assert known(size) == pytest.approx(made.mean_error(Cell(0, size))[1] ** 2)
     assert known(1e6) == pytest.approx(100 * known(1e5))
 
 
 def test_noise_without_a_variance_is_measured_by_its_mean() -> None:
     made = VectorPareto.calibrate(eree.Guarantee(eree.Strong("0.1"), "0.45"), cells=3)
-    mean, square = made.mean_error(count=0, largest=100)
+    mean, square = made.mean_error(Cell(0, 100))
     assert square == float("inf")
     assert variance_by_size(made)(100.0) == pytest.approx(np.pi / 2 * mean**2)
 

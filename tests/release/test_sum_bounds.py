@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from cases import FALSE_ALARM, SCALED, made
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
@@ -142,7 +143,7 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
 
 def worst_sizes(chosen: LeaningStaircase, counts: Integers, side: int) -> Integers:
     """For each count the size up to it, and up to 150, whose noise leans most to a side."""
-    means = np.array([side * chosen.bias(largest=size) for size in range(151)])
+    means = np.array([side * chosen.bias(Cell(0, size)) for size in range(151)])
     best = np.maximum.accumulate(means)
     found: Integers = np.searchsorted(best, best[np.minimum(counts, 150)])
     return found
@@ -199,7 +200,7 @@ def test_intervals_of_sums_of_noise_that_leans_are_not_idle() -> None:
     low, high, truth, drawn = leaning_sums()
     chosen = made("leaning-staircase")
     assert isinstance(chosen, LeaningStaircase)
-    lean = max(abs(chosen.bias(largest=size)) for size in range(23))
+    lean = max(abs(chosen.bias(Cell(0, size))) for size in range(23))
     most = 400 * lean + 3 * np.std(drawn - truth)
     assert (high - low).mean() / 2 < 1.35 * most
 
@@ -286,11 +287,9 @@ def test_powers_lie_above_the_moments_of_noise_that_is_cut_off(
 ) -> None:
     """Moments from the exact chances of the noise."""
     level, chosen = 64, made("smooth-pareto")
-    cut = chosen.quantile(1 - 2**-8, largest=count)
+    cut = chosen.quantile(1 - 2**-8, Cell(0, count))
     with exactly():
-        tails = [
-            float(2 * chosen.beyond(k, 1, count=count, largest=count)) for k in range(1, cut + 2)
-        ]
+        tails = [float(2 * chosen.tail(Cell(count), k, 1)) for k in range(1, cut + 2)]
     chances = -np.diff(tails)
     fixed, power = envelope.moments(level)
     for j in (1, 2, 3, 6, 12):

@@ -16,6 +16,7 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
+from eree.cells import Cell
 from eree.data.tabulate import stream
 from eree.mechanisms.registry import VECTOR_MECHANISMS
 from eree.mechanisms.vector.two_stage import TwoStageClip
@@ -112,7 +113,7 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
     def error(one: Treatment) -> float:
         first = one.first_stage
         assert first is not None
-        return first.whole_error(count=100 // 24, largest=100)
+        return first.total_error(Cell(100 // 24, 100))
 
     for share in ("1/5", "1/3", "1/2", "3/5"):
         try:
@@ -413,7 +414,7 @@ def test_intervals_of_very_many_cells_cover(cells: int) -> None:
         low, high = intervals(chosen, level)(noisy.ravel())
         held = ((low <= 10) & (high >= 10)).reshape(n, cells).mean(1)
         assert held.mean() > level - 6 * held.std() / np.sqrt(n)
-    mean = chosen.mean_error(count=10, largest=10)[0]
+    mean = chosen.mean_error(Cell(10))[0]
     assert np.isfinite(mean)
     drawn = np.abs(noisy - 10).mean(1)
     assert np.median(drawn) < 2 * mean
@@ -461,10 +462,10 @@ def test_errors_of_both_stages_agree_with_draws(population: eree.Tables) -> None
         counts = np.zeros((n, 8), dtype=np.int64)
         counts[:, 0] = scaled
         error = np.abs(first.draw(counts, bounds, random=random)[:, 0] - count)
-        mean = first.whole_error(count=count, largest=largest)
+        mean = first.total_error(Cell(count, largest))
         assert abs(error.mean() - mean) < 6 * error.std() / np.sqrt(n) + 0.001
         for level in (0.5, 0.9):
-            within = first.whole_quantile(level, count=count, largest=largest)
+            within = first.total_quantile(level, Cell(count, largest))
             assert (error <= within).mean() > level - 6 * np.sqrt(level * (1 - level) / n)
             if within > 20:
                 assert (error <= 0.9 * within).mean() < level

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 import eree
+from eree.cells import Cell
 from eree.random.source import Random
 from eree_study.legacy.infusion import RAMP, WIDE
 from eree_study.papers.claims import verdict
@@ -144,7 +145,7 @@ def test_errors_that_are_known_are_not_drawn(places: Counted) -> None:
     found = {row.measure: row for row in comparison.rows(one, TENTH, TWO) if row.stratum == "all"}
     made = eree.mechanism("log-laplace", alpha="0.1", epsilon="2")
     counts, times = np.unique(places.counts, return_counts=True)
-    exact = [made.mean_error(count=int(n), largest=int(n))[0] for n in counts]
+    exact = [made.mean_error(Cell(int(n), int(n)))[0] for n in counts]
     assert found["l1"].value == pytest.approx(np.average(exact, weights=times), rel=1e-3)
     trials = {name: row.trials for name, row in found.items()}
     assert {trials[name] for name in ("l1", "l1_ratio", "dollars", "within_10_points")} == {0}

@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 
 import eree
+from eree.cells import Cell
 from eree_study.papers.one_cell_limits import (
     known_step_error,
     known_step_errors,
@@ -92,9 +93,9 @@ def test_no_mechanism_is_below_the_bound(epsilon: int, sizes: int) -> None:
     least, share = least_small(TENTH, epsilon, np.ones(sizes)), least_share(TENTH, epsilon)
     for name in ("auto", "linlog", "smooth-pareto", "radial"):
         made = eree.mechanism(name, alpha="0.1", epsilon=epsilon)
-        errors = [made.mean_error(count=x, largest=x)[0] for x in range(sizes)]
+        errors = [made.mean_error(Cell(x))[0] for x in range(sizes)]
         assert least <= sum(errors)
-        assert made.mean_error(count=10**5, largest=10**5)[0] >= share * 10**4
+        assert made.mean_error(Cell(10**5, 10**5))[0] >= share * 10**4
 
 
 def test_the_bound_for_small_workplaces_hides_one_worker() -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from eree.cells import Cell
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
@@ -90,7 +91,7 @@ def test_every_no_has_a_witness_that_beats_the_claimed_epsilon() -> None:
         mechanism = calibrate(name, Guarantee(relation, 2))
         assert mechanism.certify().holds
         chances = [
-            mechanism.log_pmf(output=witness.output, count=force[kind], largest=force[kind])
+            mechanism.log_pmf(Cell(force[kind], force[kind]), witness.output)
             for force in (witness.first, witness.second)
         ]
         assert abs(chances[0] - chances[1]) == pytest.approx(witness.loss)

@@ -19,6 +19,7 @@ import pytest
 
 import eree
 import eree_study
+from eree.cells import Cell
 from eree.mechanisms.registry import automatic, calibrate
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.radial import VectorRadial
@@ -120,7 +121,7 @@ def test_expected_errors_are_those_of_draws(people: Counted) -> None:
 def test_errors_between_known_sizes_are_close(name: str, alpha: str) -> None:
     made = eree.mechanism(name, alpha=alpha, epsilon="4")
     sizes = np.array([0, 1, 7, 9, 13, 40, 77, 101, 118, 141, 333, 419, 1_234, 4_321, 50_000])
-    exact = [made.mean_error(count=0, largest=int(x))[0] for x in sizes]
+    exact = [made.mean_error(Cell(0, int(x)))[0] for x in sizes]
     found = Single(name, 0.0, made, False).expected(_only_sizes(sizes))
     assert found == pytest.approx(exact, rel=0.01)
 
@@ -131,7 +132,7 @@ def test_errors_of_vectors_between_known_sizes_are_close(name: str) -> None:
     made = calibrate(name, guarantee, {"cells": 8})
     assert isinstance(made, VectorMechanism)
     sizes = np.array([0, 7, 77, 101, 118, 141, 333, 648, 1_234, 50_000])
-    exact = [made.mean_error(count=0, largest=int(x))[0] for x in sizes]
+    exact = [made.mean_error(Cell(0, int(x)))[0] for x in sizes]
     found = Together(name, 0.0, made).expected(_only_sizes(sizes))
     assert found == pytest.approx(exact, rel=0.015)
 

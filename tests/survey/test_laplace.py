@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.published.fixed import CappedGeometric
@@ -56,7 +57,7 @@ def test_table_2_of_the_query_tool_to_its_last_digit(size: int, printed: str) ->
 def test_the_law_is_that_of_the_registered_mechanism() -> None:
     noise, registered = ShiftNoise.published("2", 7), mechanism("capped-laplace", epsilon="2")
     for value in range(-8, 9):
-        log_pmf = registered.log_pmf(output=20 + value, count=20)
+        log_pmf = registered.log_pmf(Cell(20), 20 + value)
         assert probability(noise, value) == pytest.approx(exp(log_pmf), rel=1e-12, abs=0)
 
 

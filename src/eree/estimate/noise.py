@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite, pi
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.estimate.grids import Classed, by_bounds, by_workplaces
 from eree.mechanisms.mechanism import Mechanism
@@ -25,7 +26,7 @@ def variance_by_size(mechanism: ScaledVector) -> Callable[[float], float]:
 
     def variance(size: float) -> float:
         whole = min(int(size + 0.5), large)
-        mean, square = mechanism.mean_error(count=0, largest=whole)
+        mean, square = mechanism.mean_error(Cell(0, whole))
         found = square**2 if isfinite(square) else pi / 2 * mean**2
         return found * max(size / large, 1.0) ** 2
 

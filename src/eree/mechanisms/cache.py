@@ -31,10 +31,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import Cell, Group
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Cell, Certificate, WorstPair
+from eree.mechanisms.certificate import Certificate, WorstPair
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.vector.vector import Group, GroupPair, VectorCertificate
+from eree.mechanisms.vector.vector import GroupPair, VectorCertificate
 from eree.partial import replacing_file
 
 #: Entries, of some kilobytes each; beyond this number the oldest half makes room.

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from flint import arb, ctx
 
+from eree.cells import Cell
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
 
@@ -34,20 +35,8 @@ class Chances(Protocol):
     def guarantee(self) -> Guarantee:
         """What is claimed."""
 
-    def pmf(self, *, output: int, count: int, largest: int) -> arb:
+    def pmf(self, cell: Cell, output: int) -> arb:
         """The chance of an output."""
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    """What the law of a cell depends on."""
-
-    count: int
-    largest: int
-
-    def words(self) -> str:
-        """The cell, for people to read."""
-        return f"count {self.count}, largest {self.largest}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +147,7 @@ def log_chance(mechanism: Chances, size: int, output: int) -> float:
     """The logarithm of the chance of an output of a cell that is one workplace."""
     saved, ctx.prec = ctx.prec, _BITS
     try:
-        return float(mechanism.pmf(output=output, count=size, largest=size).log())
+        return float(mechanism.pmf(Cell(size), output).log())
     finally:
         ctx.prec = saved
 
@@ -169,8 +158,8 @@ def loss_between(
     """The loss at an output, from the chances alone, rounded down."""
     saved, ctx.prec = ctx.prec, bits
     try:
-        old = mechanism.pmf(output=output, count=before.count, largest=before.largest)
-        new = mechanism.pmf(output=output, count=after.count, largest=after.largest)
+        old = mechanism.pmf(before, output)
+        new = mechanism.pmf(after, output)
         if not (old > 0 and new > 0):
             return inf if old > 0 or new > 0 else 0.0
         least = _fraction(abs((old / new).log()).lower())

@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, TypeVar
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
 from eree.policy.neighbours import Strong, Weak
@@ -59,7 +60,7 @@ def grid_point(name: str, alpha: str, epsilon: str) -> Point:
     # noise that does not grow with the workplace is in units of one worker
     grows = isinstance(chosen.guarantee.neighbours, (Strong, Weak))
     size = ceil(LARGE / Fraction(alpha)) if grows else 1
-    large = chosen.mean_error(count=size, largest=size)[0]
+    large = chosen.mean_error(Cell(size))[0]
     return Point(
         name,
         alpha,
@@ -68,7 +69,7 @@ def grid_point(name: str, alpha: str, epsilon: str) -> Point:
         certificate.found_epsilon,
         certificate.found_delta,
         certificate.holds,
-        chosen.mean_error(count=1, largest=1)[0],
+        chosen.mean_error(Cell(1))[0],
         large / float(max(Fraction(alpha) * size, Fraction(1))),
     )
 

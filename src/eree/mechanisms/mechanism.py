@@ -15,6 +15,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from eree.cells import MOST_WORKERS, Cell
 from eree.errors import Refusal
 from eree.mechanisms.needs import LEAST_EPSILON, MOST_EPSILON
 from eree.policy.guarantee import Guarantee
@@ -29,8 +30,6 @@ Array = NDArray[np.float64]
 
 #: Outputs beyond this are set to it: they are made from the output alone, so it costs nothing.
 LIMIT = 1 << 61
-#: No count of workers comes near this.
-_MOST_WORKERS = 1 << 60
 _LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 10**6), Fraction(1_000)
 _LEAST_DELTA = Fraction(1, 10**300)
 #: Bits of exact chances: enough for tails that are differences of nearly equal numbers.
@@ -40,6 +39,9 @@ GRAIN = 1 << 40
 
 #: The levels of the quantiles that come with an expected error.
 LEVELS = (0.5, 0.9, 0.95, 0.99)
+
+#: A cell without workers, for noise that is the same in every cell.
+EMPTY = Cell(0)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output at least `distance` >= 1 above (side 1) or below (-1) the count.
 
         A ball at the precision that is set.
@@ -97,7 +99,7 @@ class Mechanism(ABC):
         """Outputs before those beyond the limit are set to it."""
 
     @abstractmethod
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """The mean size of the error, and the root of its mean square."""
 
     @abstractmethod
@@ -124,64 +126,47 @@ class Mechanism(ABC):
             raise Refusal("every cell needs a count and the size of its largest workplace")
         return np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
 
-    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
+    def pmf(self, cell: Cell, output: int) -> arb:
         """The chance of an output, as a ball at the precision that is set."""
-        output, (count, largest) = index(output), self._cell(count, largest)
+        output = index(output)
 
         def beyond(value: int, side: int) -> arb:
             """The chance of `value` or more (side 1) or less (side -1), beyond the count."""
             if abs(value) > LIMIT:
                 return arb(0)
-            return self.beyond(side * (value - count), side, count=count, largest=largest)
+            return self.tail(cell, side * (value - cell.count), side)
 
         if abs(output) > LIMIT:
             return arb(0)
-        if output == count:
-            return 1 - beyond(count + 1, 1) - beyond(count - 1, -1)
-        side = 1 if output > count else -1
+        if output == cell.count:
+            return 1 - beyond(cell.count + 1, 1) - beyond(cell.count - 1, -1)
+        side = 1 if output > cell.count else -1
         return beyond(output, side) - beyond(output + side, side)
 
-    def log_pmf(self, *, output: int, count: int, largest: int | None = None) -> float:
+    def log_pmf(self, cell: Cell, output: int) -> float:
         """The logarithm of the chance of an output; minus infinity where it has none."""
         with exactly():
-            chance = self.pmf(output=output, count=count, largest=largest)
+            chance = self.pmf(cell, output)
             return float(chance.log()) if chance > 0 else float("-inf")
 
-    def expected_error(self, *, count: int = 0, largest: int | None = None) -> ExpectedError:
+    def expected_error(self, cell: Cell = EMPTY) -> ExpectedError:
         """The error of a cell, from exact sums; means are of the law before its limit."""
-        count, largest = self._cell(count, largest)
-        mean, square = self.mean_error(count=count, largest=largest)
-        within = {level: self.quantile(level, count=count, largest=largest) for level in LEVELS}
+        mean, square = self.mean_error(cell)
+        within = {level: self.quantile(level, cell) for level in LEVELS}
         return ExpectedError(mean, square, within)
 
-    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
+    def quantile(self, level: float, cell: Cell = EMPTY) -> int:
         """The least Q such that the error is within Q with a chance of at least `level`."""
-        count, largest = self._cell(count, largest)
         level = float(level)
         if not 0 < level < 1:
             raise Refusal("the level must be between 0 and 1, such as 0.9")
 
         def enough(error: int) -> bool:
-            cell = {"count": count, "largest": largest}
-            outside = self.beyond(error + 1, 1, **cell) + self.beyond(error + 1, -1, **cell)
+            outside = self.tail(cell, error + 1, 1) + self.tail(cell, error + 1, -1)
             return bool(outside <= 1 - arb(level))
 
         with exactly():
             return least_error(enough)
-
-    def _cell(self, count: int, largest: int | None) -> tuple[int, int]:
-        """A cell as plain integers; refused without quoting one."""
-        if largest is None and len(self.statistics()) > 1:
-            raise Refusal(f"{self.name} needs the size of the cell's largest workplace as well")
-        found = []
-        for number in (count, largest or 0):
-            try:
-                found.append(index(number))
-            except TypeError:
-                raise Refusal("a count and the size of a workplace must be integers") from None
-        if not all(0 <= number < _MOST_WORKERS for number in found):
-            raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
-        return found[0], found[1]
 
 
 def least_error(enough: Callable[[int], bool]) -> int:
@@ -252,6 +237,6 @@ def _whole(numbers: Integers) -> Integers:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise Refusal("counts and sizes must be a list of integers")
-    if not 0 <= int(array.min()) <= int(array.max()) < _MOST_WORKERS:
+    if not 0 <= int(array.min()) <= int(array.max()) < MOST_WORKERS:
         raise Refusal("counts and sizes of workplaces must be from 0 to below 2^60")
     return array.astype(np.int64, copy=False)

@@ -14,6 +14,7 @@ from re import fullmatch
 from types import MappingProxyType
 from typing import Any
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism, alpha_of
 from eree.mechanisms.needs import cheapest
@@ -92,9 +93,9 @@ def _error(made: VectorMechanism, alone: bool) -> float:
     largest = int(10 / alpha_of(made.guarantee, made.name))
     count = largest // made.cells
     if isinstance(made, TwoStageClip):
-        error = made.whole_error(count=count, largest=largest)
+        error = made.total_error(Cell(count, largest))
     else:
-        error = made.mean_error(count=count if alone else 3 * count, largest=largest)[0]
+        error = made.mean_error(Cell(count if alone else 3 * count, largest))[0]
     return error if isfinite(error) else inf
 
 
@@ -157,7 +158,7 @@ def automatic(guarantee: Guarantee, *, alone: bool = False) -> Mechanism:
             refusals.append(refused)
             continue
         sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
-        error = prod(made.mean_error(count=size * alone, largest=size)[0] for size in sizes)
+        error = prod(made.mean_error(Cell(size * alone, size))[0] for size in sizes)
         if best is None or error < best[0]:
             best = error, made
     if best is None:

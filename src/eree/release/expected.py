@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.errors import Refusal, Unreadable
 from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
@@ -74,8 +75,8 @@ def _error(treatment: Treatment, size: int) -> float:
     """The mean error of a cell whose largest workplace has a size, or that has it itself."""
     if treatment.first_stage is not None:
         part = size // treatment.worker_cells
-        return treatment.first_stage.whole_error(count=part, largest=size)
-    return treatment.mechanism.mean_error(count=size, largest=size)[0]
+        return treatment.first_stage.total_error(Cell(part, size))
+    return treatment.mechanism.mean_error(Cell(size))[0]
 
 
 def _largest_share(workplaces: Integers) -> Array:

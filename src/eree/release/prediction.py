@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.mechanisms.published.fixed import TruncatedLaplace
 from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
@@ -84,10 +85,10 @@ def predict(
         parts = [[1.0] * treatment.worker_cells for _ in kinds]
     grid = steps(max(float(of_kind[0][-1]) for of_kind in typical))
     if len(statistics) == 1 and not alone:
-        errors = np.full(len(grid), made.mean_error(count=0, largest=0)[0])
+        errors = np.full(len(grid), made.mean_error(Cell(0))[0])
     else:
         counts = int(alone)
-        errors = _errors(grid, lambda x: made.mean_error(count=counts * x, largest=x)[0])
+        errors = _errors(grid, lambda x: made.mean_error(Cell(counts * x, x))[0])
         errors = _between(grid, errors)
     total = 0.0
     columns = list(zip(*parts, strict=True))
@@ -183,6 +184,6 @@ def _mean_cut(
         decay = np.where(large, np.exp(sizes * np.log1p(share * np.expm1(-made.rate))), 1.0)
         missing[kind] = share * np.average(sizes * large, weights=numbers)
         left[kind] = np.log(max(np.average(decay, weights=numbers), 1e-300))
-    noise, _ = made.mean_error(count=0, largest=0)
+    noise, _ = made.mean_error(Cell(0))
     means: Array = composition @ missing + noise * np.exp(composition @ left)
     return means

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.release.treatment import Treatment
@@ -71,9 +72,9 @@ class Target:
 
     def _lack(self, treatment: Treatment) -> float:
         """The logarithm of the chance to miss, less that of the chance that is allowed."""
-        within, cell = int(self.within * self.jobs), {"count": self.jobs, "largest": self.jobs}
+        within, cell = int(self.within * self.jobs), Cell(self.jobs)
         mechanism = treatment.mechanism
-        outside = sum(float(mechanism.beyond(within + 1, side, **cell)) for side in (1, -1))
+        outside = sum(float(mechanism.tail(cell, within + 1, side)) for side in (1, -1))
         return log(max(outside, 1e-300)) - log(1 - float(self.cells))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eree.cells import Cell
 from eree.data.tabulation import check_combinations
 from eree.errors import Refusal
 from eree.mechanisms.cache import certificate_of
@@ -141,14 +142,14 @@ class Treatment:
         What a bound on workplaces takes away is part of it.
         """
         if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
-            return self.mechanism.whole_error(count=jobs, largest=jobs)
-        return self.mechanism.mean_error(count=jobs, largest=jobs)[0]
+            return self.mechanism.total_error(Cell(jobs))
+        return self.mechanism.mean_error(Cell(jobs))[0]
 
     def quantile(self, level: float, jobs: int) -> int:
         """What the size of the error of such a cell stays within with a chance of `level`."""
         if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
-            return self.mechanism.whole_quantile(level, count=jobs, largest=jobs)
-        return self.mechanism.quantile(level, count=jobs, largest=jobs)
+            return self.mechanism.total_quantile(level, Cell(jobs))
+        return self.mechanism.quantile(level, Cell(jobs))
 
 
 def _unknown(rows: Numbers) -> tuple[Integers, Integers]:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
@@ -231,7 +232,7 @@ def by_size(
 
 @lru_cache(maxsize=1 << 18)
 def _mean_error(made: Mechanism, count: int, largest: int) -> float:
-    return made.mean_error(count=count, largest=largest)[0]
+    return made.mean_error(Cell(count, largest))[0]
 
 
 def _scaled_error(made: Mechanism, largest: int) -> float:
@@ -315,7 +316,7 @@ def _single(
         made = mechanism(name, alpha=alpha, epsilon=each)
         if strong and touched and isinstance(made, BentMechanism):
             return None
-        if not np.isfinite(made.mean_error(count=1, largest=1)[0]):
+        if not np.isfinite(made.mean_error(Cell(1))[0]):
             return None
         return made
     except Refusal:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
+from eree.cells import Cell
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Exact, Linked, Strong, Weak, exact, steps_between
@@ -160,10 +161,7 @@ def _told_apart(
     for kind, words in enumerate(("men", "women")):
         before, after = first[kind], second[kind]
         for output in (before, after):
-            chances = [
-                mechanism.log_pmf(output=output, count=count, largest=count)
-                for count in (before, after)
-            ]
+            chances = [mechanism.log_pmf(Cell(count), output) for count in (before, after)]
             loss = abs(chances[0] - chances[1])
             if best is None or loss > best.loss:
                 best = Witness(first, second, f"{words}, by {name}", output, loss)

@@ -22,7 +22,8 @@ from typing import Protocol
 
 from flint import arb, ctx
 
-from eree.mechanisms.certificate import Cell, Certificate, Chances, WorstPair, upper
+from eree.cells import Cell
+from eree.mechanisms.certificate import Certificate, Chances, WorstPair, upper
 from eree.random.exact import exact_ball
 
 _BITS = 320
@@ -37,7 +38,7 @@ class LaplaceChances(Chances, Protocol):
     def alpha(self) -> Fraction:
         """The share by which a workplace may grow in one step."""
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, _cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output at least `distance` away from the count, on a side."""
 
 
@@ -99,16 +100,16 @@ def _excess(mechanism: LaplaceChances, large: int) -> WorstPair:
     """The excess, summed over integers, of a workplace that grows by alpha."""
     size = ceil(large / mechanism.alpha)
     joined = max(int(mechanism.alpha * size), 1)
-    before, after = Cell(size, size), Cell(size + joined, size + joined)
+    before, after = Cell(size), Cell(size + joined, size + joined)
     factor = exact_ball(mechanism.guarantee.epsilon).exp()
 
     def chance(cell: Cell, output: int, side: int) -> arb:
         distance = side * (output - cell.count)
-        return mechanism.beyond(distance, side, count=cell.count, largest=cell.largest)
+        return mechanism.tail(cell, distance, side)
 
     def beats(output: int) -> bool:
-        old = mechanism.pmf(output=output, count=before.count, largest=before.largest)
-        new = mechanism.pmf(output=output, count=after.count, largest=after.largest)
+        old = mechanism.pmf(before, output)
+        new = mechanism.pmf(after, output)
         return bool(new > factor * old)
 
     total, first = 0.0, 0
@@ -123,6 +124,6 @@ def _excess(mechanism: LaplaceChances, large: int) -> WorstPair:
         output = centre + side * far
         total += max(float(chance(after, output, side) - factor * chance(before, output, side)), 0)
         first = output if side == 1 else first
-    old = mechanism.pmf(output=first, count=before.count, largest=before.largest)
-    new = mechanism.pmf(output=first, count=after.count, largest=after.largest)
+    old = mechanism.pmf(before, first)
+    new = mechanism.pmf(after, first)
     return WorstPair(before, after, first, float((new / old).log()), total)

@@ -16,9 +16,10 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Cell, Certificate, upper, worst_of
-from eree.mechanisms.mechanism import Array, Mechanism, check_range, exactly, least_error
+from eree.mechanisms.certificate import Certificate, upper, worst_of
+from eree.mechanisms.mechanism import EMPTY, Array, Mechanism, check_range, exactly, least_error
 from eree.mechanisms.needs import TooLittle
 from eree.mechanisms.scaled.distributions import RoundedLaplace, Scales
 from eree.mechanisms.scaled.scaled import Noise
@@ -99,9 +100,8 @@ class FixedMechanism(Mechanism):
     def law(self, cells: int) -> Noise:
         """The law of the noise of some cells."""
 
-    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+    def tail(self, _cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise; it is the same on both sides and for every cell."""
-        del count, largest
         return self.law(1).tail(distance, 0)
 
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
@@ -135,9 +135,8 @@ class EdgeGeometric(FixedMechanism):
         """The geometric law of both signs."""
         return CappedGeometric(self.guarantee.epsilon)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, _cell: Cell) -> tuple[float, float]:
         """With q = e^-epsilon: 2 q / (1 - q^2), and the root of 2 q / (1 - q)^2, without loss."""
-        del count, largest
         rate = float(self.guarantee.epsilon)
         return 1 / sinh(rate), sqrt(2 * exp(-rate)) / -expm1(-rate)
 
@@ -145,7 +144,7 @@ class EdgeGeometric(FixedMechanism):
         """ln P(k) is -epsilon |k| and a constant, so a step by one loses epsilon, exactly."""
         rate = self.law(1).rate
         worst = max(abs(rate * abs(k) - rate * abs(k - 1)) for k in range(-3, 4))
-        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), range(-3, 5))])
+        pair = worst_of(self, [(Cell(0), Cell(1), range(-3, 5))])
         return Certificate.pure(self, worst, pair)
 
 
@@ -218,9 +217,8 @@ class CappedLaplace(FixedMechanism):
         """The geometric law of both signs with a cap."""
         return CappedGeometric(self.guarantee.epsilon, self.cap)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, _cell: Cell) -> tuple[float, float]:
         """Sums over the cap."""
-        del count, largest
         k: Array = np.arange(1.0, self.cap + 1.0)
         weight = np.exp(-float(self.guarantee.epsilon) * k)
         whole = 1 + 2 * weight.sum()
@@ -234,7 +232,7 @@ class CappedLaplace(FixedMechanism):
         worst = max(abs(law.rate * abs(k) - law.rate * abs(k - 1)) for k in inner)
         with exactly():
             delta = nextafter(float(law.tail(self.cap, 0).upper()), 1.0)
-        pair = worst_of(self, [(Cell(0, 0), Cell(1, 1), {1 - self.cap, 0, 1, self.cap})])
+        pair = worst_of(self, [(Cell(0), Cell(1), {1 - self.cap, 0, 1, self.cap})])
         return Certificate(self.name, self.guarantee, worst, delta, pair)
 
 
@@ -273,9 +271,8 @@ class TruncatedLaplace(FixedMechanism):
         factor = self.theta / self.guarantee.epsilon
         return RoundedLaplace(Scales(np.zeros(cells, dtype=np.int64), Fraction(0), factor))
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, _cell: Cell) -> tuple[float, float]:
         """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
-        del count, largest
         half, rest = exp(-self.rate / 2), -expm1(-self.rate)
         return half / rest, sqrt(half * (2 - rest)) / rest
 
@@ -290,16 +287,16 @@ class TruncatedLaplace(FixedMechanism):
         The mean of |K - b| is b + 2 P(K > b) + 2 P(K > b + 1) + …, because K has the mean 0; that
         is b and q^b times the error without a bound.
         """
-        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(count=0, largest=0)[0]
+        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(EMPTY)[0]
         return errors
 
-    def whole_error(self, *, count: int, largest: int) -> float:
+    def total_error(self, cell: Cell) -> float:
         """The mean size of the error of a count in a workplace of `largest` workers."""
-        return float(self.errors_without(np.array([float(self._left_out(count, largest))]))[0])
+        return float(self.errors_without(np.array([float(self._left_out(cell))]))[0])
 
-    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+    def total_quantile(self, level: float, cell: Cell) -> int:
         """What the size of that error stays within with a probability of `level`."""
-        missing, law = self._left_out(count, largest), self.law(1)
+        missing, law = self._left_out(cell), self.law(1)
 
         def at_least(noise: int) -> arb:
             return law.tail(noise, 0) if noise > 0 else 1 - law.tail(1 - noise, 0)
@@ -311,16 +308,14 @@ class TruncatedLaplace(FixedMechanism):
         with exactly():
             return least_error(enough)
 
-    def _left_out(self, count: int, largest: int) -> int:
-        return count if largest >= self.theta else 0
+    def _left_out(self, cell: Cell) -> int:
+        return cell.count if cell.largest >= self.theta else 0
 
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""
         most = self.theta - 1
         worst = most / self.law(1).scales.factor
-        pair = worst_of(
-            self, [(Cell(0, 0), Cell(most, most), (-1, 0, most, most + 1, 10 * self.theta))]
-        )
+        pair = worst_of(self, [(Cell(0), Cell(most), (-1, 0, most, most + 1, 10 * self.theta))])
         return Certificate.pure(self, Fraction(worst), pair)
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil, inf, log1p, sqrt
 from typing import ClassVar, Literal, Self
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import alpha_of, rounded_up
 from eree.mechanisms.needs import TooLittle, above
@@ -89,12 +90,12 @@ class LogLaplace(BentMechanism):
         """Above the median; sums reach beyond it."""
         return 0.0
 
-    def real_error(self, *, count: int) -> tuple[float, float]:
+    def real_error(self, cell: Cell) -> tuple[float, float]:
         """Before rounding, in closed form where the factor is 1: see `relative_moments`."""
         if self.factor != 1:
-            return super().real_error(count=count)
+            return super().real_error(cell)
         _, absolute, squared = relative_moments(float(self.spread))
-        true = float(count + self.offset)
+        true = float(cell.count + self.offset)
         return true * absolute, true * sqrt(squared) if squared < inf else inf
 
 

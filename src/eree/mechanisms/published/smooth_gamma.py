@@ -56,7 +56,7 @@ class SmoothGamma(RoundedDensity):
         """The width."""
         return self.width
 
-    def tail(self, z: Array) -> Array:
+    def unit_tail(self, z: Array) -> Array:
         """P(Z >= z); by its series where the closed form would cancel."""
         two = np.sqrt(2)
         near, far = np.minimum(z, 20.0), np.maximum(z, 20.0)
@@ -71,7 +71,7 @@ class SmoothGamma(RoundedDensity):
         """E[Z - m; Z >= m] and E[Z^2 - m^2; Z >= m]; the whole ones are 1 / (2 sqrt 2) and 1/2."""
         if m == 0:
             return 1 / sqrt(8), 0.5
-        tail = float(self.tail(np.array([m]))[0])
+        tail = float(self.unit_tail(np.array([m]))[0])
         first = sqrt(2) / pi * atan(m**-2.0) / 2
         second = sqrt(2) / pi * (1 / m - m**-5.0 / 5 + m**-9.0 / 9)  # m is 20 or more
         return first - m * tail, second - m**2 * tail

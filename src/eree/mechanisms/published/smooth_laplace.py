@@ -74,7 +74,7 @@ class SmoothLaplace(RoundedDensity):
         """The width."""
         return self.width
 
-    def tail(self, z: Array) -> Array:
+    def unit_tail(self, z: Array) -> Array:
         """P(Z >= z)."""
         return np.exp(-z) / 2
 

@@ -60,7 +60,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, log_chance, worst_of
+from eree.cells import Cell
+from eree.mechanisms.certificate import NEVER, Certificate, Chances, log_chance, worst_of
 
 Array = NDArray[np.float64]
 

@@ -205,7 +205,7 @@ class Radial(RoundedDensity):
         """One: the density is in units of s."""
         return Fraction(1)
 
-    def tail(self, z: Array) -> Array:
+    def unit_tail(self, z: Array) -> Array:
         """P(Z >= z)."""
         return self.shape.near_tail(z)
 

@@ -13,6 +13,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
@@ -78,10 +79,9 @@ class ScaledMechanism(SizedMechanism):
     def law(self, largests: Integers) -> Noise:
         """The laws of the noise of some cells."""
 
-    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise; it is the same on both sides and for every count."""
-        del count
-        return self.law(one_cell(largest)).tail(distance, 0)
+        return self.law(one_cell(cell.largest)).tail(distance, 0)
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
@@ -163,23 +163,22 @@ class RoundedDensity(ScaledMechanism):
         """The scale of the density in units of S."""
 
     @abstractmethod
-    def tail(self, z: Array) -> Array:
+    def unit_tail(self, z: Array) -> Array:
         """P(Z >= z) for z >= 0, Z the noise in units of its scale."""
 
     @abstractmethod
     def tail_moments(self, m: float) -> tuple[float, float]:
         """The integrals of P(Z >= z) and of 2 z P(Z >= z) from m to infinity."""
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of the tail over integers, and its integral where they no longer differ.
 
         The noise is at least k where scale * Z is at least k - 1/2.
         """
-        del count
-        scale = float(scale_at(self.pace, largest) * self.scale())
+        scale = float(scale_at(self.pace, cell.largest) * self.scale())
         last = int(3_000 + 30 * scale) if scale < _LARGE else 0
         y: Array = np.arange(last, dtype=np.float64) + 0.5
-        tail = self.tail(y / scale)
+        tail = self.unit_tail(y / scale)
         mean, square = self.tail_moments(last / scale)
         mean = 2 * (float(tail.sum()) + scale * mean)
         square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
@@ -187,12 +186,12 @@ class RoundedDensity(ScaledMechanism):
 
     def reach(self, level: float, largests: Integers) -> Integers:
         """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
-        away = least(lambda z: 2 * self.tail(z) <= 1 - level)
+        away = least(lambda z: 2 * self.unit_tail(z) <= 1 - level)
         scale = np.maximum(largests * float(self.pace), 1.0) * float(self.scale())
         return whole_reach(scale * away, 0.5)
 
-    def real_error(self, *, largest: int) -> tuple[float, float]:
+    def real_error(self, cell: Cell) -> tuple[float, float]:
         """The same before rounding: what the papers report."""
-        scale = float(scale_at(self.pace, largest) * self.scale())
+        scale = float(scale_at(self.pace, cell.largest) * self.scale())
         mean, square = self.tail_moments(0.0)
         return 2 * scale * mean, scale * sqrt(2 * square)

@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell, rounded_down
 from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled.distributions import LatticePareto
@@ -64,10 +65,9 @@ class SmoothPareto(ScaledMechanism):
         """The laws of the noise of some cells."""
         return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Exact sums: with a = S / c, k (1 + k / a)^-p adds up to differences of zeta(p - i, a)."""
-        del count
-        law = self.law(one_cell(largest))
+        law = self.law(one_cell(cell.largest))
         with exactly():
             a, p = exact_ball(law.scales.of(0)), exact_ball(self.power)
             zeroth, first = p.zeta(a + 1), (p - 1).zeta(a + 1)

@@ -34,7 +34,8 @@ from typing import Protocol
 import numpy as np
 from flint import arb
 
-from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, worst_of
+from eree.cells import Cell
+from eree.mechanisms.certificate import NEVER, Certificate, Chances, worst_of
 from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.staircase.density import LeaningStairs
 from eree.mechanisms.staircase.exact_density import Side
@@ -62,7 +63,7 @@ class LeaningChances(Chances, Protocol):
     def stairs(self) -> LeaningStairs:
         """The laws of all sizes."""
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, _cell: Cell, distance: int, side: int) -> arb:
         """The tail of the noise."""
 
 
@@ -245,7 +246,7 @@ def chances_agree(mechanism: LeaningChances) -> bool:
                 k = ceil(1 + share * float(ladder.numbers(rung + 1).cap[rung]))
                 inside = np.clip((edges[1:] - (k - 0.5)) / np.diff(edges), 0.0, 1.0)
                 seen = float((inside * masses).sum())
-                exact = float(mechanism.beyond(k, side, count=size, largest=size))
+                exact = float(mechanism.tail(Cell(size), k, side))
                 if abs(seen - exact) > 1e-7 * exact + table.beyond + 1e-13:
                     return False
     return True
@@ -286,5 +287,5 @@ def _cells_like(mechanism: LeaningChances, loss: Loss) -> Iterator[tuple[Cell, C
         outputs = [size, size + joined, size - 1, size + 2 * joined + 1]
         if size == worst:
             outputs += [spot - 1, spot, spot + 1, spot + joined]
-        yield Cell(size, size), Cell(size + joined, size + joined), outputs
+        yield Cell(size), Cell(size + joined, size + joined), outputs
         yield Cell(size + other, size), Cell(size + 2 * other, size), outputs

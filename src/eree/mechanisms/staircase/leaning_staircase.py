@@ -14,10 +14,11 @@ from typing import Self
 import numpy as np
 from flint import arb, ctx
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import LIMIT, Array, alpha_of, one_cell
+from eree.mechanisms.mechanism import EMPTY, LIMIT, Array, alpha_of, one_cell
 from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled.scaled import SizedMechanism
 from eree.mechanisms.staircase.certificate import certify_leaning
@@ -128,18 +129,19 @@ class LeaningStaircase(SizedMechanism):
         """The laws of the noise of some cells."""
         return LeaningNoise(self.stairs, largests)
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The tail of the noise; it is the same for every count."""
-        del count
-        return self.law(one_cell(largest)).tail(distance, side, 0)
+        return self.law(one_cell(cell.largest)).tail(distance, side, 0)
 
-    def pmf(self, *, output: int, count: int, largest: int | None = None) -> arb:
+    def pmf(self, cell: Cell, output: int) -> arb:
         """From the densities: far out a chance is less than what is known of the tails."""
-        output, (count, size) = index(output), self._cell(count, largest)
-        if output == count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
-            return super().pmf(output=output, count=count, largest=size)
-        side = 1 if output > count else -1
-        return self.stairs.chance(abs(output - count), side, self.stairs.ladder.rung_of(size))
+        output = index(output)
+        if output == cell.count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
+            return super().pmf(cell, output)
+        side = 1 if output > cell.count else -1
+        return self.stairs.chance(
+            abs(output - cell.count), side, self.stairs.ladder.rung_of(cell.largest)
+        )
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
@@ -149,10 +151,9 @@ class LeaningStaircase(SizedMechanism):
         """Recheck the guarantee from the chances alone, once for the same laws and precision."""
         return _certificate(self, self.stairs, ctx.prec)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums over the pieces of the density."""
-        del count
-        mean, _, square = self._moments(self.stairs.ladder.rung_of(largest))
+        mean, _, square = self._moments(self.stairs.ladder.rung_of(cell.largest))
         return mean, sqrt(max(square, 0.0))
 
     def mean_errors(self, largests: Integers) -> Array:
@@ -164,9 +165,9 @@ class LeaningStaircase(SizedMechanism):
             errors[rungs > last] = np.array([self._moments(int(r))[0] for r in large])[place]
         return errors
 
-    def bias(self, *, largest: int) -> float:
+    def bias(self, cell: Cell) -> float:
         """The mean of the noise: it leans, so that it is near zero, but not zero."""
-        return self._moments(self.stairs.ladder.rung_of(largest))[1]
+        return self._moments(self.stairs.ladder.rung_of(cell.largest))[1]
 
     @property
     def lean(self) -> Lean:
@@ -185,15 +186,14 @@ class LeaningStaircase(SizedMechanism):
         found: tuple[float, float, float] = known[rung]
         return found
 
-    def quantile(self, level: float, *, count: int = 0, largest: int | None = None) -> int:
+    def quantile(self, level: float, cell: Cell = EMPTY) -> int:
         """Looked up in doubles; where they leave doubt, found from the exact chances."""
-        _, size = self._cell(count, largest)
         if 0 < float(level) < 1 - 1e-9:
             stairs = self.stairs
-            found = _quantile(stairs, float(level), stairs.ladder.rung_of(size))
+            found = _quantile(stairs, float(level), stairs.ladder.rung_of(cell.largest))
             if found is not None:
                 return found
-        return super().quantile(level, count=count, largest=largest)
+        return super().quantile(level, cell)
 
     # ------------------------------------------------------------------------- for intervals
 

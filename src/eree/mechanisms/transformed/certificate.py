@@ -16,7 +16,8 @@ from typing import Protocol
 
 from flint import arb, ctx
 
-from eree.mechanisms.certificate import Cell, Certificate, Chances, upper, worst_of
+from eree.cells import Cell
+from eree.mechanisms.certificate import Certificate, Chances, upper, worst_of
 from eree.random.exact import exact_ball
 
 _BITS = 320
@@ -80,7 +81,7 @@ def certify_bent(mechanism: BentChances) -> Certificate:
     """The certificate of Laplace noise on a bent scale."""
     gain, place = greatest_gain(mechanism)
     joined = max(int(mechanism.alpha * place), 1)
-    cells = Cell(place, place), Cell(place + joined, place + joined)
+    cells = Cell(place), Cell(place + joined, place + joined)
     outputs = [place - joined - 1, place, place + joined, place + 3 * joined + 1, 10**9]
     pair = worst_of(mechanism, [(*cells, outputs)])
     return Certificate.pure(mechanism, gain / mechanism.spread, pair)

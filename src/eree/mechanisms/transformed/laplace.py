@@ -12,6 +12,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from flint import arb
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
@@ -87,11 +88,12 @@ class BentMechanism(Mechanism):
         """h(count) as a fraction, where it is one and known to be."""
         return None
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output at least `distance` away from the count."""
-        del largest
-        law = BentLaplace(self.bend, one_cell(count), self.spread)
-        return law.above(count + distance, 0) if side > 0 else law.below(count - distance, 0)
+        law = BentLaplace(self.bend, one_cell(cell.count), self.spread)
+        return (
+            law.above(cell.count + distance, 0) if side > 0 else law.below(cell.count - distance, 0)
+        )
 
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, each made from its count alone."""
@@ -101,24 +103,23 @@ class BentMechanism(Mechanism):
         """Recheck the guarantee from the chances alone."""
         return certify_bent(self)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of both tails over integers, the far upper one by its integral.
 
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """
-        del largest
-        spread, centre = float(self.spread), float(self.lift(count))
+        spread, centre = float(self.spread), float(self.lift(cell.count))
         width = spread * float(self.bend.near_lower(np.array([centre]))[1][0])
-        above, below = self._reaches(count, width)
+        above, below = self._reaches(cell.count, width)
         if max(above, below) > _MOST_SUMMED:
-            return self.real_error(count=count)
+            return self.real_error(cell)
         k: Array = np.arange(1.0, above + 1.0)
-        tails = self._tails(count + k - 0.5, 1, centre)
+        tails = self._tails(cell.count + k - 0.5, 1, centre)
         mean, square = float(tails.sum()), float(((2 * k - 1) * tails).sum())
         k = np.arange(1.0, below + 1.0)
-        tails = self._tails(count - k + 0.5, -1, centre)
+        tails = self._tails(cell.count - k + 0.5, -1, centre)
         mean, square = mean + float(tails.sum()), square + float(((2 * k - 1) * tails).sum())
-        far = self._far(count, count + above)
+        far = self._far(cell.count, cell.count + above)
         return mean + far[0], sqrt(square + far[1])
 
     def _reaches(self, count: int, width: float) -> tuple[int, int]:
@@ -148,12 +149,12 @@ class BentMechanism(Mechanism):
             return rest / (power - 1), inf
         return rest / (power - 1), 2 * rest * (begin / (power - 2) - true / (power - 1))
 
-    def real_error(self, *, count: int) -> tuple[float, float]:
+    def real_error(self, cell: Cell) -> tuple[float, float]:
         """The mean and root mean square error before rounding.
 
         Up to 30 spreads by integration over the noise, beyond that by the power of the tail.
         """
-        spread, centre = float(self.spread), float(self.lift(count))
+        spread, centre = float(self.spread), float(self.lift(cell.count))
         last = max(
             30.0, (float(self.bend.near_height_of(np.array([self.tail_from]))[0]) - centre) / spread
         )
@@ -163,12 +164,12 @@ class BentMechanism(Mechanism):
 
             def integrand(z: float) -> float:
                 ends = self.bend.near_lower(centre + spread * np.array([z, -z]))[0]
-                return float((np.abs(ends - count) ** n).sum()) / 2 * exp(-z)
+                return float((np.abs(ends - cell.count) ** n).sum()) / 2 * exp(-z)
 
             edges = [0.0, 0.1, 1.0, 5.0, 15.0, last]
             return float(sum(quad(integrand, a, b, limit=200)[0] for a, b in pairwise(edges)))
 
         start = float(self.bend.near_lower(np.array([centre + spread * last]))[0][0])
-        chance, beyond, far = exp(-last) / 2, start - count, self._far(count, start)
+        chance, beyond, far = exp(-last) / 2, start - cell.count, self._far(cell.count, start)
         mean = moment(1) + beyond * chance + far[0]
         return mean, inf if far[1] == inf else sqrt(moment(2) + beyond**2 * chance + far[1])

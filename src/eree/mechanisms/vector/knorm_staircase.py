@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 from flint import arb
 
+from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_down, rounded_up
@@ -23,7 +24,6 @@ from eree.mechanisms.transformed.transform import Knots
 from eree.mechanisms.vector.boxes import BoxStairs, OneNumber, best_first
 from eree.mechanisms.vector.transformed_rows import BentBoxes
 from eree.mechanisms.vector.vector import (
-    Group,
     GroupPair,
     VectorCertificate,
     VectorMechanism,
@@ -125,16 +125,14 @@ class KNormStaircase(VectorMechanism):
         """Outputs, made from the counts alone."""
         return draw_rows(self.law(counts), len(counts), random)
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output of one cell at least `distance` away from the count."""
-        del largest
         law = self.law(np.zeros((1, self.cells), dtype=np.int64))
-        return law.beyond(count + side * distance, side, count=count)
+        return law.tail(cell.count + side * distance, side, cell.count)
 
-    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+    def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
         """The chance of all outputs of a group, from the chance of a box of heights."""
-        del largest
-        return self.law(np.array([counts], dtype=np.int64)).pmf(outputs, 0)
+        return self.law(np.array([group.counts], dtype=np.int64)).pmf(outputs, 0)
 
     @cached_property
     def one_number(self) -> OneNumber:
@@ -205,37 +203,41 @@ class KNormStaircase(VectorMechanism):
         firsts = {*outputs, count, grown, 2 * grown + 2, -3 * grown - 3}
         return worst_groups(self, [(before, after, [(first, *rest) for first in sorted(firsts)])])
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of both tails over integers, the far upper one by an integral.
 
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """
-        del largest
-        centre, far = float(self.bend.lift(count)), float(self.spread) * self.one_number.ends[-1]
+        centre, far = (
+            float(self.bend.lift(cell.count)),
+            float(self.spread) * self.one_number.ends[-1],
+        )
         values, slopes = self.bend.near_lower(centre + np.array([0.0, far, -far]))
-        above, below = (min(abs(float(value) - count) + 1, 1e18) for value in values[1:])
+        above, below = (min(abs(float(value) - cell.count) + 1, 1e18) for value in values[1:])
         cut = above > _MOST_SUMMED
         above = 200 + 30 * self.height_error()[0] * float(slopes[0]) if cut else above
         if max(above, below) > _MOST_SUMMED:
-            return self.real_error(count=count)
+            return self.real_error(cell)
         mean = square = 0.0
         for reach, side in ((int(above), 1), (int(below), -1)):
             k: Array = np.arange(1.0, reach + 1.0)
-            heights = self.bend.near_height_of(count + side * (k - 0.5))
+            heights = self.bend.near_height_of(cell.count + side * (k - 0.5))
             tails = self.near_tail(side * (heights - centre))
             mean += float(tails.sum())
             square += float(((2 * k - 1) * tails).sum())
         if cut:
             reach = int(above)
-            start = float(self.bend.near_height_of(np.array([count + float(reach)]))[0]) - centre
-            chance, first, second = self._moments(count, 1, start)
+            start = (
+                float(self.bend.near_height_of(np.array([cell.count + float(reach)]))[0]) - centre
+            )
+            chance, first, second = self._moments(cell.count, 1, start)
             mean += first - reach * chance
             square += second - reach**2 * chance
         return mean, sqrt(square) if self._squares else inf
 
-    def real_error(self, *, count: int) -> tuple[float, float]:
+    def real_error(self, cell: Cell) -> tuple[float, float]:
         """The mean and root mean square error before rounding."""
-        sides = [self._moments(count, side, 0.0) for side in (1, -1)]
+        sides = [self._moments(cell.count, side, 0.0) for side in (1, -1)]
         return sum(side[1] for side in sides), sqrt(sum(side[2] for side in sides))
 
     def _moments(self, count: int, side: int, start: float) -> tuple[float, float, float]:

@@ -25,6 +25,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, exactly, one_cell, rounded_down
 from eree.mechanisms.needs import TooLittle, above
@@ -216,11 +217,10 @@ class VectorPareto(ScaledVector):
     def _mixture(self) -> ParetoMixture:
         return ParetoMixture(float(self.power), float(self.slope), self.cells)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Exact sums over all integer vectors by their norms."""
-        del count
         with exactly():
-            mean, square = self.law(one_cell(largest)).moments(0)
+            mean, square = self.law(one_cell(cell.largest)).moments(0)
             return float(mean), inf if square is None else sqrt(float(square))
 
     def log_weight(self, t: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
 from eree.mechanisms.needs import TooLittle, above
 from eree.mechanisms.scaled.certificate import scale_at
@@ -94,10 +95,9 @@ class VectorRadial(ScaledVector):
         away = least(lambda z: shape.near_sum_tail(z) <= (1 - level) * (1 - 1e-9))
         return whole_reach(self.near_scales(largests) * away, -self.cells / 2)
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of the tail over integers, and its integral where they no longer differ."""
-        del count
-        scale = float(scale_at(self.pace, largest))
+        scale = float(scale_at(self.pace, cell.largest))
         mean, square = self.real_error()
         if scale * mean > _LARGE:
             return scale * mean, scale * square

@@ -12,12 +12,13 @@ from typing import Protocol
 import numpy as np
 from flint import arb
 
+from eree.cells import Cell, Group
 from eree.mechanisms.certificate import NEVER, Certificate
 from eree.mechanisms.mechanism import Array, one_cell
 from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
-from eree.mechanisms.vector.vector import Group, VectorCertificate, VectorMechanism, worst_groups
+from eree.mechanisms.vector.vector import VectorCertificate, VectorMechanism, worst_groups
 from eree.random.exact import Integers, RowLaw, draw_rows
 from eree.random.source import Random
 
@@ -83,15 +84,14 @@ class ScaledVector(VectorMechanism):
         """Counts and their noise."""
         return counts + draw_rows(self.law(largests), len(counts), random)
 
-    def beyond(self, distance: int, _side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise of one cell; it is the same on both sides and for every count."""
-        del count
-        return self.law(one_cell(largest)).tail(distance, 0)
+        return self.law(one_cell(cell.largest)).tail(distance, 0)
 
-    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+    def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
         """The chance of all outputs of a group."""
-        noise = [output - count for output, count in zip(outputs, counts, strict=True)]
-        return self.law(one_cell(largest)).pmf(noise, 0)
+        noise = [output - count for output, count in zip(outputs, group.counts, strict=True)]
+        return self.law(one_cell(group.largest)).pmf(noise, 0)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
@@ -136,7 +136,7 @@ def chances_agree(mechanism: ScaledVector) -> bool:
     rest, zero = (0,) * (d - 1), (0,) * d
 
     def log_chance(first: int, size: int) -> float:
-        return mechanism.joint_log_pmf(outputs=(first, *rest), counts=zero, largest=size)
+        return mechanism.joint_log_pmf(Group.of(zero, size), (first, *rest))
 
     for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))

@@ -90,7 +90,7 @@ class BentBoxes:
             for uniform, count in zip(uniforms[2:], self.counts[group].tolist(), strict=True)
         )
 
-    def beyond(self, output: int, side: int, *, count: int) -> arb:
+    def tail(self, output: int, side: int, count: int) -> arb:
         """The chance that one number is at least (side 1) or at most (side -1) an output."""
         height = self.bend.height_of(arb(output) - arb(side) / 2)
         depth = side * (height - self.bend.lift(count)) / exact_ball(self.spread)

@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
@@ -23,7 +24,6 @@ from eree.mechanisms.needs import LEAST_EPSILON, TooLittle, above
 from eree.mechanisms.published.log_laplace import TightLogLaplace
 from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.vector.vector import (
-    Group,
     GroupPair,
     VectorCertificate,
     VectorMechanism,
@@ -81,7 +81,7 @@ class LaplaceOfThousandths:
         count = exact_ball(Fraction(int(self.counts[cell]), JOB))
         return sure_round(count - sign * exact_ball(self._scale(cell)) * uniform.log())
 
-    def beyond(self, output: int, side: int, cell: int) -> arb:
+    def tail(self, output: int, side: int, cell: int) -> arb:
         """The chance of at least (side 1) or at most (side -1) an output."""
         depth = side * (output - Fraction(int(self.counts[cell]), JOB)) - Fraction(1, 2)
         half = (-exact_ball(abs(depth) / self._scale(cell))).exp() / 2
@@ -90,7 +90,7 @@ class LaplaceOfThousandths:
     def pmf(self, output: int, cell: int) -> arb:
         """The chance of an output."""
         side = 1 if JOB * output >= int(self.counts[cell]) else -1
-        return self.beyond(output, side, cell) - self.beyond(output + side, side, cell)
+        return self.tail(output, side, cell) - self.tail(output + side, side, cell)
 
     def _scale(self, cell: int) -> Fraction:
         return self.scales[int(self.which[cell])]
@@ -204,26 +204,25 @@ class TwoStageClip(VectorMechanism):
             counts.reshape(-1), scales, np.repeat(which, counts.shape[1]).astype(np.intp)
         )
 
-    def beyond(self, distance: int, side: int, *, count: int, largest: int) -> arb:
+    def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output of one cell so far from a scaled count of whole jobs.
 
         `largest` is the bound.
         """
-        law = self.law(one_cell(JOB * count)[None, :], one_cell(max(largest, 1)))
-        return law.beyond(count + side * distance, side, 0)
+        law = self.law(one_cell(JOB * cell.count)[None, :], one_cell(max(cell.largest, 1)))
+        return law.tail(cell.count + side * distance, side, 0)
 
-    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+    def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
         """The chance of all outputs of a group of counts in thousandths; `largest` is the bound."""
-        law = self.law(np.array([counts], dtype=np.int64), one_cell(max(largest, 1)))
+        law = self.law(np.array([group.counts], dtype=np.int64), one_cell(max(group.largest, 1)))
         chance = arb(1)
         for cell, output in enumerate(outputs):
             chance *= law.pmf(output, cell)
         return chance
 
-    def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:
+    def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Against the scaled count, `largest` the bound: geometric sums of the tail."""
-        del count
-        rate = float(1 / self.scale(max(largest, 1)))
+        rate = float(1 / self.scale(max(cell.largest, 1)))
         rest, half = -expm1(-rate), exp(-rate / 2)  # 1 - q and the root of q = e^-rate
         return half / rest, sqrt(half * (2 - rest)) / rest
 
@@ -234,23 +233,23 @@ class TwoStageClip(VectorMechanism):
         scale: Array = (moved + self.cells / JOB) * float(self.second)
         return scale
 
-    def whole_error(self, *, count: int, largest: int) -> float:
+    def total_error(self, cell: Cell) -> float:
         """The mean size of the error of a count in a workplace of `largest` workers, both stages.
 
         Scaling takes b away, the noise has the scale s, and all is rounded: the error is at least k
         where s L - b is at least k - 1/2, or at most 1/2 - k.  Both are geometric sums over k; in
         the second the first m terms, with k - 1/2 <= b, lie above the middle of the noise.
         """
-        b, s, chance = self._likely(count, largest)
+        b, s, chance = self._likely(cell)
         rest, m = -np.expm1(-1 / s), np.floor(b + 0.5)
         above = np.exp(-(b + 0.5) / s) / rest / 2
         near = m - np.exp(-(b - m + 0.5) / s) * -np.expm1(-m / s) / rest / 2
         below = np.exp(-(m + 0.5 - b) / s) / rest / 2
         return float(chance @ (above + near + below))
 
-    def whole_quantile(self, level: float, *, count: int, largest: int) -> int:
+    def total_quantile(self, level: float, cell: Cell) -> int:
         """What the size of that error stays within with a chance of `level`."""
-        taken, scale, chance = self._likely(count, largest)
+        taken, scale, chance = self._likely(cell)
 
         def enough(z: Array) -> NDArray[np.bool_]:
             # noise is below z + b, and above b - z
@@ -261,15 +260,15 @@ class TwoStageClip(VectorMechanism):
 
         return ceil(least(enough) - 1e-9)
 
-    def _likely(self, count: int, largest: int) -> tuple[Array, Array, Array]:
+    def _likely(self, cell: Cell) -> tuple[Array, Array, Array]:
         """For many bounds: what scaling takes, the scale of the noise, and the bound's chance."""
         edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
         noise = (edges[1:] + edges[:-1]) / 2
         within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
         bend = self.bounding.bend
-        height = float(bend.near_lift(one_cell(largest))[0])
+        height = float(bend.near_lift(one_cell(cell.largest))[0])
         totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
-        taken = count * (1 - np.minimum(totals / max(largest, 1), 1))
+        taken = cell.count * (1 - np.minimum(totals / max(cell.largest, 1), 1))
         return taken, self.near_scale(np.rint(totals).astype(np.int64)), np.diff(within)
 
     def certify(self) -> Certificate:
@@ -295,8 +294,8 @@ class TwoStageClip(VectorMechanism):
         chances = []
         for group in (before, after):
             scaled = [JOB * count * size // group.largest for count in group.counts]
-            cells = self.joint_pmf(outputs=before.counts, counts=scaled, largest=size)
-            chances.append(cells * self.bounding.pmf(output=size, count=group.largest))
+            cells = self.joint_pmf(Group.of(scaled, size), before.counts)
+            chances.append(cells * self.bounding.pmf(Cell(group.largest), size))
         outputs = (size, *before.counts)
         return GroupPair.between(before, after, outputs, loss_of(chances[0], chances[1]))
 

@@ -13,8 +13,9 @@ from typing import Self
 import numpy as np
 from flint import arb
 
+from eree.cells import Group
 from eree.errors import Refusal
-from eree.mechanisms.certificate import Cell, Certificate, WorstPair, upper
+from eree.mechanisms.certificate import Certificate, WorstPair, upper
 from eree.mechanisms.mechanism import Mechanism, alpha_of, exactly
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Integers
@@ -42,7 +43,7 @@ class VectorMechanism(Mechanism):
         """The statistics that a draw needs: the count of each cell, and one number of the group."""
 
     @abstractmethod
-    def group_pmf(self, outputs: Sequence[int], counts: Sequence[int], largest: int) -> arb:
+    def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
         """The chance of all outputs of a group."""
 
     @property
@@ -81,22 +82,16 @@ class VectorMechanism(Mechanism):
     def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Outputs of groups before those beyond the limit are set to it."""
 
-    def joint_pmf(
-        self, *, outputs: Sequence[int], counts: Sequence[int], largest: int | None = None
-    ) -> arb:
+    def joint_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
         """The chance of all outputs of a group, as a ball at the precision that is set."""
-        if not len(outputs) == len(counts) == self.cells:
+        if not len(outputs) == len(group.counts) == self.cells:
             raise Refusal(f"{self.name} was calibrated for groups of {self.cells} cells")
-        if largest is None and len(self.statistics()) > 1:
-            raise Refusal(f"{self.name} needs {self.statistics()[1]} of the group as well")
-        return self.group_pmf([*map(index, outputs)], [*map(index, counts)], index(largest or 0))
+        return self.group_pmf(group, [*map(index, outputs)])
 
-    def joint_log_pmf(
-        self, *, outputs: Sequence[int], counts: Sequence[int], largest: int | None = None
-    ) -> float:
+    def joint_log_pmf(self, group: Group, outputs: Sequence[int]) -> float:
         """The logarithm of the chance of all outputs of a group."""
         with exactly():
-            chance = self.joint_pmf(outputs=outputs, counts=counts, largest=largest)
+            chance = self.joint_pmf(group, outputs)
             return float(chance.log()) if chance > 0 else -inf
 
 
@@ -105,23 +100,6 @@ def group_size(name: str, cells: int, most: int) -> int:
     if isinstance(cells, bool) or not isinstance(cells, int) or not 1 <= cells <= most:
         raise Refusal(f"{name} hides groups of 1 to {most:,} cells")
     return cells
-
-
-@dataclass(frozen=True, order=True)
-class Group(Cell):
-    """The cells of a group; `count` is their sum."""
-
-    counts: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, counts: Iterable[int], largest: int) -> Self:
-        """A group of some counts."""
-        counts = tuple(counts)
-        return cls(sum(counts), largest, counts)
-
-    def words(self) -> str:
-        """The group, for people to read."""
-        return f"counts {', '.join(map(str, self.counts))}; largest {self.largest}"
 
 
 @dataclass(frozen=True)
@@ -169,10 +147,7 @@ def worst_groups(
     """The pair and outputs with the greatest loss among some, from the joint chances alone."""
 
     def pair(before: Group, after: Group, outputs: tuple[int, ...]) -> GroupPair:
-        old, new = (
-            mechanism.joint_pmf(outputs=outputs, counts=group.counts, largest=group.largest)
-            for group in (before, after)
-        )
+        old, new = (mechanism.joint_pmf(group, outputs) for group in (before, after))
         return GroupPair.between(before, after, outputs, loss_of(old, new))
 
     with exactly():
