@@ -136,7 +136,7 @@ def test_the_errors_are_those_of_a_count_by_hand(table: str, made: tuple[Path, F
     with (out / "release" / "tables" / f"{table}.csv").open(encoding="utf-8") as file:
         rows = {tuple(row[name] for name in by): row for row in csv.DictReader(file)}
     assert rows.keys() == cells.keys()
-    treatment = eree.Plan.read(out / "plan.toml").table(table).treatment
+    measurement = eree.Plan.read(out / "plan.toml").table(table).measurement
     lows = [*STRATA.values(), float("inf")]
     bounds = {"all": (0, lows[-1])} | dict(zip(STRATA, pairwise(lows), strict=True))
     found = list(findings.accuracy_of(table))
@@ -145,7 +145,7 @@ def test_the_errors_are_those_of_a_count_by_hand(table: str, made: tuple[Path, F
         low, high = bounds[row.stratum]
         here = [cell for cell in cells if low <= population[cell[0]] < high]
         errors = [abs(int(rows[cell]["noisy"]) - cells[cell][0]) for cell in here]
-        promised = [treatment.mean_error(cells[cell][1]) for cell in here]
+        promised = [measurement.mechanism.total_error(Cell(cells[cell][1])) for cell in here]
         inside = [
             int(rows[cell]["low"]) <= cells[cell][0] <= float(rows[cell]["high"] or "inf")
             for cell in here

@@ -46,11 +46,16 @@ class Redrawing:
         self.release, self.table, self.folder = release, table, folder
         areas = Areas.read(release, table, ())
         exact = eree.tabulate(tables, by=areas.counted.by).confidential
-        self.treatment, self.exact = areas.treatment, exact.combine_chunks().to_batches()[0]
+        self.measurement = measurement = areas.measurement
+        self.statistics = [
+            measurement.grouped(exact[name].to_numpy()) for name in measurement.statistics
+        ]
         self.rows = release.table(table)
 
     def drawn(self, seed: int) -> eree.Release:
-        noisy = self.treatment.draw(self.exact, eree.SeededRandom(seed))
+        noisy = self.measurement.mechanism.draw(
+            *self.statistics, random=eree.SeededRandom(seed)
+        ).ravel()
         place = self.rows.column_names.index("noisy")
         home = self.folder / str(seed)
         (home / "tables").mkdir(parents=True)

@@ -67,7 +67,7 @@ def test_the_bias_of_leaning_noise_is_its_exact_mean(epsilon: str, size: int) ->
     assert isinstance(mechanism, LeaningStaircase)
     found = mean(mechanism, size)
     assert mechanism.bias(Cell(0, size)) == pytest.approx(found, abs=1e-6)
-    assert mechanism.lean.least - 1e-6 <= found <= mechanism.lean.greatest + 1e-6
+    assert mechanism.mean_noise.least - 1e-6 <= found <= mechanism.mean_noise.greatest + 1e-6
 
 
 def test_leaning_noise_is_off_as_the_pages_say() -> None:
@@ -75,7 +75,7 @@ def test_leaning_noise_is_off_as_the_pages_say() -> None:
     mechanism = made("leaning-staircase")
     assert isinstance(mechanism, LeaningStaircase)
     assert mechanism.bias(Cell(0, 40)) == pytest.approx(0.45, abs=0.01)
-    lean = mechanism.lean
+    lean = mechanism.mean_noise
     assert (lean.up_to, round(lean.least, 2), round(lean.greatest, 2)) == (531, -0.54, 0.79)
     sizes = (1, 9, 15, 16, 20, 43, 99, 260, 400, 531)
     assert all(lean.least <= mechanism.bias(Cell(0, size)) <= lean.greatest for size in sizes)
@@ -90,7 +90,7 @@ def test_leaning_noise_is_off_as_the_pages_say() -> None:
 def test_what_the_page_on_releases_says_of_leaning_noise(alpha: str, epsilon: str) -> None:
     mechanism = eree.mechanism("leaning-staircase", alpha=alpha, epsilon=epsilon)
     assert isinstance(mechanism, LeaningStaircase)
-    lean = mechanism.lean
+    lean = mechanism.mean_noise
     assert max(-lean.least, lean.greatest) <= 1.4
     assert abs(lean.share) < 0.01 * float(alpha)
     one_by_one = int(2 / float(alpha)) - 1

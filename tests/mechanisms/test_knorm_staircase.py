@@ -201,7 +201,7 @@ def test_noise_of_heights_is_what_it_is_said_to_be(epsilon: str, cells: int) -> 
         assert abs(of_groups.mean() - off * mean) > 5 * error
     products = away[:, :, None] * away[:, None, :]
     errors = products.std(axis=0) / math.sqrt(n)
-    covariance = chosen.height_covariance()
+    covariance = chosen.transformed_covariance
     assert covariance[0, 0] == pytest.approx(root**2)
     assert (np.abs(products.mean(axis=0) - covariance) < 6 * errors).all()
     squares = (away**2).mean(axis=1)

@@ -133,8 +133,8 @@ def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) ->
     """From the chances of integers, cut off where half of the chance is left on each side."""
     chosen, chance, orders = leaning("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
     for size in (0, 20, 33, 88, 640):
-        spread = chosen.spread(chance, np.array([size]), orders)
-        most = int(chosen.reach(1 - 1e-12, np.array([size]))[0])
+        spread = chosen.cut_moments(chance, np.array([size]), orders)
+        most = int(chosen.half_width(1 - 1e-12, np.array([size]))[0])
         law = chances(chosen, size, most + 1)
         k = np.arange(-most - 1, most + 2)
         below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]
@@ -168,5 +168,5 @@ def test_moments_of_laws_that_are_scaled_up_are_those_of_whole_numbers_and_a_lit
 def test_the_greatest_mean_is_a_bound_of_the_bias_for_the_largest_workplaces_too() -> None:
     chosen = leaning()
     for size in (5, 43, 79, 300, 10**4, 10**6, 10**8, 10**10):
-        spread = chosen.spread(2.0**-39, np.array([size]), np.arange(2.0, 25))
+        spread = chosen.cut_moments(2.0**-39, np.array([size]), np.arange(2.0, 25))
         assert -spread.down[0] <= chosen.bias(Cell(0, size)) <= spread.up[0]

@@ -347,7 +347,7 @@ def test_counts_and_sizes_that_cannot_be_are_refused_without_a_value() -> None:
         (np.array([-77]), np.array([1])),
         (np.array([1]), np.array([-77])),
         (np.array([0.5]), np.array([1])),
-        (np.array([[77]]), np.array([[1]])),
+        (np.array([[77]]), np.array([[1, 2]])),
         (np.array([1 << 60]), np.array([1])),
     ):
         with pytest.raises(Refusal) as caught:

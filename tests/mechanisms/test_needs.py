@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
-from eree.mechanisms.needs import TooLittle
+from eree.mechanisms.parameters import TooLittle
 from eree.mechanisms.registry import (
     AUTO,
     MECHANISMS,

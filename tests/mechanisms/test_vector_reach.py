@@ -44,7 +44,7 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
     except Refusal:
         return
     exact = chosen.quantile(level, Cell(0, size))
-    [reach] = chosen.reach(level, np.array([size]))
+    [reach] = chosen.half_width(level, np.array([size]))
     assert exact <= reach <= 1.025 * exact + 1
 
 
@@ -64,7 +64,7 @@ def test_sums_stay_within_their_reach_with_the_stated_chance(
         counts, largests = np.zeros((n, cells), dtype=np.int64), np.full(n, size)
         sums = chosen.draw(counts, largests, random=SeededRandom(size)).sum(1)
         for level in (0.5, 0.9, 0.99):
-            [reach] = chosen.reach_of_sum(level, np.array([size]))
+            [reach] = chosen.group_half_width(level, np.array([size]))
             held = int((np.abs(sums) <= reach).sum())
             assert stats.binomtest(held, n, level, alternative="less").pvalue > FALSE_ALARM
             found = np.quantile(np.abs(sums), min(level + 4 * np.sqrt(0.25 / n), 0.999))

@@ -31,7 +31,6 @@ from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
 from eree.random.source import SeededRandom
-from eree.workload import ScaleTo
 from selection import combinations, examples
 
 TENTH = Fraction(1, 10)
@@ -250,7 +249,7 @@ def test_both_stages_together_lose_no_more_than_was_found(alpha: Fraction) -> No
     found, worst = chosen.certify().found_epsilon, 0.0
 
     def log_chance(total: int, outputs: tuple[int, int], histogram: tuple[int, ...]) -> float:
-        stage_one = chosen.bounding.log_pmf(Cell(sum(histogram)), total)
+        stage_one = chosen.first_stage.log_pmf(Cell(sum(histogram)), total)
         counts = scaled_to(histogram, total)
         return stage_one + chosen.joint_log_pmf(Group.of(counts, total), outputs)
 
@@ -582,20 +581,18 @@ def test_two_stages_draw_a_bound_and_then_scaled_counts() -> None:
     bounds = chosen.bounds(np.full(40_000, 100), random=SeededRandom(3))
     assert (bounds >= 1).all()
     assert abs((bounds <= 100).mean() - 0.5) < 0.02  # as often above as below
-    bound = chosen.bound(100, random=SeededRandom(3))
-    assert isinstance(bound, ScaleTo)
-    assert bound.total == bounds[0]
+    bound = int(bounds[0])
     empty = chosen.bounds(np.zeros(2_000, dtype=np.int64), random=SeededRandom(5))
     assert empty.min() == 1
     assert (empty == 1).mean() > 0.5  # at least what lies below 0
-    counts = np.array([scaled_to((90, 30), bound.total), scaled_to((2, 0), bound.total)])
-    once = chosen.draw(counts, bound, random=SeededRandom(8))
-    each = chosen.draw(counts, np.full(2, bound.total), random=SeededRandom(8))
-    assert once.tolist() == each.tolist()
+    counts = np.array([scaled_to((90, 30), bound), scaled_to((2, 0), bound)])
+    of_groups = chosen.draw(counts, np.full(2, bound), random=SeededRandom(8))
+    of_cells = chosen.draw(counts, np.full((2, 2), bound), random=SeededRandom(8))
+    assert of_groups.tolist() == of_cells.tolist()
     assert chosen.parameters["share"] == "1/5"
     dearer = vector("two-stage-clip", "0.1", 4, 2, share="1/2")
     assert dearer.scale(100) > chosen.scale(100)
-    assert dearer.bounding.spread < chosen.bounding.spread
+    assert dearer.first_stage.spread < chosen.first_stage.spread
 
 
 @examples(12, torture=200)

@@ -190,11 +190,11 @@ def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
     assert several is not None
     assert whole is not None
     assert "grows with the count" in several.words
-    made = plan.tables[0].treatment.mechanism
+    made = plan.tables[0].measurement.mechanism
     values, back = np.unique(counts, return_inverse=True)
     errors = np.array([made.mean_error(Cell(int(n), int(n)))[0] for n in values])
     assert one.mean_error == pytest.approx(float(errors[back].mean()), rel=0.1)
-    made = plan.tables[2].treatment.mechanism
+    made = plan.tables[2].measurement.mechanism
     assert made.name == "linlog-integer"
     errors = np.array([made.mean_error(Cell(int(n), int(n)))[0] for n in found])
     assert whole.mean_error == pytest.approx(float(np.average(errors, weights=number)), rel=0.1)

@@ -31,7 +31,7 @@ __all__ = ["postgres"]
 OPEN = "stays reserved, and 'eree ledger close --release' settles it"
 #: One line that begins small and has no full stop at its end.
 SENTENCE = re.compile(r"(?:[a-z/]|DuckDB)[^\n]{20,}[^\n.]")
-FIRST, SECOND = "counting and hiding sectors", "counting and hiding women"
+FIRST, SECOND = "counting and protecting sectors", "counting and protecting women"
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from scipy import stats
 
 from cases import BENT, SCALED, made
 from eree.cells import Cell
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.random.source import SeededRandom
-from eree.release.intervals import UNBOUNDED, CountInterval, alike, intervals
 
 #: A right interval fails a test of its coverage less often than once in a million runs.
 FALSE_ALARM = 1e-6
@@ -35,10 +35,9 @@ CELLS = [
 def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None:
     n = 40_000
     chosen = made(name)
-    ends = intervals(chosen, level)
     for count, largest in CELLS:
         noisy = chosen.draw(np.full(n, count), np.full(n, largest), random=SeededRandom(count))
-        low, high = ends(noisy)
+        low, high = chosen.interval(noisy, level)
         assert (low >= 0).all()
         assert ((high == UNBOUNDED) | (high >= low)).all()
         covered = (low <= count) & ((high == UNBOUNDED) | (count <= high))
@@ -50,11 +49,10 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
 def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
     """All counts n whose own reach holds the noisy count, one by one."""
     chosen = made(name)
-    ends = CountInterval(alike(lambda counts: chosen.reach(0.9, counts))).ends
     reach = [chosen.quantile(0.9, Cell(0, n)) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
         inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]
-        low, high = (int(end[0]) for end in ends(np.array([noisy])))
+        low, high = (int(end[0]) for end in chosen.interval(np.array([noisy]), 0.9))
         if not inside:
             assert (low, high) == (0, 0)
             continue
@@ -65,12 +63,12 @@ def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
 
 def test_where_noise_outgrows_the_count_there_is_no_high_end() -> None:
     wide = mechanism("smooth-pareto", alpha="0.1", epsilon="0.25")
-    low, high = intervals(wide, 0.99)(np.array([0, 500]))
+    low, high = wide.interval(np.array([0, 500]), 0.99)
     assert (high == UNBOUNDED).all()
     assert (low >= 0).all()
     nothing = np.array([0])
-    assert (intervals(made("smooth-pareto"), 0.9)(nothing)[1] != UNBOUNDED).all()
-    assert (intervals(made("truncated-laplace"), 0.9)(nothing)[1] == UNBOUNDED).all()
+    assert (made("smooth-pareto").interval(nothing, 0.9)[1] != UNBOUNDED).all()
+    assert (made("truncated-laplace").interval(nothing, 0.9)[1] == UNBOUNDED).all()
 
 
 @pytest.mark.parametrize("name", BENT)
@@ -78,14 +76,14 @@ def test_an_interval_on_a_bent_scale_is_as_tight_as_the_noise(name: str) -> None
     """Coverage is close to the level, not far above it, where counts are large."""
     n, count = 60_000, 5_000
     chosen = made(name)
-    low, high = intervals(chosen, 0.9)(chosen.draw(np.full(n, count), random=SeededRandom(2)))
+    low, high = chosen.interval(chosen.draw(np.full(n, count), random=SeededRandom(2)), 0.9)
     covered = ((low <= count) & (count <= high)).mean()
     assert abs(covered - 0.9) < 5.5 * math.sqrt(0.09 / n) + 0.01
 
 
 def test_noisy_counts_at_the_ends_of_the_range_have_ends() -> None:
     for name in ("smooth-pareto", "linlog", "edge-geometric"):
-        low, high = intervals(made(name), 0.9)(np.array([-(2**61), -5, 2**49]))
+        low, high = made(name).interval(np.array([-(2**61), -5, 2**49]), 0.9)
         assert (low >= 0).all()
         assert (low[:2] == 0).all()
         assert high[0] == 0

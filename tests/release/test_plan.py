@@ -43,7 +43,7 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
     assert read.price() == eree.Guarantee(eree.Strong("0.1"), 3)
     assert str(read) == "2 tables for epsilon 3 in all"
     assert read.level == Fraction(9, 10)
-    assert read.table("women").treatment.statistics == ("count", "largest_total")
+    assert read.table("women").measurement.statistics == ("count", "largest_total")
 
 
 @pytest.mark.parametrize(
@@ -169,11 +169,11 @@ def test_disjoint_workers_are_no_help(data: Path) -> None:
 
 def test_worker_cells_one_by_one_share_the_price(data: Path) -> None:
     made = plan(data, table=[table(by=["place", "sex"], epsilon="3", mechanism="smooth-pareto")])
-    treatment = made.table("t").treatment
-    assert treatment.worker_cells == 2
-    assert treatment.mechanism.guarantee.epsilon == Fraction(3, 2)
-    assert treatment.price.epsilon == 3
-    assert "2 worker cells one by one, at 1.5 each" in treatment.note
+    measurement = made.table("t").measurement
+    assert measurement.worker_cells == 2
+    assert measurement.mechanism.guarantee.epsilon == Fraction(3, 2)
+    assert measurement.price.epsilon == 3
+    assert "2 worker cells one by one, at 1.5 each" in measurement.note
 
 
 @pytest.mark.parametrize("neighbours", ["edge", "node"])
@@ -183,15 +183,15 @@ def test_edge_and_node_neighbours_have_their_own_mechanisms(data: Path, neighbou
         privacy=privacy(neighbours=neighbours, alpha=None),
         table=[table(by=["place", "sex"], epsilon="2")],
     )
-    treatment = made.table("t").treatment
-    assert treatment.mechanism.name in ("edge-geometric", "truncated-laplace")
-    assert treatment.mechanism.guarantee.epsilon == 2  # one worker, one workplace: paid once
+    measurement = made.table("t").measurement
+    assert measurement.mechanism.name in ("edge-geometric", "truncated-laplace")
+    assert measurement.mechanism.guarantee.epsilon == 2  # one worker, one workplace: paid once
 
 
 def test_a_weak_table_may_not_be_finer_than_its_types(data: Path) -> None:
     weak = privacy(neighbours="weak", types=["sex"])
     made = plan(data, privacy=weak, table=[table(by=["place", "sex"], mechanism="smooth-pareto")])
-    assert made.table("t").treatment.statistics == ("count", "largest")
+    assert made.table("t").measurement.statistics == ("count", "largest")
     told = faults(data, privacy=weak, table=[table(by=["place", "education"])])
     assert told == [
         "table t: education is not one of the worker types of the weak neighbours (sex); add it to"
@@ -212,9 +212,9 @@ def test_a_target_gets_the_least_epsilon_that_meets_it(data: Path) -> None:
     made = plan(data, table=[table(epsilon=None, target=wanted)])
     found = made.table("t")
     target = Target(Fraction(9, 10), 100, Fraction(1, 5))
-    assert target.met(found.treatment)
+    assert target.met(found.measurement)
     less = plan(data, table=[table(epsilon=str(found.price.epsilon - Fraction(1, 1_000)))])
-    assert not target.met(less.table("t").treatment)
+    assert not target.met(less.table("t").measurement)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
     tried = []
     edge = name == "edge-geometric"
 
-    def treated(epsilon: Fraction) -> Any:
+    def priced(epsilon: Fraction) -> Any:
         tried.append(epsilon)
         chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
         return SimpleNamespace(
@@ -241,23 +241,23 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
         )
 
     target = Target(Fraction(9, 10), jobs, Fraction(within))
-    found = target.least_epsilon(treated, Fraction(8))
+    found = target.least_epsilon(priced, Fraction(8))
     assert len(set(tried)) <= 8
-    assert target.met(treated(found))
-    assert not target.met(treated(found - Fraction(1, 1_000)))
+    assert target.met(priced(found))
+    assert not target.met(priced(found - Fraction(1, 1_000)))
 
 
 def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
     """Below a certain epsilon there is no law; it is looked for by halves."""
 
-    def treated(epsilon: Fraction) -> Any:
+    def priced(epsilon: Fraction) -> Any:
         chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
         return SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)
 
-    found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(treated, Fraction(1))
-    treated(found)
+    found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(priced, Fraction(1))
+    priced(found)
     with pytest.raises(Refusal):
-        treated(found - Fraction(1, 1_000))
+        priced(found - Fraction(1, 1_000))
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
         data, privacy=privacy(neighbours="node", alpha=None, epsilon=epsilon), table=[given]
     )
     ahead = eree.outlook(node).tables[0]
-    made = node.tables[0].treatment.mechanism
+    made = node.tables[0].measurement.mechanism
     assert isinstance(made, TruncatedLaplace)
     for jobs in (1, 10, 100, 1_000):
         count = jobs if jobs < theta else 0

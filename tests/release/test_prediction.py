@@ -87,7 +87,7 @@ def measured(tables: eree.Tables, plan: eree.Plan, column: str) -> float:
     table = plan.tables[0]
     cells = eree.tabulate(tables, by=table.marginal.by, where=dict(table.marginal.where))
     values, back = np.unique(cells.confidential[column].to_numpy(), return_inverse=True)
-    made = table.treatment.mechanism
+    made = table.measurement.mechanism
     errors = np.array([made.mean_error(Cell(0, int(x)))[0] for x in values])
     return float(errors[back].mean())
 
@@ -128,7 +128,7 @@ def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
     shares = eree.WorkerShares.read(shares_file, plan.schema)
     ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
-    made = plan.tables[0].treatment.mechanism
+    made = plan.tables[0].measurement.mechanism
     assert ahead is not None and isinstance(made, TruncatedLaplace)
     noise = np.arange(-2_000, 2_001)
     chances = np.array([float(made.pmf(Cell(2_000), int(k) + 2_000)) for k in noise])

@@ -19,7 +19,7 @@ import eree
 import eree_study
 from eree.data import tabulate as counting
 from eree.release import publish as publishing
-from eree.release.hiding import regrouped
+from eree.release.measure import regrouped
 from eree.release.record import RECORD, digest_of
 from offices import TOTAL, privacy, settings, table
 
@@ -391,15 +391,16 @@ def test_every_kind_of_table_can_be_released_and_verified(
 
 
 def test_groups_are_never_cut_apart() -> None:
-    rows = pa.record_batch({"n": list(range(24))})
+    rows, marginal = pa.table({"n": list(range(24))}), eree.Marginal(())
     for cuts in ([24], [1, 23], [5, 5, 14], [23, 1], [8, 8, 8], [3] * 8):
-        batches, start = [], 0
+        parts, start = [], 0
         for size in cuts:
-            batches.append(rows.slice(start, size))
+            parts.append(eree.Cells(marginal, rows.slice(start, size)))
             start += size
-        found = list(regrouped(batches, 6))
-        assert all(batch.num_rows % 6 == 0 for batch in found)
-        assert [n for batch in found for n in batch["n"].to_pylist()] == list(range(24))
+        found = list(regrouped(parts, 6))
+        assert all(len(cells) % 6 == 0 for cells in found)
+        kept = [n for cells in found for n in cells.confidential["n"].to_pylist()]
+        assert kept == list(range(24))
 
 
 def test_a_release_is_readable_by_all_and_its_making_by_nobody(

@@ -32,8 +32,8 @@ from eree.errors import Faulty
 from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
 from eree.release.listing import write_csv
+from eree.release.price import Measurement
 from eree.release.record import RECORD, digest_of, file_digest
-from eree.release.treatment import Treatment
 from offices import TOTAL, settings, table, text
 from town import Town
 from uses import eree_command
@@ -303,7 +303,7 @@ def test_a_mechanism_that_fails_its_certificate_is_found(
     office: tuple[Path, eree.Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = SimpleNamespace(holds=False), True
-    monkeypatch.setattr(Treatment, "certificate", lambda _self: found)
+    monkeypatch.setattr(Measurement, "certificate", lambda _self: found)
     made = eree.Release.open(office[0])
     assert [fault.rule for fault in eree.verify(made).faults] == [
         f"{made.about('t')['mechanism']} does not keep its claim"

@@ -18,8 +18,8 @@ import eree
 import eree_study
 from eree.policy.plain_data import guarantee_of
 from eree.release.contents import schema_of
-from eree.release.hiding import Hiding
-from eree.release.treatment import treat
+from eree.release.measure import TableMeasure
+from eree.release.price import measurement_for
 from eree.release.verify import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
@@ -189,9 +189,9 @@ def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_p
     about = people.about("large")
     marginal = eree.Marginal.over(schema, about["by"], about["where"])
     price = guarantee_of(about["price"])
-    treatment = treat(schema, marginal, price, about["mechanism"], about["settings"])
-    hiding = Hiding(schema, marginal, treatment, 0.9)
-    assert not list(row_faults(people.folder / "tables", about, hiding))
+    measurement = measurement_for(schema, marginal, price, about["mechanism"], about["settings"])
+    measure = TableMeasure(schema, marginal, measurement, 0.9)
+    assert not list(row_faults(people.folder / "tables", about, measure))
     rows = people.table("large")
     large = set(rows["workplace_id"].to_pylist())
     small = next(n for n in schema.attributes["size_class"].members if n not in large)
@@ -199,7 +199,7 @@ def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_p
     changed = rows.set_column(0, rows.schema.field("workplace_id"), pa.array(ids))
     parquet.write_table(changed, tmp_path / "large.parquet")
     arrow_csv.write_csv(changed, tmp_path / "large.csv")
-    assert list(row_faults(tmp_path, about, hiding)) == [
+    assert list(row_faults(tmp_path, about, measure)) == [
         "has values of workplace_id that the record does not declare or keep"
     ]
 

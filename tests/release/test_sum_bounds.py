@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import permutations
 from math import comb
 from typing import Any
@@ -14,15 +15,15 @@ from scipy import stats
 from cases import FALSE_ALARM, SCALED, made
 from eree.cells import Cell
 from eree.errors import Refusal
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism, exactly
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.staircase.pieces import Spread
 from eree.random.exact import Integers
 from eree.random.source import SeededRandom
 from eree.release import sum_bounds
-from eree.release.intervals import UNBOUNDED, intervals
 from eree.release.sum_bounds import _levels, roots, sum_intervals
-from eree.release.sum_envelope import Envelope, Reaches, Spreads
+from eree.release.sum_envelope import Envelope
 
 KINDS = ["equal", "one large", "small", "mixed"]
 FIXED = ["edge-geometric", "capped-laplace"]
@@ -41,12 +42,23 @@ def counts_like(kind: str, sums: int, cells: int) -> Integers:
     return found
 
 
-def reaches_of(chosen: Mechanism) -> tuple[Reaches, float]:
-    if hasattr(chosen, "spread"):
-        return chosen.reaches, 1 / 4
-    if hasattr(chosen, "reach"):
-        return chosen.reaches, 1 / 2
-    return lambda level, sizes: (np.full(len(sizes), chosen.quantile(level)),) * 2, 1 / 16
+@dataclass(frozen=True)
+class Changed:
+    """The noise of a mechanism, with a part that a test puts in its place."""
+
+    mechanism: Mechanism
+    widths: Callable[[float, Integers], tuple[Integers, Integers]] | None = None
+    moments: Callable[[float, Integers, np.ndarray], Spread] | None = None
+
+    @property
+    def symmetric(self) -> bool:
+        return self.mechanism.symmetric
+
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        return (self.widths or self.mechanism.half_widths)(level, sizes)
+
+    def cut_moments(self, probability: float, sizes: Integers, orders: np.ndarray) -> Any:
+        return (self.moments or self.mechanism.cut_moments)(probability, sizes, orders)
 
 
 @pytest.mark.parametrize("name", [*SCALED, *FIXED])
@@ -54,13 +66,11 @@ def reaches_of(chosen: Mechanism) -> tuple[Reaches, float]:
 def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, miss: float) -> None:
     """A right interval fails less often than once in a million runs."""
     chosen = made(name)
-    reaches, share = reaches_of(chosen)
     for kind in KINDS:
         counts = counts_like(kind, sums, cells)
         drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(cells))
         truth, starts = counts.sum(1), np.arange(0, counts.size, cells)
-        spreads = getattr(chosen, "spread", None)
-        low, high = sum_intervals(reaches, drawn, starts, miss, share, spreads)
+        low, high = sum_intervals(chosen, drawn, starts, miss, chosen.sum_share)
         assert (low >= 0).all()
         assert ((high == UNBOUNDED) | (high >= low)).all()
         covered = (low <= truth) & ((high == UNBOUNDED) | (truth <= high))
@@ -74,10 +84,12 @@ def test_a_reach_that_is_too_short_would_be_noticed() -> None:
     drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(1))
 
     def short(level: float, sizes: Integers) -> tuple[Integers, Integers]:
-        below, above = chosen.reaches(level, sizes)
+        below, above = chosen.half_widths(level, sizes)
         return below // 3, above // 3
 
-    low, high = sum_intervals(short, drawn, np.arange(0, counts.size, 20), 0.1, 1 / 2)
+    low, high = sum_intervals(
+        Changed(chosen, short), drawn, np.arange(0, counts.size, 20), 0.1, 1 / 2
+    )
     covered = (low <= counts.sum(1)) & (counts.sum(1) <= high)
     shown = stats.binomtest(int(covered.sum()), 1_000, 0.9, alternative="less").pvalue
     assert shown < FALSE_ALARM, covered.mean()
@@ -88,9 +100,9 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
     chosen, cells, sums = made(name), 40, 200
     counts = counts_like("equal", sums, cells)
     drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(1))
-    low, high = sum_intervals(chosen.reaches, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen, drawn, np.arange(0, counts.size, cells), 0.1, 1 / 2)
     width = (high - low).mean() / 2
-    each = intervals(chosen, 1 - 0.1 / cells)(drawn)
+    each = chosen.interval(drawn, 1 - 0.1 / cells)
     assert width < (each[1] - each[0]).sum() / sums / 2 / 5
     off = np.abs(drawn.reshape(sums, cells).sum(1) - counts.sum(1))
     assert width < 2 * np.quantile(off, 0.9)
@@ -98,14 +110,14 @@ def test_sums_are_known_better_than_cells_added_up(name: str) -> None:
 
 def test_where_one_large_workplace_may_hide_there_is_no_high_end() -> None:
     chosen = made("smooth-pareto", epsilon="0.5")
-    low, high = sum_intervals(chosen.reaches, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen, np.array([500, 400]), np.array([0]), 0.1, 1 / 2)
     assert high[0] == UNBOUNDED
     assert 0 < low[0] < 900
 
 
 def test_a_sum_of_noisy_counts_below_zero_has_an_interval() -> None:
     chosen = made("smooth-pareto", epsilon="4")
-    low, high = sum_intervals(chosen.reaches, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)
+    low, high = sum_intervals(chosen, np.array([-3, -50]), np.array([0]), 0.1, 1 / 2)
     assert (low[0], high[0]) == (0, 0)
 
 
@@ -127,10 +139,12 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
 
         def reaches(level: float, sizes: Integers) -> tuple[Integers, Integers]:
             noted.append((level, len(sizes)))
-            return chosen.reaches(level, sizes)
+            return chosen.half_widths(level, sizes)
 
         some = drawn[: areas * cells]
-        return noted, *sum_intervals(reaches, some, np.arange(0, len(some), cells), 1e-3, 1 / 2)
+        return noted, *sum_intervals(
+            Changed(chosen, reaches), some, np.arange(0, len(some), cells), 1e-3, 1 / 2
+        )
 
     few, _, _ = asked(10)
     monkeypatch.setattr(sum_bounds, "roots", counted)
@@ -166,27 +180,27 @@ def test_sums_of_noise_that_leans_as_much_as_it_can_are_covered(epsilon: str) ->
                 random = SeededRandom(cells + side)
                 drawn = chosen.draw(counts.ravel(), sizes, random=random)
                 starts = np.arange(0, counts.size, cells)
-                low, high = sum_intervals(chosen.reaches, drawn, starts, miss, 1 / 4, chosen.spread)
+                low, high = sum_intervals(chosen, drawn, starts, miss, 1 / 4)
                 truth = counts.sum(1)
                 covered = (low <= truth) & ((high == UNBOUNDED) | (truth <= high))
                 shown = stats.binomtest(int(covered.sum()), sums, 1 - miss, alternative="less")
                 assert shown.pvalue > FALSE_ALARM, (cells, side, covered.mean())
 
 
-def leaning_sums(spreads: Spreads | None = None) -> tuple[Integers, Integers, Integers, Integers]:
+def leaning_sums(moments: Any = None) -> tuple[Integers, Integers, Integers, Integers]:
     """Low and high ends, truth and noisy sums of 400 cells of 20 workers."""
     chosen, cells, sums = made("leaning-staircase"), 400, 50
     assert isinstance(chosen, LeaningStaircase)
     counts = np.full(sums * cells, 20)
     drawn = chosen.draw(counts, counts, random=SeededRandom(2))
     starts = np.arange(0, len(counts), cells)
-    ends = sum_intervals(chosen.reaches, drawn, starts, 0.1, 1 / 4, spreads or chosen.spread)
+    ends = sum_intervals(Changed(chosen, None, moments), drawn, starts, 0.1, 1 / 4)
     return *ends, np.full(sums, 20 * cells), np.add.reduceat(drawn, starts)
 
 
 def test_means_that_are_left_out_would_be_noticed() -> None:
     def right(chance: float, sizes: Integers, orders: np.ndarray) -> Spread:
-        spread = made("leaning-staircase").spread(chance, sizes, orders)
+        spread = made("leaning-staircase").cut_moments(chance, sizes, orders)
         return replace(spread, up=0 * spread.up, down=0 * spread.down)
 
     low, high, truth, _ = leaning_sums(right)
@@ -212,8 +226,8 @@ def test_intervals_of_sums_of_noise_that_leans_are_not_idle() -> None:
 def test_sums_of_means_are_bounded_however_counts_are_shared_out(cells: int, largest: int) -> None:
     chosen, level, rng = made("leaning-staircase"), 96, np.random.default_rng(cells)
     assert isinstance(chosen, LeaningStaircase)
-    envelope = Envelope(chosen.reaches, level, chosen.spread)
-    spread = chosen.spread(2.0**-12, np.arange(largest + 1), envelope.orders)
+    envelope = Envelope(chosen, level)
+    spread = chosen.cut_moments(2.0**-12, np.arange(largest + 1), envelope.orders)
     tight = 0.0
     for _ in range(300):
         counts = rng.integers(0, 2 + int(largest * rng.random()), cells)
@@ -247,12 +261,12 @@ def test_moments_bound_the_tail_of_a_sum_that_leans(cells: int) -> None:
 
 @pytest.fixture(scope="module")
 def envelope() -> Envelope:
-    return Envelope(made("smooth-pareto").reaches, 120)
+    return Envelope(made("smooth-pareto"), 120)
 
 
 def test_levels_that_are_not_needed_change_no_other(envelope: Envelope) -> None:
-    fewer = Envelope(made("smooth-pareto").reaches, 75)
-    for name in ("chances", "reaches"):
+    fewer = Envelope(made("smooth-pareto"), 75)
+    for name in ("probabilities", "half_widths"):
         assert np.array_equal(getattr(fewer, name), getattr(envelope, name)[:75])
     for name in ("height", "slope"):
         assert np.array_equal(getattr(fewer.below, name), getattr(envelope.below, name)[:75])
@@ -276,7 +290,7 @@ def test_lines_lie_above_the_reaches(envelope: Envelope) -> None:
     rng = np.random.default_rng(1)
     counts = np.unique(np.concatenate([np.arange(300), rng.integers(0, 10**9, 500)]))
     for level in (1, 9, 40, 97, 120):
-        reach = made("smooth-pareto").reach(1 - 2 ** (-level / 8), counts)
+        reach = made("smooth-pareto").half_width(1 - 2 ** (-level / 8), counts)
         for side in (envelope.below, envelope.above):
             assert (reach <= side.height[level - 1] + side.slope[level - 1] * counts).all()
 
@@ -333,4 +347,4 @@ def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
 
 def test_a_chance_that_is_not_told_from_none_is_refused() -> None:
     with pytest.raises(Refusal, match="too small for so many areas and cells at once"):
-        sum_intervals(made("smooth-pareto").reaches, np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)
+        sum_intervals(made("smooth-pareto"), np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)

@@ -14,7 +14,7 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
-from eree.release.intervals import UNBOUNDED
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.release.sums import Areas, summed
 from uses import Redrawing, true_sums
 
@@ -105,7 +105,7 @@ def test_where_noise_does_not_cancel_the_ends_of_cells_are_added_up(
     for row in found:
         share = 2 ** int(np.ceil(np.log2(row["cells"])))
         level = 1 - 0.1 / share
-        ends = areas.treatment.intervals(areas.schema, areas.counted, level)
+        ends = areas.measurement.intervals(areas.schema, areas.counted, level)
         low, high = ends({"noisy": rows["noisy"].to_numpy()})
         inside = np.array([value == row[by[0]] for value in rows[by[0]].to_pylist()])
         assert row["low"] == low[inside].sum()

@@ -18,13 +18,13 @@ import eree
 from cases import FALSE_ALARM
 from eree.cells import Cell
 from eree.data.tabulate import stream
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.registry import VECTOR_MECHANISMS
 from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.release.contents import SCALED_TO
-from eree.release.hiding import Hiding
-from eree.release.intervals import UNBOUNDED, intervals
+from eree.release.measure import TableMeasure
+from eree.release.price import Measurement, measurement_for
 from eree.release.record import RECORD, digest_of, file_digest
-from eree.release.treatment import Treatment, treat
 from eree.workload import ScaleEach
 from offices import privacy, settings, table
 
@@ -40,8 +40,8 @@ def plan(population: eree.Tables, **changes: Any) -> eree.Plan:
     return eree.Plan.of(given | {"table": [{k: v for k, v in wanted.items() if v is not None}]})
 
 
-def treatment(population: eree.Tables, **changes: Any) -> Treatment:
-    return plan(population, **changes).tables[0].treatment
+def measurement(population: eree.Tables, **changes: Any) -> Measurement:
+    return plan(population, **changes).tables[0].measurement
 
 
 # --------------------------------------------------------------------- what is chosen and paid
@@ -90,14 +90,14 @@ def treatment(population: eree.Tables, **changes: Any) -> Treatment:
 def test_auto_says_what_it_chose_and_why(
     population: eree.Tables, changes: dict[str, Any], note: str
 ) -> None:
-    assert treatment(population, **changes).note == note
+    assert measurement(population, **changes).note == note
 
 
 @pytest.mark.parametrize("name", VECTOR_MECHANISMS)
 def test_a_whole_marginal_is_paid_for_once(population: eree.Tables, name: str) -> None:
     made = plan(population, mechanism=name, weak=name.startswith("knorm"))
     assert made.price().epsilon == 2
-    hidden = made.tables[0].treatment
+    hidden = made.tables[0].measurement
     assert hidden.mechanism.guarantee == made.price()
     assert hidden.worker_cells == 8
     assert hidden.mechanism.certify().holds
@@ -108,16 +108,14 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
     population: eree.Tables, epsilon: str
 ) -> None:
     by = ["place", "sex", "education", "age"]
-    chosen = treatment(population, by=by, epsilon=epsilon)
+    chosen = measurement(population, by=by, epsilon=epsilon)
 
-    def error(one: Treatment) -> float:
-        first = one.first_stage
-        assert first is not None
-        return first.total_error(Cell(100 // 24, 100))
+    def error(one: Measurement) -> float:
+        return one.mechanism.total_error(Cell(100 // 24, 100))
 
     for share in ("1/5", "1/3", "1/2", "3/5"):
         try:
-            other = treatment(
+            other = measurement(
                 population,
                 by=by,
                 epsilon=epsilon,
@@ -186,11 +184,11 @@ def test_vector_mechanisms_need_neighbours_with_an_alpha(population: eree.Tables
 
 def test_a_target_is_met_by_a_vector_mechanism_too(population: eree.Tables) -> None:
     target = {"cells": "0.9", "jobs": 100, "within": "0.1"}
-    made = treatment(population, epsilon=None, target=target)
+    made = measurement(population, epsilon=None, target=target)
     assert made.quantile(0.9, 100) <= 10
     less = eree.Guarantee(eree.Strong("0.1"), made.price.epsilon - Fraction(1, 1000))
     schema, marginal = population.schema, eree.Marginal.over(population.schema, GROUP)
-    assert treat(schema, marginal, less, "auto", {}).quantile(0.9, 100) > 10
+    assert measurement_for(schema, marginal, less, "auto", {}).quantile(0.9, 100) > 10
 
 
 # ------------------------------------------------------------------------------ what is drawn
@@ -209,7 +207,7 @@ def test_what_is_published_is_what_the_mechanism_draws(
     exact = eree.tabulate(population, by=["place", "sex", "education"]).confidential
     for key in by:
         assert rows[key].to_pylist() == exact[key].to_pylist()
-    chosen: Any = made.tables[0].treatment.mechanism
+    chosen: Any = made.tables[0].measurement.mechanism
     random, largests = eree.SeededRandom(7), exact["largest_total"].to_numpy()[::8]
     if isinstance(chosen, TwoStageClip):
         totals = chosen.bounds(largests, random=random)
@@ -314,14 +312,17 @@ def test_cells_that_are_not_in_their_place_are_found(
 
 def test_cells_in_another_order_than_their_bounds_are_refused(population: eree.Tables) -> None:
     made = plan(population, mechanism="two-stage-clip")
-    hiding = Hiding(population.schema, made.tables[0].marginal, made.tables[0].treatment, 0.9)
+    measure = TableMeasure(
+        population.schema, made.tables[0].marginal, made.tables[0].measurement, 0.9
+    )
 
     def count(marginal: eree.Marginal) -> Any:
-        for batch in stream(population, marginal):
-            yield batch if len(marginal.by) > 1 else batch.take(np.arange(batch.num_rows)[::-1])
+        for cells in stream(population, marginal):
+            back = cells.confidential.take(np.arange(len(cells))[::-1])
+            yield cells if len(marginal.by) > 1 else eree.Cells(marginal, back)
 
     with pytest.raises(eree.EngineFailure, match="the cells came in another order than their"):
-        list(hiding.hidden(count, eree.SeededRandom(7)))
+        list(measure.public_rows(count, eree.SeededRandom(7)))
 
 
 # ---------------------------------------------------------------------------- what is covered
@@ -338,14 +339,14 @@ GROUPS = [
 
 
 def drawn_groups(
-    chosen: Treatment, workplaces: np.ndarray[Any, Any], n: int, seed: int
+    chosen: Measurement, workplaces: np.ndarray[Any, Any], n: int, seed: int
 ) -> dict[str, Any]:
     """Public numbers of one group drawn n times."""
     random, largest = eree.SeededRandom(seed), int(workplaces.sum(1).max())
     counts, totals = workplaces.sum(0), np.full(n, largest)
     numbers: dict[str, Any] = {"workplaces": np.full(8 * n, len(workplaces))}
     mechanism: Any = chosen.mechanism
-    if isinstance(mechanism, TwoStageClip):
+    if mechanism.first_stage is not None:
         bounds = mechanism.bounds(totals, random=random)
         numbers[SCALED_TO] = np.repeat(bounds, 8)
         sizes = workplaces.sum(1)[:, None]
@@ -354,9 +355,9 @@ def drawn_groups(
             for t in bounds.tolist()
         ]
         return numbers | {"noisy": mechanism.draw(np.array(scaled), bounds, random=random).ravel()}
-    columns = {"count": np.tile(counts, n), "largest_total": np.repeat(totals, 8)}
-    numbers["noisy"] = chosen.draw(pa.record_batch(columns), random)
-    return numbers
+    known = {"count": np.tile(counts, n), "largest_total": np.repeat(totals, 8)}
+    given = [chosen.grouped(known[name]) for name in chosen.statistics]
+    return numbers | {"noisy": mechanism.draw(*given, random=random).ravel()}
 
 
 @pytest.mark.parametrize("name", [*VECTOR_MECHANISMS, "smooth-pareto"])
@@ -366,7 +367,7 @@ def test_intervals_of_worker_cells_cover_with_the_stated_chance(
 ) -> None:
     n = 4_000
     price = "16" if name == "smooth-pareto" else "2"
-    chosen = treatment(population, mechanism=name, epsilon=price, weak=name.startswith("knorm"))
+    chosen = measurement(population, mechanism=name, epsilon=price, weak=name.startswith("knorm"))
     marginal = eree.Marginal.over(population.schema, GROUP)
     ends = chosen.intervals(population.schema, marginal, level)
     for seed, group in enumerate(GROUPS):
@@ -386,7 +387,7 @@ def test_intervals_are_not_so_wide_that_they_say_nothing(population: eree.Tables
     """A workplace alone with 2,000 workers in one cell: at epsilon 4 the end is within half."""
     marginal = eree.Marginal.over(population.schema, GROUP)
     for name in ("vector-radial", "vector-pareto", "two-stage-clip"):
-        chosen = treatment(population, mechanism=name, epsilon="8")
+        chosen = measurement(population, mechanism=name, epsilon="8")
         ends = chosen.intervals(population.schema, marginal, 0.9)
         rows = drawn_groups(chosen, np.array(GROUPS[-1]), 400, 3)
         low, high = (end.reshape(-1, 8)[:, -1] for end in ends(rows))
@@ -411,7 +412,7 @@ def test_intervals_of_very_many_cells_cover(cells: int) -> None:
     chosen = VECTOR_MECHANISMS["knorm-staircase"].calibrate(price, cells=cells)
     noisy = chosen.draw(np.full((n, cells), 10), random=eree.SeededRandom(cells))
     for level in (0.5, 0.9, 0.99):
-        low, high = intervals(chosen, level)(noisy.ravel())
+        low, high = chosen.interval(noisy.ravel(), level)
         held = ((low <= 10) & (high >= 10)).reshape(n, cells).mean(1)
         assert held.mean() > level - 6 * held.std() / np.sqrt(n)
     mean = chosen.mean_error(Cell(10))[0]
@@ -452,9 +453,8 @@ def test_sums_of_whole_groups_cover_and_are_no_wider_than_their_cells(
 
 
 def test_errors_of_both_stages_agree_with_draws(population: eree.Tables) -> None:
-    chosen = treatment(population, mechanism="two-stage-clip", epsilon="1")
-    n, first = 40_000, chosen.first_stage
-    assert first is not None
+    chosen = measurement(population, mechanism="two-stage-clip", epsilon="1")
+    n, first = 40_000, chosen.mechanism
     for count, largest in ((1, 1), (30, 30), (200, 1_000), (1_000, 1_000)):
         random = eree.SeededRandom(count)
         bounds = first.bounds(np.full(n, largest), random=random)
@@ -476,20 +476,19 @@ def test_a_first_stage_counts_workplace_cells_and_cuts_no_group_apart(
 ) -> None:
     made = plan(population, mechanism="two-stage-clip")
     marginal, level = made.tables[0].marginal, float(made.level)
-    hiding = Hiding(population.schema, marginal, made.tables[0].treatment, level)
+    measure = TableMeasure(population.schema, marginal, made.tables[0].measurement, level)
     asked: list[eree.Marginal] = []
 
     def count(marginal: eree.Marginal) -> Any:
         asked.append(marginal)
-        for batch in stream(population, marginal):
-            for start in range(0, batch.num_rows, 13):  # groups cut apart
-                yield batch.slice(start, 13)
+        for cells in stream(population, marginal):
+            for start in range(0, len(cells), 13):  # groups cut apart
+                yield eree.Cells(marginal, cells.confidential.slice(start, 13))
 
-    rows = pa.Table.from_batches(hiding.hidden(count, eree.SeededRandom(7)))
+    rows = pa.concat_tables(one.rows for one in measure.public_rows(count, eree.SeededRandom(7)))
     assert [marginal.by for marginal in asked] == [("place",), tuple(GROUP)]
-    whole = pa.Table.from_batches(
-        hiding.hidden(lambda marginal: stream(population, marginal), eree.SeededRandom(7))
-    )
+    parts = measure.public_rows(lambda one: stream(population, one), eree.SeededRandom(7))
+    whole = pa.concat_tables(part.rows for part in parts)
     for name in (*GROUP, "workplaces"):
         assert rows[name].to_pylist() == whole[name].to_pylist()
     assert (rows[SCALED_TO].to_numpy().reshape(-1, 8).std(1) == 0).all()

@@ -46,19 +46,18 @@ def tabulate(
     """
     marginal = Marginal.over(tables.schema, by, where, bound)
     schema = cell_schema(tables.schema, marginal)
-    return Cells(marginal, pa.Table.from_batches(stream(tables, marginal, engine=engine), schema))
+    parts = [cells.confidential for cells in stream(tables, marginal, engine=engine)]
+    return Cells(marginal, pa.concat_tables([schema.empty_table(), *parts]))
 
 
-def stream(
-    tables: Tables, marginal: Marginal, *, engine: object = None
-) -> Iterator[pa.RecordBatch]:
-    """The same cells, batch by batch: nothing but the batch at hand need fit into memory."""
+def stream(tables: Tables, marginal: Marginal, *, engine: object = None) -> Iterator[Cells]:
+    """The same cells, part by part: nothing but the part at hand need fit into memory."""
     return _counted(tables, marginal, None, engine)
 
 
 def stream_weighted(
     tables: Tables, marginal: Marginal, weigh: Weigh, *, engine: object = None
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Cells]:
     """The same cells with the sum of their jobs' weights besides: the integer `_weighted`.
 
     `weigh` gives every workplace, named by its key, the weight of each of its jobs.
@@ -68,7 +67,7 @@ def stream_weighted(
 
 def _counted(
     tables: Tables, marginal: Marginal, weigh: Weigh | None, engine: object
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Cells]:
     tabulation = Tabulation(tables.schema, tables.sources, marginal, weighted=weigh is not None)
     schema = cell_schema(tables.schema, marginal, weighted=weigh is not None)
     with closing(tables.open(engine)) as opened:
@@ -81,7 +80,7 @@ def _counted(
             opened.load("workplace_weight", _weights(tables, found, weigh))
         for batch in opened.query(tabulation.sql()):
             if batch.num_rows:
-                yield _settled(batch, schema)
+                yield Cells(marginal, pa.Table.from_batches([_settled(batch, schema)]))
 
 
 def _weights(tables: Tables, workplaces: Iterable[pa.RecordBatch], weigh: Weigh) -> pa.Table:
@@ -111,12 +110,11 @@ def write_cells(
     The file appears whole or not at all.  Returns the number of cells.
     """
     schema = cell_schema(tables.schema, marginal)
-    return write_batches(stream(tables, marginal, engine=engine), schema, out)
+    parts = stream(tables, marginal, engine=engine)
+    return write_rows((cells.confidential for cells in parts), schema, out)
 
 
-def write_batches(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: str | os.PathLike[str]
-) -> int:
+def write_rows(parts: Iterable[pa.Table], schema: pa.Schema, out: str | os.PathLike[str]) -> int:
     """Stream rows into a new file, as `write_cells` does; returns their number."""
     path, rows = new_file(out), 0
     with appearing_file(path) as partial:
@@ -126,9 +124,9 @@ def write_batches(
             else arrow_csv.CSVWriter(partial, schema)
         )
         with opened as file:
-            for batch in batches:
-                file.write_batch(batch)
-                rows += batch.num_rows
+            for part in parts:
+                file.write_table(part)
+                rows += part.num_rows
     return rows
 
 

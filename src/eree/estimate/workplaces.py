@@ -1,7 +1,7 @@
 """Estimates for workplaces that were hidden one by one on a bent scale, from their noisy counts.
 
 As for groups (`eree.estimate.groups`), everything comes from noisy counts and public facts.  What
-differs is the noise: `KNormStaircase` adds the same noise to the heights g(h) of all counts h, so
+differs is the noise: `knorm-staircase` adds the same noise to the heights g(h) of all counts h, so
 that a large count has much noise and a small one little.  The model of a workplace of x workers:
 
 - its counts h have the mean x p, p the usual shares of its kind, and the covariance
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
 from eree.estimate.normal import NormalLaw, evenly
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
@@ -51,20 +51,23 @@ _AT_ONCE = 8_192
 class HeightNoise:
     """The noise of a mechanism that lifts counts to heights."""
 
-    mechanism: KNormStaircase
+    mechanism: Mechanism
 
     def heights(self, counts: Array) -> Array:
         """g of counts, which may be below 0."""
-        return self.mechanism.bend.near_height_of(counts)
+        assert self.mechanism.transform is not None
+        return self.mechanism.transform.near_height_of(counts)
 
     def counts(self, heights: Array) -> Array:
         """The counts of heights."""
-        return self.mechanism.bend.near_count(heights)
+        assert self.mechanism.transform is not None
+        return self.mechanism.transform.near_count(heights)
 
     @cached_property
     def covariance(self) -> Array:
         """That of the noise of all heights of a workplace."""
-        return self.mechanism.height_covariance()
+        assert self.mechanism.transformed_covariance is not None
+        return self.mechanism.transformed_covariance
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class ShrunkWorkplaces:
 
     @classmethod
     def learn(
-        cls, noisy: Integers, kinds: Integers, mechanism: KNormStaircase, shape: Sequence[int]
+        cls, noisy: Integers, kinds: Integers, mechanism: Mechanism, shape: Sequence[int]
     ) -> ShrunkWorkplaces:
         """Learn from noisy counts, a row for each workplace; kinds are numbers from 0 on.
 

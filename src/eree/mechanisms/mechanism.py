@@ -7,35 +7,43 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from math import ceil, floor
+from functools import lru_cache
+from math import isfinite, pi
 from operator import index
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
 
-from eree.cells import MOST_WORKERS, Cell
+from eree.cells import MOST_WORKERS, Cell, Cells
 from eree.errors import Refusal
-from eree.mechanisms.needs import LEAST_EPSILON, MOST_EPSILON
+from eree.mechanisms.intervals import UNBOUNDED, CountInterval, WorkerIntervals
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.random.source import Random
+from eree.workload import GREATEST_BOUND, DropFrom
 
 if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate
+    from eree.mechanisms.staircase.pieces import Spread
+    from eree.mechanisms.transformed.transform import Bend
 
-Array = NDArray[np.float64]
 
 #: Outputs beyond this are set to it: they are made from the output alone, so it costs nothing.
 LIMIT = 1 << 61
-_LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 10**6), Fraction(1_000)
-_LEAST_DELTA = Fraction(1, 10**300)
 #: Bits of exact chances: enough for tails that are differences of nearly equal numbers.
 PRECISION = 320
-#: Parameters are multiples of 1 over this, rounded towards more noise.
-GRAIN = 1 << 40
+
+#: Sizes at which the errors of many cells are computed; from a few hundred workers on noise is in
+#: proportion to the size, and that of vectors, much wider than a job, earlier.
+_LARGE_SIZES = (10**4, 10**5, 10**6, 2 * 10**7)
+SIZES = np.unique([*range(70), 100, *np.geomspace(70, 2000, 100).astype(np.int64), *_LARGE_SIZES])
+_FEW_SIZES = np.unique(
+    [*range(30), 100, *np.geomspace(30, 400, 40).astype(np.int64), 1000, *_LARGE_SIZES]
+)
+#: Sizes of the grid on which half-widths are taken.
+_GRID = 500
 
 #: The levels of the quantiles that come with an expected error.
 LEVELS = (0.5, 0.9, 0.95, 0.99)
@@ -58,16 +66,45 @@ class ExpectedError:
 
 
 @dataclass(frozen=True)
-class Mechanism(ABC):
-    """A law of noisy counts, calibrated to a guarantee.
+class MeanNoise:
+    """Bounds of the mean of the noise, from `least` to `greatest` up to a size of `up_to` workers.
 
-    Its output is an integer whose chances are exactly those of `log_pmf`, between -2^61 and
+    Beyond it is about `share` of the workers of the largest workplace; without `up_to` the bounds
+    hold for all sizes.
+    """
+
+    least: float = 0.0
+    greatest: float = 0.0
+    up_to: int | None = None
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A distribution of noisy counts, calibrated to a guarantee.
+
+    Its output is an integer whose probabilities are exactly those of `log_pmf`, between -2^61 and
     2^61; what lies beyond is set to the end.
+
+    This class is the whole contract: whoever plans, releases, verifies or estimates asks a
+    mechanism these things alone.  What is abstract has to be written for each mechanism; the rest
+    follows from it, and is overridden where a mechanism knows better.
     """
 
     guarantee: Guarantee
     #: The name that plans, releases and certificates use.
     name: ClassVar[str]
+    #: Whether all worker cells of a group are drawn, and paid for, at once.
+    together: ClassVar[bool] = False
+    #: The part of a job in which counts are given to `draw`: 1, or 1000 for thousandths.
+    unit: ClassVar[int] = 1
+    #: In intervals of sums of cells that are drawn apart, the share of the probability to miss that
+    #: goes to bounds of the counts; None where the ends of the cells are added up instead.  A share
+    #: asks for noise that is added to the count and does not shrink as workplaces grow, and that is
+    #: symmetric with probabilities that fall away from zero, or else has `cut_moments`.
+    sum_share: ClassVar[float | None] = None
+    #: Whether the noise of a cell is as likely above the count as below.
+    symmetric: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
@@ -111,20 +148,81 @@ class Mechanism(ABC):
         """What was calibrated, as exact texts."""
         return {f.name: str(getattr(self, f.name)) for f in fields(self) if f.name != "guarantee"}
 
+    @property
+    def at_once(self) -> int:
+        """How many worker cells are drawn at once."""
+        return 1
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What `calibrate` has to be given, besides guarantee and cells, for the same again."""
+        return {}
+
+    @property
+    def bound(self) -> DropFrom | None:
+        """How workplaces are bounded before they are counted, whatever they hold."""
+        return None
+
+    @property
+    def decay(self) -> float | None:
+        """r, if noise of the mean size m has the mean size b + m e^(-r b) at a distance b.
+
+        With it the errors of counts from which a bound took b jobs can be predicted.
+        """
+        return None
+
+    @property
+    def first_stage(self) -> Mechanism | None:
+        """The mechanism that bounds the workplaces of each group by a noisy number first."""
+        return None
+
+    @property
+    def transform(self) -> Bend | None:
+        """The transform of the count to which noise is added; None where it is the count itself."""
+        return None
+
+    @property
+    def transformed_covariance(self) -> Array | None:
+        """The covariance of the noise of all transformed counts of a group, where it is known."""
+        return None
+
+    @property
+    def mean_noise(self) -> MeanNoise | None:
+        """Bounds of the mean of the noise; None where it depends on the count."""
+        return MeanNoise()
+
+    def bounds(self, largests: Integers, *, random: Random) -> Integers:
+        """The noisy bound of each group of a first stage, from its largest workplace."""
+        if self.first_stage is None:
+            raise Refusal(f"{self.name} has no first stage")
+        return np.clip(self.first_stage.draw(largests, random=random), 1, GREATEST_BOUND)
+
     def draw(
         self, counts: Integers, largests: Integers | None = None, *, random: Random
     ) -> Integers:
-        """One noisy count for each cell.
+        """One noisy count for each cell, in an array of any shape.
 
         `largests` is the largest workplace of each cell, or the largest in total, as `statistics`
         says; mechanisms that need neither do without it.
         """
-        counts = _whole(counts)
+        shape = np.shape(counts)
+        counts = _whole(np.ravel(counts))
         if largests is None and len(self.statistics()) == 1:
             largests = np.zeros_like(counts)
-        if largests is None or (largests := _whole(largests)).shape != counts.shape:
+        if largests is None or (largests := _whole(np.ravel(largests))).shape != counts.shape:
             raise Refusal("every cell needs a count and the size of its largest workplace")
-        return np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
+        drawn = np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
+        return drawn.reshape(shape)
+
+    def sample(self, cells: Cells, *, random: Random) -> Integers:
+        """One noisy count for each of some confidential cells that no bound applies to."""
+        if self.bound is not None or self.first_stage is not None:
+            raise Refusal(f"{self.name} bounds workplaces before it counts them; publish a plan")
+        touched = "largest_total" in cells.confidential.column_names
+        names = self.statistics(worker_attributes=touched)
+        numbers = [cells.confidential[name].to_numpy() for name in names]
+        groups = (number.reshape(-1, self.at_once) for number in numbers)
+        return self.draw(*groups, random=random).ravel()
 
     def pmf(self, cell: Cell, output: int) -> arb:
         """The chance of an output, as a ball at the precision that is set."""
@@ -168,6 +266,127 @@ class Mechanism(ABC):
         with exactly():
             return least_error(enough)
 
+    # ------------------------------------------------------------------ errors of many cells
+
+    def total_error(self, cell: Cell) -> float:
+        """The mean size of the error, with what a bound on workplaces takes away."""
+        return self.mean_error(cell)[0]
+
+    def total_quantile(self, level: float, cell: Cell) -> int:
+        """What the size of that error stays within with a probability of `level`."""
+        return self.quantile(level, cell)
+
+    def mean_errors(self, counts: Integers, largests: Integers) -> Array:
+        """The mean sizes of the errors of many cells: exact at many sizes, interpolated between.
+
+        Up to 1 / alpha workers noise does not grow with the largest workplace.
+        """
+        sizes, least = (largests, 0) if self.transform is None else (counts, 0)
+        relation = self.guarantee.neighbours
+        if self.transform is None and isinstance(relation, (Strong, Weak)):
+            least = int(1 / relation.alpha)
+        known = _FEW_SIZES if self.together and self.transform is None else SIZES
+        at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
+        of_sizes = [_mean_error(self, max(int(size), least)) for size in at]
+        errors: Array = np.interp(sizes, at, np.array(of_sizes))
+        return errors
+
+    def variance(self, size: float) -> float:
+        """The variance of the noise of a cell by the size that its scale goes by.
+
+        Where tails are so heavy that there is none: that of normal noise with the same mean size.
+        """
+        mean, square = self.mean_error(Cell(0, int(size + 0.5)))
+        return square**2 if isfinite(square) else pi / 2 * mean**2
+
+    # ------------------------------------------------------------------ intervals
+
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        """What the noise stays within below and above the count, for many sizes at once.
+
+        Each is exceeded with a probability of at most half of 1 - level, whatever the size of the
+        largest workplace up to the given one.  Here: the quantiles at the sizes of a grid, each for
+        all sizes since the one before, which is right where noise does not shrink as sizes grow.
+        """
+        at = np.unique(np.geomspace(1, max(int(sizes.max(initial=1)), 1), _GRID).astype(np.int64))
+        at = np.concatenate([[0], at])
+        found = [_half_width(self, level, int(size)) for size in at]
+        widths = np.maximum.accumulate(found)[np.searchsorted(at, sizes)]
+        return widths, widths
+
+    def half_width(self, level: float, sizes: Integers) -> Integers:
+        """The greater of both."""
+        return np.maximum(*self.half_widths(level, sizes))
+
+    def group_half_width(self, level: float, sizes: Integers, cells: int) -> Integers:
+        """What the sum of the noise of all worker cells of a group stays within.
+
+        Here: that of each cell, at its part of the probability to miss.
+        """
+        return cells * self.half_width(1 - (1 - level) / cells, sizes)
+
+    def cut_moments(self, _probability: float, _sizes: Integers, _orders: Array) -> Spread | None:
+        """Means and moments of asymmetric noise that is cut off; None where it is symmetric."""
+        return None
+
+    def interval(
+        self,
+        noisy: Integers,
+        level: float,
+        *,
+        by_total: bool = False,
+        clipped: tuple[Integers, Integers] | None = None,
+    ) -> tuple[Integers, Integers]:
+        """Ends of confidence intervals for the counts of groups, a row for each group.
+
+        `by_total` says that noise grows with the largest whole workplace, which the count of one
+        worker cell does not bound.  `clipped` has the noisy bounds of a first stage and the public
+        numbers of workplaces, cell by cell.
+        """
+        if clipped is not None:
+            raise Refusal(f"{self.name} has no first stage")
+        if by_total:
+            total = _group_interval(self, level, noisy.shape[1])
+            return WorkerIntervals(self.half_width, total, level).ends(noisy)
+        low, high = _count_interval(self, level).ends(noisy)
+        # what a bound has left out of the count is not known
+        return low, high if self.bound is None else np.full_like(high, UNBOUNDED)
+
+    def group_interval(self, sums: Integers, level: float) -> tuple[Integers, Integers]:
+        """Ends of intervals for the sums of all worker cells of groups that are drawn at once."""
+        return _group_interval(self, level, self.at_once).ends(sums)
+
+
+@lru_cache(maxsize=1 << 18)
+def _mean_error(mechanism: Mechanism, size: int) -> float:
+    return mechanism.mean_error(Cell(size))[0]
+
+
+@lru_cache(maxsize=1 << 14)
+def _half_width(mechanism: Mechanism, level: float, size: int) -> int:
+    """So that either side is exceeded with at most half of the probability to miss."""
+    cell, allowed = Cell(size), (1 - arb(level)) / 2
+
+    def enough(error: int) -> bool:
+        return all(mechanism.tail(cell, error + 1, side) <= allowed for side in (1, -1))
+
+    with exactly():
+        return least_error(enough)
+
+
+@lru_cache(maxsize=64)  # tables of one mechanism are many, and each asks more than once
+def _count_interval(mechanism: Mechanism, level: float) -> CountInterval:
+    return CountInterval(lambda counts: mechanism.half_widths(level, counts))
+
+
+@lru_cache(maxsize=64)
+def _group_interval(mechanism: Mechanism, level: float, cells: int) -> CountInterval:
+    def both(counts: Integers) -> tuple[Integers, Integers]:
+        found = mechanism.group_half_width(level, counts, cells)
+        return found, found
+
+    return CountInterval(both)
+
 
 def least_error(enough: Callable[[int], bool]) -> int:
     """The least integer from which on errors are `enough`."""
@@ -188,41 +407,6 @@ def exactly(bits: int = PRECISION) -> Iterator[None]:
         yield
     finally:
         ctx.prec = before
-
-
-def alpha_of(guarantee: Guarantee, name: str) -> Fraction:
-    """The alpha of a guarantee, for a mechanism that needs one."""
-    if not isinstance(guarantee.neighbours, (Strong, Weak)):
-        raise Refusal(
-            f"{name} needs strong or weak neighbours, which have an alpha; edge-geometric is for"
-            " edge neighbours, truncated-laplace for node neighbours"
-        )
-    check_range(guarantee, name)
-    return guarantee.neighbours.alpha
-
-
-def check_range(guarantee: Guarantee, name: str) -> None:
-    """Refuse parameters so small or large that doubles cannot tell them from nothing."""
-    alpha = getattr(guarantee.neighbours, "alpha", Fraction(1))
-    if not _LEAST_ALPHA <= alpha <= _MOST_ALPHA:
-        raise Refusal(
-            f"{name} takes an alpha from 0.000001 to 1000; for less use edge neighbours, for more"
-            " node neighbours"
-        )
-    if not LEAST_EPSILON <= guarantee.epsilon <= MOST_EPSILON:
-        raise Refusal(f"{name} takes an epsilon from 0.000001 to 500")
-    if 0 < guarantee.delta < _LEAST_DELTA:
-        raise Refusal(f"{name} takes a delta of 0, or from 1e-300")
-
-
-def rounded_up(value: float) -> Fraction:
-    """A multiple of the grain that is no less, whatever the last bits of the value."""
-    return Fraction(ceil(value * (1 + 2**-48) * GRAIN), GRAIN)
-
-
-def rounded_down(value: float) -> Fraction:
-    """A multiple of the grain that is no more, whatever the last bits of the value."""
-    return Fraction(floor(value * (1 - 2**-48) * GRAIN), GRAIN)
 
 
 def one_cell(size: int) -> Integers:

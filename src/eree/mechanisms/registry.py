@@ -16,8 +16,8 @@ from typing import Any
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import Mechanism, alpha_of
-from eree.mechanisms.needs import cheapest
+from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.parameters import alpha_of, cheapest
 from eree.mechanisms.published.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
 from eree.mechanisms.published.log_laplace import LogLaplace, TightLogLaplace
 from eree.mechanisms.published.smooth_gamma import SmoothGamma, TightSmoothGamma

@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.errors import Refusal, Unreadable
-from eree.mechanisms.transformed.laplace import BentMechanism
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.random.exact import Integers
+from eree.release.price import Measurement
 from eree.release.release import Release
-from eree.release.sums import treatment_of
-from eree.release.treatment import Treatment
+from eree.release.sums import measurement_of
 
 Array = NDArray[np.float64]
 #: At so many sizes errors are computed; between them they are interpolated.
@@ -37,14 +35,14 @@ class CellErrors:
     def __init__(self, release: Release, table: str, rows: pa.Table) -> None:
         self._errors, self._biased = np.full(rows.num_rows, np.inf), False
         try:
-            treatment = treatment_of(release, table)[1]
+            measurement = measurement_of(release, table)[1]
         except Unreadable:
             raise
         except Refusal:  # made by another version: nothing is known of it
             return
-        if treatment.bound is None:  # what is left out of the counts is not known
-            self._errors = _errors(treatment, rows)
-            self._biased = treatment.first_stage is not None
+        if measurement.mechanism.bound is None:  # what is left out of the counts is not known
+            self._errors = _errors(measurement, rows)
+            self._biased = measurement.clips
 
     def mean(self, area: Integers, kept: NDArray[np.intp], areas: int) -> float | None:
         """The mean error of areas, each the sum of those kept cells that lie in it."""
@@ -54,29 +52,26 @@ class CellErrors:
         return found if np.isfinite(found) else None
 
 
-def _errors(treatment: Treatment, rows: pa.Table) -> Array:
+def _errors(measurement: Measurement, rows: pa.Table) -> Array:
     """The mean error of each cell at the size that its largest workplace is likely to have."""
-    cells = treatment.worker_cells
+    cells = measurement.worker_cells
     if rows.num_rows % cells:
         raise Unreadable("a table lacks some of its worker cells; run 'eree verify'")
     counts = np.maximum(rows["noisy"].to_numpy(), 0).astype(np.float64)
     totals = np.repeat(counts.reshape(-1, cells).sum(axis=1), cells)
-    whole = "largest_total" in treatment.statistics or treatment.first_stage is not None
-    sizes = totals if whole else counts
-    if not isinstance(treatment.mechanism, (BentMechanism, KNormStaircase)):
+    sizes = totals if "largest_total" in measurement.statistics else counts
+    if measurement.mechanism.transform is None:
         sizes = sizes * _largest_share(rows["workplaces"].to_numpy())
     top = max(float(sizes.max(initial=1.0)), 1.0)
     at = np.unique(np.concatenate([[0], np.geomspace(1, np.ceil(top), _SIZES).astype(np.int64)]))
-    found: Array = np.interp(sizes, at, [_error(treatment, int(size)) for size in at])
+    found: Array = np.interp(sizes, at, [_error(measurement, int(size)) for size in at])
     return found
 
 
-def _error(treatment: Treatment, size: int) -> float:
+def _error(measurement: Measurement, size: int) -> float:
     """The mean error of a cell whose largest workplace has a size, or that has it itself."""
-    if treatment.first_stage is not None:
-        part = size // treatment.worker_cells
-        return treatment.first_stage.total_error(Cell(part, size))
-    return treatment.mechanism.mean_error(Cell(size))[0]
+    count = size // measurement.worker_cells if measurement.clips else size
+    return measurement.mechanism.total_error(Cell(count, size))
 
 
 def _largest_share(workplaces: Integers) -> Array:

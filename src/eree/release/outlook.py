@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
@@ -80,13 +81,13 @@ def outlook(
     for i, (table, rows) in enumerate(zip(plan.tables, cells, strict=True)):
         if progress:
             progress(f"looking at {table.name}", i / len(plan.tables))
-        treatment, level = table.treatment, float(plan.level)
-        if treatment.mechanism not in typical:
-            typical[treatment.mechanism] = (
-                {jobs: treatment.mean_error(jobs) for jobs in TYPICAL},
-                {jobs: treatment.quantile(level, jobs) for jobs in TYPICAL},
+        measurement, level = table.measurement, float(plan.level)
+        if measurement.mechanism not in typical:
+            typical[measurement.mechanism] = (
+                {jobs: measurement.mechanism.total_error(Cell(jobs)) for jobs in TYPICAL},
+                {jobs: measurement.mechanism.total_quantile(level, Cell(jobs)) for jobs in TYPICAL},
             )
-        errors, within = typical[treatment.mechanism]
+        errors, within = typical[measurement.mechanism]
         predicted = None if sizes is None else predict(plan, table, sizes, shares)
         found.append(_table(plan, table, rows, errors, within, predicted))
     return Outlook(plan, tuple(found))
@@ -100,17 +101,17 @@ def _table(
     within: dict[int, int],
     predicted: Prediction | None,
 ) -> TableOutlook:
-    treatment, level = table.treatment, float(plan.level)
+    measurement, level = table.measurement, float(plan.level)
     return TableOutlook(
         table.name,
         str(table.marginal),
-        treatment.mechanism.name,
-        plain(treatment.price.epsilon),
-        plain(treatment.price.delta),
+        measurement.mechanism.name,
+        plain(measurement.price.epsilon),
+        plain(measurement.price.delta),
         cells,
         errors,
         within,
-        treatment.has_high_ends(plan.schema, table.marginal, level),
-        treatment.note,
+        measurement.has_high_ends(plan.schema, table.marginal, level),
+        measurement.note,
         predicted,
     )

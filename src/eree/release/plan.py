@@ -21,6 +21,7 @@ from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, 
 from eree.policy.protected import Protected, protected_jobs
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
+from eree.release.price import Measurement, measurement_for
 from eree.release.settings import (
     PLAN_FILE,
     PlanSettings,
@@ -29,7 +30,6 @@ from eree.release.settings import (
     TargetSettings,
 )
 from eree.release.target import Target
-from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
 
 MOST_TABLES = 1_000
@@ -43,12 +43,12 @@ class PlannedTable:
 
     name: str
     marginal: Marginal
-    treatment: Treatment
+    measurement: Measurement
 
     @property
     def price(self) -> Guarantee:
         """What the table costs."""
-        return self.treatment.price
+        return self.measurement.price
 
 
 @dataclass(frozen=True)
@@ -242,15 +242,15 @@ class _Reading:
         if delta is None:
             return None
 
-        def treated(epsilon: Fraction) -> Treatment:
+        def priced(epsilon: Fraction) -> Measurement:
             price = Guarantee(total.neighbours, epsilon, delta)
-            return treat(schema, marginal, price, given.mechanism, given.parameters)
+            return measurement_for(schema, marginal, price, given.mechanism, given.parameters)
 
         try:
-            epsilon = self._price(given, place, total, treated)
+            epsilon = self._price(given, place, total, priced)
             if epsilon is None:
                 return None
-            return PlannedTable(given.name, marginal, treated(epsilon))
+            return PlannedTable(given.name, marginal, priced(epsilon))
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
             return None
@@ -260,7 +260,7 @@ class _Reading:
         given: TableSettings,
         place: str,
         total: Guarantee,
-        treated: Callable[[Fraction], Treatment],
+        priced: Callable[[Fraction], Measurement],
     ) -> Fraction | None:
         """The epsilon of a table: stated, a share of the whole, or what its target needs."""
         ways = [
@@ -277,7 +277,7 @@ class _Reading:
             within = self._exact(wanted.within, f"{place}.target.within")
             if cells is None or within is None or not wanted.jobs:
                 return None
-            return Target(cells, wanted.jobs, within).least_epsilon(treated, total.epsilon)
+            return Target(cells, wanted.jobs, within).least_epsilon(priced, total.epsilon)
         value = self._exact(getattr(given, ways[0]), f"{place}.{ways[0]}")
         if value is not None and value <= 0:
             self.faults.add(f"{place}.{ways[0]}", "must be above 0")

@@ -18,12 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
-from eree.mechanisms.published.fixed import TruncatedLaplace
-from eree.mechanisms.transformed.laplace import BentMechanism
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.release.plan import Plan, PlannedTable
 from eree.release.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
-from eree.workload import Marginal
+from eree.workload import DropFrom, Marginal
 
 #: Sizes up to which errors are computed one by one; beyond, at steps of about 5%.
 _EACH = 64
@@ -57,12 +54,12 @@ def predict(
     Where noise grows with a part of the largest workplace, as it does in worker cells under weak
     neighbours, or large workplaces are left out, `shares` say what part of the workers a cell has.
     """
-    treatment = table.treatment
-    made, statistics = treatment.mechanism, treatment.statistics
-    if treatment.first_stage is not None:
+    measurement = table.measurement
+    made, statistics = measurement.mechanism, measurement.statistics
+    if measurement.clips:
         return Prediction(None, None, "what clipping takes off depends on all sizes of a cell")
     # alone in its cell a workplace is all that the count has
-    by_count = isinstance(made, (BentMechanism, KNormStaircase))
+    by_count = made.transform is not None
     alone = by_count and plan.schema.workplace.key in table.marginal.by
     if by_count and not alone:
         return Prediction(None, None, "its noise grows with the count, not with a workplace")
@@ -71,7 +68,9 @@ def predict(
         if own and name not in sizes.attributes:
             return Prediction(None, None, f"the sizes are not told apart by {name}, its filter")
     touched = table.marginal.touches_workers(plan.schema)
-    cut = isinstance(made, TruncatedLaplace)
+    cut, decay = made.bound is not None, made.decay
+    if cut and decay is None:
+        return Prediction(None, None, "nothing is known of what its bound takes off")
     part = touched and (alone or cut or "largest" in statistics)
     if part and shares is None:
         return Prediction(None, None, "it needs the shares of workers in its cells (--shares)")
@@ -82,7 +81,7 @@ def predict(
         of_kinds = [tuple(kind[name] for name in shares.attributes) for kind in kinds]
         parts = [shares.of_cells(plan.schema, table.marginal, kind) for kind in of_kinds]
     else:
-        parts = [[1.0] * treatment.worker_cells for _ in kinds]
+        parts = [[1.0] * measurement.worker_cells for _ in kinds]
     grid = steps(max(float(of_kind[0][-1]) for of_kind in typical))
     if len(statistics) == 1 and not alone:
         errors = np.full(len(grid), made.mean_error(Cell(0))[0])
@@ -93,8 +92,9 @@ def predict(
     total = 0.0
     columns = list(zip(*parts, strict=True))
     for column in sorted(set(columns)):
-        if isinstance(made, TruncatedLaplace):
-            means = _mean_cut(composition, typical, column, made)
+        if made.bound is not None and decay is not None:
+            noise = made.mean_error(Cell(0))[0]
+            means = _mean_cut(composition, typical, column, made.bound, noise, decay)
         else:
             up_to = [thinned(*typical[i], share, grid) for i, share in enumerate(column)]
             means = _mean_largest(composition, np.array(up_to), errors)
@@ -171,7 +171,9 @@ def _mean_cut(
     composition: Array,
     typical: Sequence[tuple[Array, Array]],
     shares: Sequence[float],
-    made: TruncatedLaplace,
+    bound: DropFrom,
+    noise: float,
+    decay: float,
 ) -> Array:
     """The mean error of every cell without its large workplaces, of whom it has such shares.
 
@@ -180,10 +182,9 @@ def _mean_cut(
     """
     missing, left = np.zeros(len(typical)), np.zeros(len(typical))
     for kind, ((sizes, numbers), share) in enumerate(zip(typical, shares, strict=True)):
-        large = sizes >= made.theta
-        decay = np.where(large, np.exp(sizes * np.log1p(share * np.expm1(-made.rate))), 1.0)
+        large = sizes >= bound.theta
+        fall = np.where(large, np.exp(sizes * np.log1p(share * np.expm1(-decay))), 1.0)
         missing[kind] = share * np.average(sizes * large, weights=numbers)
-        left[kind] = np.log(max(np.average(decay, weights=numbers), 1e-300))
-    noise, _ = made.mean_error(Cell(0))
+        left[kind] = np.log(max(np.average(fall, weights=numbers), 1e-300))
     means: Array = composition @ missing + noise * np.exp(composition @ left)
     return means

@@ -23,8 +23,8 @@ from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.source import Random
-from eree.release.hiding import Hiding
 from eree.release.issue import Issue, Progress, new_folder
+from eree.release.measure import TableMeasure
 from eree.release.plan import Plan, PlannedTable
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
@@ -54,7 +54,7 @@ def publish(
     def make(folder: Path, release: str) -> dict[str, Any]:
         written = []
         for i, table in enumerate(plan.tables):
-            tell(f"counting and hiding {table.name}", (i + 0.1) / (len(plan.tables) + 0.2))
+            tell(f"counting and protecting {table.name}", (i + 0.1) / (len(plan.tables) + 0.2))
             written.append(_write(folder, table, tables, float(plan.level), source))
         return _record(plan, release, written, private=source.secret)
 
@@ -80,29 +80,29 @@ def _meaning(schema: Schema) -> tuple[object, ...]:
 def _write(
     folder: Path, table: PlannedTable, tables: Tables, level: float, random: Random
 ) -> dict[str, Any]:
-    """Count, hide and write one table; returns what the record says of it."""
-    treatment = table.treatment
-    hiding = Hiding(tables.schema, table.marginal, treatment, level)
+    """Count, protect and write one table; returns what the record says of it."""
+    measurement = table.measurement
+    measure = TableMeasure(tables.schema, table.marginal, measurement, level)
     home = folder / "tables"
     home.mkdir(exist_ok=True)
     paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
     rows = 0
     with (
-        parquet.ParquetWriter(paths["parquet"], hiding.columns, compression="zstd") as columns,
-        arrow_csv.CSVWriter(paths["csv"], hiding.columns) as lines,
+        parquet.ParquetWriter(paths["parquet"], measure.columns, compression="zstd") as columns,
+        arrow_csv.CSVWriter(paths["csv"], measure.columns) as lines,
     ):
-        for batch in hiding.hidden(lambda marginal: stream(tables, marginal), random):
-            columns.write_batch(batch)
-            lines.write_batch(batch)
-            rows += batch.num_rows
+        for part in measure.public_rows(lambda marginal: stream(tables, marginal), random):
+            columns.write_table(part.rows)
+            lines.write_table(part.rows)
+            rows += part.rows.num_rows
     return {
         "name": table.name,
         "by": list(table.marginal.by),
         "where": {name: list(values) for name, values in table.marginal.where.items()},
         "rows": rows,
-        "price": guarantee_as_json(treatment.price),
-        "worker_cells": treatment.worker_cells,
-        **treatment.as_json(),
+        "price": guarantee_as_json(measurement.price),
+        "worker_cells": measurement.worker_cells,
+        **measurement.as_json(),
         "files": {f"tables/{path.name}": file_digest(path) for path in paths.values()},
     }
 

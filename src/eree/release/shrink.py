@@ -22,12 +22,11 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
-from eree.release.intervals import UNBOUNDED
 from eree.release.listing import Listing, checked_level, in_words, names_of, outside
 from eree.release.release import Release
 from eree.release.sums import Areas, summed
@@ -135,7 +134,7 @@ class _Part:
         """Learn from a table; one of several that has too few groups stays as it is."""
         release, table, schema, counted = areas.release, areas.table, areas.schema, areas.counted
         workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
-        mechanism, workplaces = areas.treatment.mechanism, areas.numbers["workplaces"]
+        mechanism, workplaces = areas.measurement.mechanism, areas.numbers["workplaces"]
         shape = [len(schema.attributes[name].values or ()) for name in workers]
         rows, cells = release.table(table), int(np.prod(shape))
         if rows.num_rows % cells:
@@ -150,7 +149,7 @@ class _Part:
             )
         kinds = _kinds(rows, schema, counted, cells)
         learnt: ShrunkWorkplaces | ShrunkGroups
-        if isinstance(mechanism, KNormStaircase):
+        if mechanism.transformed_covariance is not None:
             learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
             habits = learnt.habits
         else:
@@ -235,23 +234,22 @@ def _check(areas: Areas, *, several: bool) -> None:
             f"table {table} leaves out workers, and estimates are made of whole workplaces; shrink"
             " a table of all workers"
         )
-    mechanism, by = areas.treatment.mechanism, areas.wanted.by
-    singly = isinstance(mechanism, KNormStaircase) and bool(
-        (areas.numbers["workplaces"] == 1).all()
-    )
+    mechanism, by = areas.measurement.mechanism, areas.wanted.by
+    by_own = mechanism.transformed_covariance is not None
+    singly = by_own and bool((areas.numbers["workplaces"] == 1).all())
     if not singly and not can_be_shrunk(mechanism):
         raise Refusal(_cannot(table, mechanism))
     if by and not singly and not (several and set(by) == set(counted.by)):
         raise Refusal(
             "estimates are added up where every workplace was hidden by itself by"
-            f" {KNormStaircase.name}, which table {table} was not; for sums use its noisy counts,"
+            f" knorm-staircase, which table {table} was not; for sums use its noisy counts,"
             " as area_totals does"
         )
 
 
 def _cannot(table: str, mechanism: Mechanism) -> str:
     """Why a table cannot be shrunk."""
-    if isinstance(mechanism, KNormStaircase):
+    if mechanism.transformed_covariance is not None:
         return (
             f"{mechanism.name} was given the counts of several workplaces together in table"
             f" {table}; its noise can be shrunk where every workplace is hidden by itself, in a"
@@ -260,7 +258,7 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
     return (
         f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
         " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
-        f" by {KNormStaircase.name} in a row for each workplace"
+        " by knorm-staircase in a row for each workplace"
     )
 
 

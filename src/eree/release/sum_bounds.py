@@ -57,16 +57,14 @@ from math import factorial
 import numpy as np
 
 from eree.errors import Refusal
-from eree.random.exact import Integers
-from eree.release.intervals import UNBOUNDED
+from eree.mechanisms.intervals import UNBOUNDED
+from eree.random.exact import Array, Integers
 from eree.release.sum_envelope import (
     HIGHEST,
     MOST,
     STEPS,
-    Array,
     Envelope,
-    Reaches,
-    Spreads,
+    Noise,
     envelope_of,
 )
 
@@ -81,17 +79,16 @@ _PARTS = 2.0 ** (-np.arange(16) / 2)
 
 
 def sum_intervals(
-    reaches: Reaches,
+    noise: Noise,
     noisy: Integers,
     starts: Integers,
     miss: float,
     share: float,
-    spreads: Spreads | None = None,
 ) -> tuple[Integers, Integers]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
     A sum goes from each start to before the next one.  Each interval misses with a chance of at
-    most `miss`, of which `share` is b'.  `spreads` are those of noise that leans.
+    most `miss`, of which `share` is b'.
     """
     cells = np.diff(starts, append=len(noisy))
     group = np.repeat(np.arange(len(starts)), cells)
@@ -100,7 +97,7 @@ def sum_intervals(
     levels = _levels(cells[group], place, miss * share)
     parts = _level(miss * share / 4 * (_PARTS + 1 / cells[:, None]))
     strictest = int(levels.max(initial=1)) + STEPS
-    envelope = envelope_of(reaches, -(-strictest // _AT_ONCE) * _AT_ONCE, spreads)
+    envelope = envelope_of(noise, -(-strictest // _AT_ONCE) * _AT_ONCE)
     return _Sums(envelope, y, starts, cells, levels, parts).ends(miss * (1 - share))
 
 
@@ -162,7 +159,7 @@ class _Sums:
         self.loose_sums = self._power_sums(loose, self.loose, starts)
         self.cut = -(-levels[starts] // STEPS) * STEPS  # a little stricter, so that few are needed
         moments = [envelope.moments(int(level)) for level in self.cut]
-        even = 0.0 if envelope.leans else 1 / ((self.powers + 1) * 2.0**self.powers)
+        even = 1 / ((self.powers + 1) * 2.0**self.powers) if envelope.symmetric else 0.0
         self.fixed = np.array([fixed for fixed, _ in moments]).T * cells + even
         self.power = np.array([power for _, power in moments]).T
 
@@ -205,19 +202,19 @@ class _Sums:
         sums = np.minimum(np.minimum(strict, loose), known / largest)
         moments = self.fixed * largest**-self.powers + self.power * sums
         reach = self._roots(moments, miss) * largest * (1 + 1e-9)
-        whole = reach if self.envelope.leans else np.ceil(reach - 0.5)
+        whole = np.ceil(reach - 0.5) if self.envelope.symmetric else reach
         found: Array = whole + self._means(known, largest, side)
         return found
 
     def _roots(self, moments: Array, miss: float) -> Array:
-        every = roots(moments, self.envelope.orders, miss, falling=not self.envelope.leans)
+        every = roots(moments, self.envelope.orders, miss, falling=self.envelope.symmetric)
         best: Array = every.min(0)
         return best
 
     def _means(self, known: Array, largest: Array, side: int) -> Array:
         """What the means of the noise add, at most."""
         found = np.zeros_like(known)
-        if self.envelope.leans:
+        if not self.envelope.symmetric:
             for level in np.unique(self.cut):
                 some = self.cut == level
                 of_some = self.cells[some], known[some], largest[some]

@@ -4,11 +4,11 @@ The noisy sum is the sum of the signed noisy counts.  Its interval is made of pu
 
 - where every cell has noise of its own, drawn apart, `sum_bounds` says how far the sum may be
   off: far less than all the cells together, because noise cancels;
-- where a sum takes in all worker cells that were hidden together, the group is taken as one count,
+- where a sum takes in all worker cells that were drawn together, the group is taken as one count,
   whose noise is the sum of theirs;
-- elsewhere (noise on a bent scale, or drawn for several worker cells together, or of a scale that
-  the cell itself does not bound) the chance to miss is shared out over the cells of the sum, and
-  the ends of the cells' own intervals are added up.
+- elsewhere (noise on a transformed scale, or drawn for several worker cells together, or of a scale
+  that the cell itself does not bound) the probability to miss is shared out over the cells of the
+  sum, and the ends of the cells' own intervals are added up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +23,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
-from eree.mechanisms.published.fixed import FixedMechanism
-from eree.mechanisms.scaled.scaled import SizedMechanism
-from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
-from eree.mechanisms.staircase.pieces import Spread
-from eree.mechanisms.vector.scaled import ScaledVector
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
-from eree.release.intervals import UNBOUNDED, CountInterval, alike
 from eree.release.listing import Listing, checked_level, names_of
+from eree.release.price import Ends, Measurement, Numbers, measurement_for
 from eree.release.release import Release
 from eree.release.sum_bounds import check_chance, sum_intervals
-from eree.release.sum_envelope import Spreads
-from eree.release.treatment import Ends, Numbers, Treatment, treat
 from eree.workload import Marginal
 
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
@@ -82,7 +75,7 @@ class Areas:
 
     release: Release
     table: str
-    treatment: Treatment | _GroupSums
+    measurement: Measurement
     schema: Schema
     counted: Marginal
     wanted: Marginal
@@ -96,7 +89,7 @@ class Areas:
         cls, release: Release, table: str, by: Iterable[str], where: Filter | None = None
     ) -> Areas:
         """Read a table and sort its cells into areas."""
-        schema, (counted, treatment) = release.schema, treatment_of(release, table)
+        schema, (counted, measurement) = release.schema, measurement_of(release, table)
         inside = {name: schema.attributes[name] for name in counted.by}
         wanted = _wanted(replace(schema, attributes=inside), table, by, where)
         rows = release.table(table)
@@ -110,9 +103,11 @@ class Areas:
         place = place[np.argsort(codes[place], kind="stable")]
         starts = np.flatnonzero(np.diff(codes[place], prepend=-1))
         keys = rows.select(list(wanted.by)).take(place[starts])
-        names = ["noisy", "workplaces", *([SCALED_TO] if treatment.first_stage else [])]
+        names = ["noisy", "workplaces", *([SCALED_TO] if measurement.clips else [])]
         numbers = {name: rows[name].to_numpy() for name in names}
-        return cls(release, table, treatment, schema, counted, wanted, keys, numbers, place, starts)
+        return cls(
+            release, table, measurement, schema, counted, wanted, keys, numbers, place, starts
+        )
 
     @property
     def noisy(self) -> Integers:
@@ -159,38 +154,40 @@ class Areas:
 
     def ends(self, miss: float) -> tuple[Integers, Integers]:
         """Low and high ends of the sums, each missing with a chance of at most `miss`."""
-        treatment = self.treatment
         if self._of_whole_groups:
             return self._groups()._added(miss, np.arange(len(self)))
-        assert isinstance(treatment, Treatment)
-        apart = _apart(treatment)
-        if apart is None:
-            low, high = self._added(miss, np.arange(len(self)))
-        else:
-            low, high = np.empty((2, len(self)), dtype=np.int64)
-            alone = self._cells == 1
-            for chosen, ends in ((alone, self._added), (~alone, self._cancelled)):
-                if chosen.any():
-                    low[chosen], high[chosen] = ends(miss, np.flatnonzero(chosen))
-        if treatment.bound is not None:  # what the bound leaves out of the counts is not known
+        if not self._apart:
+            return self._added(miss, np.arange(len(self)))
+        low, high = np.empty((2, len(self)), dtype=np.int64)
+        alone = self._cells == 1
+        for chosen, ends in ((alone, self._added), (~alone, self._cancelled)):
+            if chosen.any():
+                low[chosen], high[chosen] = ends(miss, np.flatnonzero(chosen))
+        if self.measurement.mechanism.bound is not None:  # what it left out is not known
             high = np.full_like(high, UNBOUNDED)
         return low, high
+
+    @property
+    def _apart(self) -> bool:
+        """Whether noise is drawn for each cell apart, and bounded by the cell's own count."""
+        by_own = "largest_total" not in self.measurement.statistics
+        return by_own and self.measurement.mechanism.sum_share is not None
 
     @property
     def _of_whole_groups(self) -> bool:
         """Whether every sum has all worker cells that were hidden together, or none of them."""
         asked = (*self.wanted.by, *self.wanted.where, *self.counted.where)
-        people = any(self.schema.attributes[name].owner == "worker" for name in asked)
-        return isinstance(self.treatment.mechanism, ScaledVector) and not people
+        if any(self.schema.attributes[name].owner == "worker" for name in asked):
+            return False
+        by_total = "largest_total" in self.measurement.statistics
+        return self.measurement.mechanism.together and by_total and not self.measurement.clips
 
     def _groups(self) -> Areas:
         """The same areas, made of the sums of whole groups."""
-        assert isinstance(self.treatment, Treatment)
-        assert isinstance(self.treatment.mechanism, ScaledVector)
-        size = self.treatment.worker_cells
+        size = self.measurement.worker_cells
         return replace(
             self,
-            treatment=_GroupSums(self.treatment.mechanism),
+            measurement=_GroupSums(**vars(self.measurement)),
             numbers={"noisy": summed(self.noisy, np.arange(0, len(self.noisy), size))},
             place=self.place[::size] // size,  # the cells of a group lie side by side
             starts=self.starts // size,
@@ -198,11 +195,10 @@ class Areas:
 
     def _cancelled(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Integers, Integers]:
         """Ends for sums of cells whose noise cancels."""
-        assert isinstance(self.treatment, Treatment)
-        some, apart = self.only(chosen), _apart(self.treatment)
-        assert apart is not None
-        noisy, spreads = self.noisy[some.place], apart[0].spreads
-        return sum_intervals(apart[0], noisy, some.starts, miss, apart[1], spreads)
+        some, mechanism = self.only(chosen), self.measurement.mechanism
+        assert mechanism.sum_share is not None
+        noisy = self.noisy[some.place]
+        return sum_intervals(mechanism, noisy, some.starts, miss, mechanism.sum_share)
 
     def _added(self, miss: float, chosen: NDArray[np.intp]) -> tuple[Integers, Integers]:
         """The ends of the cells added up, at a level that holds for all cells of a sum at once."""
@@ -210,7 +206,7 @@ class Areas:
         parts = (2.0 ** np.ceil(np.log2(self._cells[chosen]))).astype(np.int64)
         for part in np.unique(parts):  # the same level for sums of about as many cells
             check_chance(miss / part)
-            ends = self.treatment.intervals(self.schema, self.counted, 1 - miss / part)
+            ends = self.measurement.intervals(self.schema, self.counted, 1 - miss / part)
             lows, highs = ends(self.numbers)
             alike = parts == part
             some = self.only(chosen[alike])
@@ -230,72 +226,21 @@ def summed(values: Integers, starts: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class _GroupSums:
+class _GroupSums(Measurement):
     """Sums of all worker cells of a group, whose noise the group's own count bounds."""
-
-    mechanism: ScaledVector
 
     def intervals(self, _schema: Schema, _marginal: Marginal, level: float) -> Ends:
         """Ends for sums of groups."""
-        ends = _interval_of_sum(self.mechanism, level).ends
-        return lambda rows: ends(rows["noisy"])
+        return lambda rows: self.mechanism.group_interval(rows["noisy"], level)
 
 
-@lru_cache(maxsize=64)  # the same levels are asked for again and again
-def _interval_of_sum(mechanism: ScaledVector, level: float) -> CountInterval:
-    return CountInterval(alike(lambda counts: mechanism.reach_of_sum(level, counts)))
-
-
-@dataclass(frozen=True)
-class _OwnReaches:
-    """The reaches of noise that is drawn for each cell apart, as a value that can be remembered."""
-
-    mechanism: SizedMechanism | FixedMechanism
-
-    def __call__(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
-        if isinstance(self.mechanism, SizedMechanism):
-            return self.mechanism.reaches(level, sizes)
-        reach = np.full(len(sizes), self.mechanism.quantile(level))
-        return reach, reach
-
-    @property
-    def spreads(self) -> Spreads | None:
-        """Those of noise that leans."""
-        return _OwnSpreads(self.mechanism) if isinstance(self.mechanism, LeaningStaircase) else None
-
-
-@dataclass(frozen=True)
-class _OwnSpreads:
-    """The means and moments of such noise if it leans, as a value that can be remembered."""
-
-    mechanism: LeaningStaircase
-
-    def __call__(self, chance: float, sizes: Integers, orders: NDArray[np.float64]) -> Spread:
-        return self.mechanism.spread(chance, sizes, orders)
-
-
-def _apart(treatment: Treatment) -> tuple[_OwnReaches, float] | None:
-    """The reach of noise that is drawn for each cell apart and that the cell's own count bounds.
-
-    With it comes the share of the chance to miss that goes to bounds of the counts: noise that is
-    the same in every cell needs them only to be cut off, and noise that leans has few large ones
-    below the count.
-    """
-    mechanism = treatment.mechanism
-    if isinstance(mechanism, FixedMechanism):
-        return _OwnReaches(mechanism), 1 / 16
-    if isinstance(mechanism, SizedMechanism) and "largest_total" not in treatment.statistics:
-        return _OwnReaches(mechanism), 1 / 4 if isinstance(mechanism, LeaningStaircase) else 1 / 2
-    return None
-
-
-def treatment_of(release: Release, table: str) -> tuple[Marginal, Treatment]:
+def measurement_of(release: Release, table: str) -> tuple[Marginal, Measurement]:
     """What a table counts, and how it was hidden, made anew from its price."""
     about, schema = release.about(table), release.schema
     try:
         counted = Marginal.over(schema, about["by"], about["where"])
         price, settings = guarantee_of(about["price"]), about["settings"]
-        made = treat(schema, counted, price, about["mechanism"], settings)
+        made = measurement_for(schema, counted, price, about["mechanism"], settings)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise Unreadable(
             f"what the release says of table {table} cannot be read; run 'eree verify'"

@@ -10,7 +10,7 @@ from math import ceil, log
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
-from eree.release.treatment import Treatment
+from eree.release.price import Measurement
 
 #: Prices are looked for in steps of this.
 STEP = Fraction(1, 1_000)
@@ -34,11 +34,13 @@ class Target:
         if not 0 <= self.within <= 1_000:
             raise Refusal("within of a target must be a share of the count, such as '0.05'")
 
-    def met(self, treatment: Treatment) -> bool:
+    def met(self, measurement: Measurement) -> bool:
         """Whether noisy counts are that accurate."""
-        return treatment.quantile(float(self.cells), self.jobs) <= int(self.within * self.jobs)
+        return measurement.mechanism.total_quantile(float(self.cells), Cell(self.jobs)) <= int(
+            self.within * self.jobs
+        )
 
-    def least_epsilon(self, treated: Callable[[Fraction], Treatment], most: Fraction) -> Fraction:
+    def least_epsilon(self, priced: Callable[[Fraction], Measurement], most: Fraction) -> Fraction:
         """The least price, in steps of a thousandth, at which the target is met.
 
         The next price to try is where the chance to miss, whose logarithm is nearly a line, would
@@ -49,15 +51,15 @@ class Target:
 
         def enough(steps: int) -> bool:
             try:
-                treatment = treated(steps * STEP)
+                measurement = priced(steps * STEP)
             except Refusal:  # too little for the mechanism to exist
                 return False
-            known[steps] = self._lack(treatment)
-            return self.met(treatment)
+            known[steps] = self._lack(measurement)
+            return self.met(measurement)
 
         high = int(most / STEP)
         if high < 1 or not enough(high):
-            treated(most)  # where the mechanism itself is refused, its own sentence says why
+            priced(most)  # where the mechanism itself is refused, its own sentence says why
             raise Refusal(
                 f"even the whole epsilon of {plain(most)} does not bring {float(self.cells):.0%} of"
                 f" cells of {self.jobs:,} jobs within {float(self.within):.1%}; ask for less"
@@ -70,10 +72,10 @@ class Target:
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high * STEP
 
-    def _lack(self, treatment: Treatment) -> float:
+    def _lack(self, measurement: Measurement) -> float:
         """The logarithm of the chance to miss, less that of the chance that is allowed."""
         within, cell = int(self.within * self.jobs), Cell(self.jobs)
-        mechanism = treatment.mechanism
+        mechanism = measurement.mechanism
         outside = sum(float(mechanism.tail(cell, within + 1, side)) for side in (1, -1))
         return log(max(outside, 1e-300)) - log(1 - float(self.cells))
 

@@ -17,18 +17,18 @@ import pyarrow.parquet as parquet
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
 from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
-from eree.release.hiding import Hiding
-from eree.release.intervals import UNBOUNDED
+from eree.release.measure import TableMeasure
 from eree.release.plan import MOST_LEVEL
+from eree.release.price import Measurement, measurement_for
 from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
-from eree.release.treatment import Treatment, treat
 from eree.workload import Marginal
 
 
@@ -103,25 +103,25 @@ class _Verifying(Recheck):
             self.fault("tables", "has two tables of one name")
         for i, table in enumerate(self.record["tables"]):
             self.tell(f"checking {table['name']}", (i + 0.5) / (len(names) + 1))
-            treatment = self._treatment(schema, table)
-            if treatment is None:
+            measurement = self._treatment(schema, table)
+            if measurement is None:
                 continue
             said = json.dumps([table["mechanism"], table["each"], table["parameters"]])
             if said not in certified:
                 certified.add(said)
-                certificate, computed = treatment.certificate()
+                certificate, computed = measurement.certificate()
                 self.kept += not computed
                 if not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
-            self._rows(schema, table, treatment, float(level))
+            self._rows(schema, table, measurement, float(level))
         self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
-    def _treatment(self, schema: Schema, table: Mapping[str, Any]) -> Treatment | None:
+    def _treatment(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
         """The mechanism made anew from its price; it must be the one that was recorded."""
         marginal = Marginal.over(schema, table["by"], table["where"])
         try:
-            treatment = treat(
+            measurement = measurement_for(
                 schema,
                 marginal,
                 guarantee_of(table["price"]),
@@ -131,19 +131,19 @@ class _Verifying(Recheck):
         except Refusal as refusal:
             self.fault(table["name"], f"its mechanism does not exist at its price: {refusal}")
             return None
-        anew = treatment.as_json() | {"worker_cells": treatment.worker_cells}
+        anew = measurement.as_json() | {"worker_cells": measurement.worker_cells}
         for name, value in anew.items():
             if name != "note" and table[name] != value:
                 self.fault(f"{table['name']}.{name}", "is not what the price gives")
                 return None
-        return treatment
+        return measurement
 
     def _rows(
-        self, schema: Schema, table: Mapping[str, Any], treatment: Treatment, level: float
+        self, schema: Schema, table: Mapping[str, Any], measurement: Measurement, level: float
     ) -> None:
         marginal = Marginal.over(schema, table["by"], table["where"])
-        hiding = Hiding(schema, marginal, treatment, level)
-        for rule in row_faults(self.release.folder / "tables", table, hiding):
+        measure = TableMeasure(schema, marginal, measurement, level)
+        for rule in row_faults(self.release.folder / "tables", table, measure):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
 
     # ---------------------------------------------------------------- the price and the ledger
@@ -167,41 +167,43 @@ class _Verifying(Recheck):
         )
 
 
-def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterator[str]:
+def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) -> Iterator[str]:
     """What is wrong with the rows of a table, from public things alone."""
     name = table["name"]
     try:
         rows = parquet.read_table(folder / f"{name}.parquet")
         kinds = arrow_csv.ConvertOptions(
-            column_types=hiding.columns, strings_can_be_null=False, quoted_strings_can_be_null=False
+            column_types=measure.columns,
+            strings_can_be_null=False,
+            quoted_strings_can_be_null=False,
         )
         twin = arrow_csv.read_csv(folder / f"{name}.csv", convert_options=kinds)
     except (OSError, pa.ArrowException):
         yield "cannot be read"
         return
-    if not rows.schema.equals(hiding.columns) or rows.num_rows != table["rows"]:
+    if not rows.schema.equals(measure.columns) or rows.num_rows != table["rows"]:
         yield "has other columns or another number of rows than the record says"
         return
-    if not twin.cast(hiding.columns).equals(rows):
+    if not twin.cast(measure.columns).equals(rows):
         yield "differs from its CSV twin"
-    keys = list(hiding.marginal.by)
+    keys = list(measure.marginal.by)
     if keys and rows.group_by(keys).aggregate([]).num_rows != rows.num_rows:
         yield "has two rows for one cell"
     noisy = rows["noisy"].to_numpy()
     if not (rows["employment"].to_numpy() == np.maximum(noisy, 0)).all():
         yield "employment is not the noisy count, or zero where that is negative"
-    if rows.num_rows % hiding.treatment.worker_cells:
+    if rows.num_rows % measure.measurement.worker_cells:
         yield "has cells without some of their worker cells"
         return
-    yield from _strange_keys(rows, hiding)
+    yield from _strange_keys(rows, measure)
     numbers = {name: rows[name].to_numpy() for name in ("noisy", "workplaces")}
-    if hiding.treatment.first_stage is not None:
+    if measure.measurement.clips:
         numbers[SCALED_TO] = rows[SCALED_TO].to_numpy()
-        bounds = numbers[SCALED_TO].reshape(-1, hiding.treatment.worker_cells)
+        bounds = numbers[SCALED_TO].reshape(-1, measure.measurement.worker_cells)
         if not ((bounds == bounds[:, :1]) & (bounds >= 1)).all():
             yield "has groups without one bound of 1 or more for all their cells"
             return
-    low, high = hiding.ends(numbers)
+    low, high = measure.ends(numbers)
     said = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
     if not ((rows["low"].to_numpy() == low).all() and (said == high).all()):
         yield "low and high are not the ends that the noisy counts give"
@@ -209,10 +211,10 @@ def row_faults(folder: Path, table: Mapping[str, Any], hiding: Hiding) -> Iterat
         yield "has cells without workplaces"
 
 
-def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
+def _strange_keys(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:
     """Rows that are no cells of the table, or stand where no cell of their group is expected."""
-    size, known = hiding.treatment.worker_cells, hiding.schema.attributes
-    attributes = [known[name] for name in hiding.marginal.by]
+    size, known = measure.measurement.worker_cells, measure.schema.attributes
+    attributes = [known[name] for name in measure.marginal.by]
     workers = [a for a in attributes if a.owner == "worker"]
     cells = list(product(*(a.values or () for a in workers)))
     for i, attribute in enumerate(workers):
@@ -220,13 +222,13 @@ def _strange_keys(rows: pa.Table, hiding: Hiding) -> Iterator[str]:
         if rows[attribute.name].to_pylist() != expected:
             yield f"does not have every value of {attribute.name} in its place in every group"
             return
-    kept = kept_workplaces(hiding.schema, hiding.marginal.where)
+    kept = kept_workplaces(measure.schema, measure.marginal.where)
     for attribute in (a for a in attributes if a.owner == "workplace"):
         column = rows[attribute.name].combine_chunks().dictionary_encode()
         codes = column.indices.to_numpy().reshape(-1, size)
         if not (codes == codes[:, :1]).all():
             yield f"has groups of more than one {attribute.name}"
-        known_values = hiding.marginal.where.get(attribute.name, attribute.values)
+        known_values = measure.marginal.where.get(attribute.name, attribute.values)
         declared = kept.get(attribute.name, known_values)  # groups of the column may filter it too
         if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
             yield f"has values of {attribute.name} that the record does not declare or keep"

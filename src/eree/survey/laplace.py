@@ -11,7 +11,8 @@ from flint import arb
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import upper
-from eree.mechanisms.mechanism import check_range, exactly
+from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.parameters import check_range
 from eree.mechanisms.published.fixed import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact

@@ -10,7 +10,7 @@ lie in others as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import permutations
 from math import ceil, floor
@@ -23,18 +23,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.mechanisms.published.log_laplace import TightLogLaplace
-from eree.mechanisms.staircase.leaning_staircase import Lean, LeaningStaircase
-from eree.mechanisms.transformed.laplace import BentMechanism
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.intervals import UNBOUNDED
+from eree.mechanisms.mechanism import MeanNoise
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
-from eree.release.intervals import UNBOUNDED
+from eree.release.price import Ends, Measurement, Numbers
 from eree.release.release import Release
 from eree.release.sums import Areas
-from eree.release.treatment import Ends, Numbers, Treatment
 from eree.survey.query import Axis
 from eree.web.dataset import (
     JOBS,
@@ -82,8 +79,8 @@ class LinkedTable(DataSet):
         by = tuple(map(str, about["by"]))
         rows = release.table(table)
         areas = Areas.read(release, table, by)
-        assert isinstance(areas.treatment, Treatment)
-        self._areas = replace(areas, treatment=_Remembered.of(areas.treatment))
+        assert isinstance(areas.measurement, Measurement)
+        self._areas = replace(areas, measurement=_Remembered.of(areas.measurement))
         self._attributes = {name: self._areas.schema.attributes[name] for name in by}
         self.table, self._about = table, about
         codes: dict[str, list[Value]] = {}
@@ -177,35 +174,24 @@ class LinkedTable(DataSet):
     @cached_property
     def bias(self) -> str:
         """What was bounded before noise was added, or is asymmetric in it."""
-        treatment = self._areas.treatment
-        assert isinstance(treatment, Treatment)
-        mechanism = treatment.mechanism
-        if treatment.bound is not None:
+        mechanism = self._areas.measurement.mechanism
+        mean = mechanism.mean_noise
+        if mechanism.bound is not None:
             return (
                 "Workplaces above a size were left out before the count, so that figures are too"
                 " small where there are such; nothing public says by how much."
             )
-        if treatment.first_stage is not None:
+        if mechanism.first_stage is not None:
             return (
                 "Workplaces were scaled down to a noisy bound before the count, so that figures may"
                 " be too small; intervals take that into account."
             )
-        if isinstance(mechanism, LeaningStaircase):
-            return _mean_of(mechanism.lean)
-        if (
-            isinstance(mechanism, TightLogLaplace)
-            and abs(mechanism.factor - (1 - mechanism.spread**2)) < 1e-6
-        ):
-            return (
-                "Figures are right on average but for their rounding, which moves the mean by half"
-                " a job at most."
-            )
-        if isinstance(mechanism, (BentMechanism, KNormStaircase)):
+        if mean is None:
             return (
                 "This noise is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
             )
-        return ""
+        return "" if mean == MeanNoise() else _mean_of(mean)
 
     def noise(self) -> list[str]:
         """How noise was added."""
@@ -229,9 +215,9 @@ class LinkedTable(DataSet):
 
     def certificates(self) -> list[dict[str, Any]]:
         """The certificate of the table's mechanism."""
-        treatment = self._areas.treatment
-        assert isinstance(treatment, Treatment)
-        made, _ = treatment.certificate()
+        measurement = self._areas.measurement
+        assert isinstance(measurement, Measurement)
+        made, _ = measurement.certificate()
         claim = made.guarantee
         return [
             {
@@ -246,12 +232,12 @@ class LinkedTable(DataSet):
         ]
 
 
-class _Remembered(Treatment):
-    """A treatment that remembers the intervals of its table at the levels asked for last."""
+class _Remembered(Measurement):
+    """A measurement that remembers the intervals of its table at the levels asked for last."""
 
     @classmethod
-    def of(cls, treatment: Treatment) -> _Remembered:
-        return cls(**{field.name: getattr(treatment, field.name) for field in fields(treatment)})
+    def of(cls, measurement: Measurement) -> _Remembered:
+        return cls(**vars(measurement))
 
     @cached_property
     def _kept(self) -> dict[float, tuple[Integers, Integers]]:
@@ -267,7 +253,7 @@ class _Remembered(Treatment):
         def ends(rows: Numbers) -> tuple[Integers, Integers]:
             found = self._kept.get(level)
             if found is None:
-                found = Treatment.intervals(self, schema, marginal, level)(rows)
+                found = Measurement.intervals(self, schema, marginal, level)(rows)
                 each = sum(ends.nbytes for ends in found)
                 with self._lock:
                     while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
@@ -285,13 +271,18 @@ _HEIGHTS = (
 )
 
 
-def _mean_of(lean: Lean) -> str:
+def _mean_of(mean: MeanNoise) -> str:
     """How far figures are off on average, rounded outwards."""
-    least, greatest = floor(lean.least * 100) / 100, ceil(lean.greatest * 100) / 100
+    if mean.up_to is None:
+        return (
+            "Figures are right on average but for their rounding, which moves the mean by half a"
+            " job at most."
+        )
+    least, greatest = floor(mean.least * 100) / 100, ceil(mean.greatest * 100) / 100
     return (
         "This noise leans to one side. Its mean is not 0: it lies between"
         f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
-        f" {lean.up_to:,} workers, and is about {lean.share:+.2g} times the workers of that"
+        f" {mean.up_to:,} workers, and is about {mean.share:+.2g} times the workers of that"
         " workplace beyond. Sums are off by the sum of these; intervals allow for it."
     )
 

@@ -135,7 +135,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     for table in plan.tables:
         cells = tabulate(tables, by=table.marginal.by).confidential
         compared[table.name] = Compared.of(release, table.name, cells, data)
-        accuracy += compared[table.name].accuracy(table.treatment.mean_error)
+        accuracy += compared[table.name].accuracy(table.measurement.mechanism)
     by = plan.table(JOBS).marginal.by
     fine = tabulate(tables, by=[*by, "sex", "education"]).confidential["count"].to_numpy()
     survey = survey_findings(folder, seed, lambda s, f: tell(s, 0.75 + 0.2 * f))

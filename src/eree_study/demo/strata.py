@@ -6,7 +6,7 @@ Both are confidential where the data are real; here they are made up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from eree.cells import Cell
+from eree.mechanisms.mechanism import Mechanism
 from eree.release.release import Release
 
 #: Place populations that the papers report apart: the lower end of each stratum.
@@ -113,16 +115,16 @@ class Compared:
             for name, here in self.strata
         )
 
-    def accuracy(self, mean_error: Callable[[int], float]) -> tuple[Accuracy, ...]:
+    def accuracy(self, mechanism: Mechanism) -> tuple[Accuracy, ...]:
         """How far released counts are off, in all and stratum by stratum.
 
-        `mean_error` says what to expect of a cell of one workplace with so many workers.  It is the
-        largest workplace that noise grows with: what the cell counts of it, or all of it where the
-        cell counts some workers only.
+        The mechanism says what to expect of a cell of one workplace.  It is the largest workplace
+        that noise grows with: what the cell counts of it, or all of it where the cell counts some
+        workers only.
         """
         kept = "largest_total" if "largest_total" in self.cells.column_names else "largest"
         sizes, place = np.unique(self.cells[kept].to_numpy(), return_inverse=True)
-        promised = np.array([mean_error(int(size)) for size in sizes])[place]
+        promised = np.array([mechanism.total_error(Cell(size)) for size in sizes])[place]
         error = np.abs(self.noisy - self.counts)
         inside = self.inside()
         everywhere = (ALL, np.ones(len(error), dtype=np.bool_))

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from eree.data.tables import Tables
-from eree.data.tabulate import cell_schema, stream_weighted, write_batches
+from eree.data.tabulate import cell_schema, stream_weighted, write_rows
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.workload import Marginal
@@ -113,7 +113,7 @@ def infuse(
     marginal = Marginal.over(tables.schema, by, where)
     columns = _columns(tables.schema, marginal, rounded)
     batches = _stream(tables, marginal, key, ramp, rounded, engine)
-    return Infused(marginal, pa.Table.from_batches(batches, columns))
+    return Infused(marginal, pa.concat_tables([columns.empty_table(), *batches]))
 
 
 def write_infused(
@@ -130,12 +130,12 @@ def write_infused(
     Only its owner can read it: to publish it is a decision.  Returns the number of cells.
     """
     batches = _stream(tables, marginal, key, ramp, True, engine)
-    return write_batches(batches, _columns(tables.schema, marginal, True), out)
+    return write_rows(batches, _columns(tables.schema, marginal, True), out)
 
 
 def _stream(
     tables: Tables, marginal: Marginal, key: bytes, ramp: Ramp, rounded: bool, engine: object
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pa.Table]:
     checked_key(key)
     columns = _columns(tables.schema, marginal, rounded)
 
@@ -143,7 +143,8 @@ def _stream(
         found: list[Any] = ids.to_pylist()
         return _whole(factors(key, found, ramp) * _ONE)
 
-    for cells in stream_weighted(tables, marginal, weigh, engine=engine):
+    for part in stream_weighted(tables, marginal, weigh, engine=engine):
+        cells = part.confidential
         true = cells.column("count").to_numpy()
         infused = cells.column("_weighted").to_numpy() / _ONE
         chosen = np.flatnonzero((true > 0) & (true < SMALL))
@@ -155,12 +156,12 @@ def _stream(
         known["employment"] = pa.array(
             np.rint(published).astype(np.int64) if rounded else published
         )
-        yield pa.RecordBatch.from_arrays(
+        yield pa.Table.from_arrays(
             [known[n] if n in known else cells.column(n) for n in columns.names], schema=columns
         )
 
 
-def _names(marginal: Marginal, cells: pa.RecordBatch, chosen: Integers) -> Iterator[str]:
+def _names(marginal: Marginal, cells: pa.Table, chosen: Integers) -> Iterator[str]:
     """What each chosen cell is, the same however a table asks for it: attributes and values.
 
     A cell of `by` sex and one of `where` sex is F are the same cell.

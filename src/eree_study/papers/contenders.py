@@ -16,19 +16,17 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
 from eree.estimate.noise import can_be_shrunk, classes_for
-from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.published.fixed import TruncatedLaplace
-from eree.mechanisms.published.smooth_laplace import SmoothLaplace
-from eree.mechanisms.registry import VECTOR_MECHANISMS, automatic_vector, calibrate, mechanism
-from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
-from eree.mechanisms.transformed.laplace import BentMechanism
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.mechanisms.vector.two_stage import TwoStageClip
-from eree.mechanisms.vector.vector import VectorMechanism
+from eree.mechanisms.mechanism import SIZES, Mechanism
+from eree.mechanisms.registry import (
+    VECTOR_MECHANISMS,
+    automatic_vector,
+    calibrate,
+    kind_of,
+    mechanism,
+)
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
 from eree.random.source import Random
-from eree.workload import JOB
 from eree_study.papers.reported import (
     draw_report_gamma,
     draw_report_laplace,
@@ -46,7 +44,7 @@ OURS = (
     "linlog",
     "smooth-pareto",
     "radial",
-    LeaningStaircase.name,
+    "leaning-staircase",
     "auto",
 )
 #: The greatest delta at which the paper shows a point of Smooth Laplace.
@@ -56,14 +54,6 @@ SHRUNK_AT = {(Fraction(1, 10), Fraction(epsilon)) for epsilon in (1, 2, 4)}
 #: More worker cells take too long, and no goal is for them.
 MOST_SHRUNK = 8
 THETAS = (2, 20, 50, 100, 200, 500)
-#: Sizes at which an expected error is computed, up to any that is asked for; it is interpolated
-#: between them.  Noise begins to grow at 1 / alpha, and grows in proportion to large sizes; that of
-#: vectors, much wider than a job, does so earlier.
-_LARGE_SIZES = (10**4, 10**5, 10**6, 2 * 10**7)
-_SIZES = np.unique([*range(70), 100, *np.geomspace(70, 2000, 100).astype(np.int64), *_LARGE_SIZES])
-_FEW_SIZES = np.unique(
-    [*range(30), 100, *np.geomspace(30, 400, 40).astype(np.int64), 1000, *_LARGE_SIZES]
-)
 
 
 @dataclass(frozen=True)
@@ -106,35 +96,38 @@ class Single(Contender):
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
-        if isinstance(self.mechanism, LeaningStaircase):
-            return self.mechanism.mean_errors(self._sizes(cells))
-        if isinstance(self.mechanism, BentMechanism):
-            return by_size(cells.counts, lambda n: _mean_error(self.mechanism, n, n))
-        return by_size(self._sizes(cells), lambda x: _scaled_error(self.mechanism, x))
+        return self.mechanism.mean_errors(cells.counts, self._sizes(cells))
 
 
 @dataclass(frozen=True)
 class Truncated(Contender):
-    """Truncated Laplace: workplaces of theta or more are left out of every count."""
+    """A mechanism that leaves workplaces above a size out of every count."""
 
-    mechanism: TruncatedLaplace
+    mechanism: Mechanism
+
+    def _kept(self, cells: Counted) -> NDArray[np.int64]:
+        assert self.mechanism.bound is not None
+        return cells.below(self.mechanism.bound.theta)
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """Noise on the counts of the small workplaces."""
-        counts = cells.below(self.mechanism.theta)
-        return self.mechanism.draw(counts, random=random).astype(np.float64)
+        return self.mechanism.draw(self._kept(cells), random=random).astype(np.float64)
 
-    def expected(self, cells: Counted) -> Array:
+    def expected(self, cells: Counted) -> Array | None:
         """With the jobs that are left out."""
-        missing = cells.counts - cells.below(self.mechanism.theta)
-        return self.mechanism.errors_without(missing.astype(np.float64))
+        if self.mechanism.decay is None:
+            return None
+        missing = (cells.counts - self._kept(cells)).astype(np.float64)
+        error = self.mechanism.mean_error(Cell(0))[0]
+        errors: Array = missing + np.exp(-self.mechanism.decay * missing) * error
+        return errors
 
 
 @dataclass(frozen=True)
 class Together(Contender):
     """A vector mechanism: all worker cells of a group at once."""
 
-    mechanism: VectorMechanism
+    mechanism: Mechanism
 
     def draw(
         self, cells: Counted, random: Random, bounds: NDArray[np.int64] | None = None
@@ -143,11 +136,11 @@ class Together(Contender):
         groups = cells.counts.reshape(-1, cells.workers)
         largests = cells.largest_total[:: cells.workers]
         chosen = self.mechanism
-        if isinstance(chosen, TwoStageClip):
+        if chosen.first_stage is not None:
             bounds = chosen.bounds(largests, random=random) if bounds is None else bounds
             rows = cells.rows
             limit = bounds[rows.cell // cells.workers]
-            share = JOB * rows.jobs
+            share = chosen.unit * rows.jobs
             scaled = np.where(rows.size > limit, share * limit // rows.size, share)
             sums = np.bincount(rows.cell, weights=scaled.astype(np.float64), minlength=groups.size)
             thousandths = sums.astype(np.int64).reshape(groups.shape)
@@ -156,13 +149,10 @@ class Together(Contender):
         return chosen.draw(groups, *given, random=random).ravel().astype(np.float64)
 
     def expected(self, cells: Counted) -> Array | None:
-        """By the largest total, or by the count on heights; two stages have to be drawn."""
-        chosen = self.mechanism
-        if isinstance(chosen, TwoStageClip):
+        """By the largest total, or by transformed counts; two stages have to be drawn."""
+        if self.mechanism.first_stage is not None:
             return None
-        if isinstance(chosen, KNormStaircase):
-            return by_size(cells.counts, lambda n: _mean_error(chosen, n, n))
-        return by_size(cells.largest_total, lambda x: _scaled_error(chosen, x), _FEW_SIZES)
+        return self.mechanism.mean_errors(cells.counts, cells.largest_total)
 
 
 @dataclass(frozen=True)
@@ -172,14 +162,14 @@ class Shrunk(Contender):
     `shape` has the number of values of each worker attribute.
     """
 
-    mechanism: VectorMechanism
+    mechanism: Mechanism
     shape: tuple[int, ...]
     slow = True
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, and shrink what was drawn: whole counts of at least 0."""
         bounds: NDArray[np.int64] | None = None
-        if isinstance(self.mechanism, TwoStageClip):
+        if self.mechanism.first_stage is not None:
             bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], random=random)
         noisy = Together(self.name, self.delta, self.mechanism).draw(cells, random, bounds)
         groups = noisy.astype(np.int64).reshape(-1, cells.workers)
@@ -222,25 +212,11 @@ class Reported(Contender):
 def by_size(
     sizes: NDArray[np.int64],
     error: Callable[[int], float],
-    known: NDArray[np.int64] = _SIZES,
 ) -> Array:
     """An error that depends on a size alone: exact at many sizes, interpolated between them."""
-    at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
+    at = SIZES[: int(np.searchsorted(SIZES, sizes.max(initial=0))) + 1]
     errors: Array = np.interp(sizes, at, np.array([error(int(x)) for x in at]))
     return errors
-
-
-@lru_cache(maxsize=1 << 18)
-def _mean_error(made: Mechanism, count: int, largest: int) -> float:
-    return made.mean_error(Cell(count, largest))[0]
-
-
-def _scaled_error(made: Mechanism, largest: int) -> float:
-    """By the largest workplace, up to 1 / alpha of which noise does not grow."""
-    relation = made.guarantee.neighbours
-    if isinstance(relation, (Strong, Weak)):
-        largest = max(largest, int(1 / relation.alpha))
-    return _mean_error(made, 0, largest)
 
 
 def contenders(
@@ -257,7 +233,7 @@ def contenders(
             yield Truncated(
                 f"truncated-laplace-{theta}",
                 0.0,
-                TruncatedLaplace.calibrate(_node(epsilon), theta=theta),
+                calibrate("truncated-laplace", _node(epsilon), {"theta": theta}),
             )
         yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
         return
@@ -288,7 +264,6 @@ def _vectors(
             chosen = calibrate(name, guarantee, {"cells": cells})
         except Refusal:
             continue
-        assert isinstance(chosen, VectorMechanism)
         yield Together(name, 0.0, chosen)
     try:
         chosen = automatic_vector(guarantee, cells)[0]
@@ -310,12 +285,12 @@ def _single(
     name: str, alpha: Fraction, epsilon: Fraction, each: Fraction, strong: bool, touched: bool
 ) -> Mechanism | None:
     """A mechanism for one cell, or None where it may not take part."""
-    if name == "smooth-laplace" and float(SmoothLaplace.default_delta(alpha, epsilon)) > MOST_DELTA:
+    if name == "smooth-laplace" and float(kind_of(name).default_delta(alpha, epsilon)) > MOST_DELTA:
         return None
     try:
         made = mechanism(name, alpha=alpha, epsilon=each)
-        if strong and touched and isinstance(made, BentMechanism):
-            return None
+        if strong:  # refused where it has no guarantee
+            made.statistics(worker_attributes=touched)
         if not np.isfinite(made.mean_error(Cell(1))[0]):
             return None
         return made

@@ -19,9 +19,7 @@ from eree.estimate.groups import ShrunkGroups
 from eree.estimate.noise import classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.registry import automatic, automatic_vector
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.mechanisms.vector.radial import VectorRadial
+from eree.mechanisms.registry import automatic, automatic_vector, calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
 from eree.random.source import Random
@@ -40,7 +38,7 @@ LARGE_FROM = 4
 class ByWorkplace(Contender):
     """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
 
-    mechanism: KNormStaircase
+    mechanism: Mechanism
     shape: tuple[int, ...]
     slow = True
 
@@ -65,8 +63,8 @@ class BySize(Contender):
     """
 
     sizes: Mechanism
-    alone: KNormStaircase
-    together: VectorRadial
+    alone: Mechanism
+    together: Mechanism
     large: int
     slow: ClassVar[bool] = True
 
@@ -136,9 +134,7 @@ class _Small:
     workplaces: Integers
 
 
-def _alone(
-    noisy: Integers, kinds: Integers, mechanism: KNormStaircase, shape: tuple[int, ...]
-) -> Array:
+def _alone(noisy: Integers, kinds: Integers, mechanism: Mechanism, shape: tuple[int, ...]) -> Array:
     """Estimates of single workplaces."""
     if not len(noisy):
         return noisy.astype(np.float64)
@@ -172,11 +168,9 @@ def by_workplace(
         automatic_vector(guarantee, cells, alone=True)[0]
         for guarantee in (Guarantee(relation, epsilon), rest)
     )
-    assert isinstance(whole, KNormStaircase)
-    assert isinstance(alone, KNormStaircase)
     yield ByWorkplace("by-workplace-shrunk", 0.0, whole, shape)
     sizes = automatic(Guarantee(relation, SIZES_EPSILON), alone=True)
-    together = VectorRadial.calibrate(rest, cells=cells)
+    together = calibrate("vector-radial", rest, {"cells": cells})
     parts = (sizes, alone, together, ceil(LARGE_FROM / alpha))
     yield BySize("by-size", 0.0, *parts)
     yield BySizeShrunk("by-size-shrunk", 0.0, *parts, shape)

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper, worst_of
-from eree.mechanisms.mechanism import EMPTY, Array, Mechanism, check_range, exactly, least_error
-from eree.mechanisms.needs import TooLittle
+from eree.mechanisms.mechanism import Mechanism, exactly, least_error
+from eree.mechanisms.parameters import TooLittle, check_range
 from eree.mechanisms.scaled.distributions import RoundedLaplace, Scales
 from eree.mechanisms.scaled.scaled import Noise
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node
 from eree.random.exact import (
+    Array,
     Integers,
     Verdict,
     Words,
@@ -96,6 +97,8 @@ _MOST_CAP = 1_000_000
 class FixedMechanism(Mechanism):
     """count + K, the law of K the same for every cell."""
 
+    sum_share = 1 / 16  # bounds of the counts are needed only for noise to be cut off
+
     @abstractmethod
     def law(self, cells: int) -> Noise:
         """The law of the noise of some cells."""
@@ -107,6 +110,11 @@ class FixedMechanism(Mechanism):
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
         return counts + draw(self.law(len(counts)), len(counts), random)
+
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        """The same for all sizes."""
+        width = np.full(len(sizes), self.quantile(level))
+        return width, width
 
 
 @dataclass(frozen=True)
@@ -273,26 +281,22 @@ class TruncatedLaplace(FixedMechanism):
 
     def mean_error(self, _cell: Cell) -> tuple[float, float]:
         """Against the bounded count, with q = e^(-epsilon / theta): geometric sums of the tail."""
-        half, rest = exp(-self.rate / 2), -expm1(-self.rate)
+        half, rest = exp(-self.decay / 2), -expm1(-self.decay)
         return half / rest, sqrt(half * (2 - rest)) / rest
 
     @property
-    def rate(self) -> float:
-        """How fast the tails of the noise fall: epsilon / theta."""
-        return float(self.guarantee.epsilon / self.theta)
-
-    def errors_without(self, jobs: Array) -> Array:
-        """Mean errors of counts from which so many jobs were left out.
+    def decay(self) -> float:
+        """epsilon / theta.
 
         The mean of |K - b| is b + 2 P(K > b) + 2 P(K > b + 1) + …, because K has the mean 0; that
         is b and q^b times the error without a bound.
         """
-        errors: Array = jobs + np.exp(-self.rate * jobs) * self.mean_error(EMPTY)[0]
-        return errors
+        return float(self.guarantee.epsilon / self.theta)
 
     def total_error(self, cell: Cell) -> float:
         """The mean size of the error of a count in a workplace of `largest` workers."""
-        return float(self.errors_without(np.array([float(self._left_out(cell))]))[0])
+        missing = self._left_out(cell)
+        return missing + exp(-self.decay * missing) * self.mean_error(cell)[0]
 
     def total_quantile(self, level: float, cell: Cell) -> int:
         """What the size of that error stays within with a probability of `level`."""

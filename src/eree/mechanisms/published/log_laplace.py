@@ -10,8 +10,8 @@ from typing import ClassVar, Literal, Self
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import alpha_of, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.mechanism import MeanNoise
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.transformed.transform import Logarithm
 from eree.policy.guarantee import Guarantee
@@ -111,6 +111,12 @@ class TightLogLaplace(LogLaplace):
 
     name = "log-laplace-tight"
     share: ClassVar[int] = 1
+
+    @property
+    def mean_noise(self) -> MeanNoise | None:
+        """Where the factor is the unbiased one, rounding alone moves the mean."""
+        unbiased = abs(self.factor - (1 - self.spread**2)) < 1e-6
+        return MeanNoise(-0.5, 0.5) if unbiased else None
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, additive: Exact = 1, aim: Aim = "unbiased") -> Self:

@@ -9,12 +9,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from eree.mechanisms.mechanism import Array, alpha_of, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.scaled.distributions import RoundedQuartic
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 
 @dataclass(frozen=True)

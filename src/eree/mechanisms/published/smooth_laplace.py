@@ -11,14 +11,20 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import Array, alpha_of, check_range, rounded_down
-from eree.mechanisms.needs import MOST_EPSILON, TooLittle, above
+from eree.mechanisms.parameters import (
+    MOST_EPSILON,
+    TooLittle,
+    above,
+    alpha_of,
+    check_range,
+    rounded_down,
+)
 from eree.mechanisms.published.certificate import certify_laplace
 from eree.mechanisms.scaled.distributions import RoundedLaplace
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 #: Of a delta that leaves less room than this nothing is left for the rate.
 _LEAST_ROOM = 1e-9

@@ -16,12 +16,12 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from eree.mechanisms.mechanism import Array, alpha_of, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.scaled.scaled import RoundedDensity
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import (
+    Array,
     Integers,
     Words,
     coarse,

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
+from eree.mechanisms.mechanism import Mechanism, one_cell
+from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.policy.neighbours import Strong
-from eree.random.exact import Integers, Law, draw
+from eree.random.exact import Array, Integers, Law, draw
 from eree.random.source import Random
 
 #: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
@@ -42,6 +43,8 @@ class SizedMechanism(Mechanism):
     may grow into the cell.  With `largest` there, the guarantee is weak.
     """
 
+    sum_share = 1 / 2
+
     @property
     def alpha(self) -> Fraction:
         """The share by which a workplace may grow in one step."""
@@ -53,17 +56,13 @@ class SizedMechanism(Mechanism):
         return "count", "largest_total" if worker_attributes and strong else "largest"
 
     @abstractmethod
-    def reach(self, level: float, largests: Integers) -> Integers:
-        """For many sizes at once, a number of workers that is never below `quantile`.
+    def half_width(self, level: float, sizes: Integers) -> Integers:
+        """For many sizes at once, a number of workers that is never below `quantile`."""
 
-        The noise of no smaller size goes beyond it with a greater chance, on either side with at
-        most half of 1 - level.
-        """
-
-    def reaches(self, level: float, largests: Integers) -> tuple[Integers, Integers]:
-        """The same below and above the count, each exceeded with at most half of 1 - level."""
-        reach = self.reach(level, largests)
-        return reach, reach
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        """The same below and above the count."""
+        width = self.half_width(level, sizes)
+        return width, width
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def least(enough: Callable[[Array], NDArray[np.bool_]]) -> float:
     return high
 
 
-def whole_reach(away: Array, rounding: float) -> Integers:
+def rounded_half_width(away: Array, rounding: float) -> Integers:
     """The integers that noise reaches if it goes so far before it is rounded.
 
     Rounding moves it by at most `rounding`: towards 0 where that is 1/2 of one number, as a number
@@ -184,11 +183,11 @@ class RoundedDensity(ScaledMechanism):
         square = 2 * (float((2 * y * tail).sum()) + scale**2 * square)
         return mean, sqrt(max(square, 0.0))
 
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """Q where the tail beyond Q + 1/2 is half of 1 - level, in units of the scale."""
         away = least(lambda z: 2 * self.unit_tail(z) <= 1 - level)
-        scale = np.maximum(largests * float(self.pace), 1.0) * float(self.scale())
-        return whole_reach(scale * away, 0.5)
+        scale = np.maximum(sizes * float(self.pace), 1.0) * float(self.scale())
+        return rounded_half_width(scale * away, 0.5)
 
     def real_error(self, cell: Cell) -> tuple[float, float]:
         """The same before rounding: what the papers report."""

@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell, rounded_down
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_down
 from eree.mechanisms.scaled.distributions import LatticePareto
 from eree.mechanisms.scaled.scaled import ScaledMechanism
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers, exact_ball
+from eree.random.exact import Array, Integers, exact_ball
 
 #: What is left of epsilon for the certificate, whose bounds are no closer than a millionth.
 _ROOM = 2.0**-20
@@ -78,7 +78,7 @@ class SmoothPareto(ScaledMechanism):
             square = 2 * ((p - 2).zeta(a + 1) - 2 * a * first + a**2 * zeroth) / whole
             return mean, sqrt(max(float(square), 0.0))
 
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """Sums of the weight are bounded by integrals, w being convex.
 
         From k on they are at most the integral from k - 1/2, and all together at least twice that
@@ -86,7 +86,7 @@ class SmoothPareto(ScaledMechanism):
         trying one number after the other.
         """
         p = float(self.power)
-        scale = np.maximum(largests * float(self.alpha), 1.0)
+        scale = np.maximum(sizes * float(self.alpha), 1.0)
         beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
         reach: Integers = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
         near = np.flatnonzero((scale < _FEW) & (reach < _FAR_REACH))

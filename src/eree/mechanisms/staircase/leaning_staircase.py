@@ -18,8 +18,8 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import EMPTY, LIMIT, Array, alpha_of, one_cell
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.mechanism import EMPTY, LIMIT, MeanNoise, one_cell
+from eree.mechanisms.parameters import TooLittle, above, alpha_of
 from eree.mechanisms.scaled.scaled import SizedMechanism
 from eree.mechanisms.staircase.certificate import certify_leaning
 from eree.mechanisms.staircase.density import LeaningStairs
@@ -35,7 +35,7 @@ from eree.mechanisms.staircase.pieces import (
 from eree.mechanisms.staircase.sampling import LeaningNoise
 from eree.mechanisms.staircase.size_grid import Ladder, Rungs
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers, draw
+from eree.random.exact import Array, Integers, draw
 from eree.random.source import Random
 
 #: What is left of epsilon for the certificate and for edges that doubles put in order.
@@ -46,19 +46,6 @@ _LEAST_EPSILON, _MOST_EPSILON = Fraction(3, 4), Fraction(200)
 _STEPS = 5
 #: Moments of so many rungs are computed one by one.
 _FEW = 12
-
-
-@dataclass(frozen=True)
-class Lean:
-    """The mean of noise that leans: from `least` to `greatest` up to a size of `up_to` workers.
-
-    Beyond, where laws are scaled, it is about `share` of the workers of the largest workplace.
-    """
-
-    up_to: int
-    least: float
-    greatest: float
-    share: float
 
 
 @dataclass(frozen=True)
@@ -88,6 +75,8 @@ class LeaningStaircase(SizedMechanism):
     drop: Fraction
     heights: int
     name = "leaning-staircase"
+    symmetric = False
+    sum_share = 1 / 4  # noise has few large values below the count
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
@@ -156,7 +145,7 @@ class LeaningStaircase(SizedMechanism):
         mean, _, square = self._moments(self.stairs.ladder.rung_of(cell.largest))
         return mean, sqrt(max(square, 0.0))
 
-    def mean_errors(self, largests: Integers) -> Array:
+    def mean_errors(self, _counts: Integers, largests: Integers) -> Array:
         """The mean sizes of the errors of many cells."""
         rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
         errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
@@ -170,12 +159,13 @@ class LeaningStaircase(SizedMechanism):
         return self._moments(self.stairs.ladder.rung_of(cell.largest))[1]
 
     @property
-    def lean(self) -> Lean:
+    def mean_noise(self) -> MeanNoise:
         """The bias of all sizes."""
         stairs, biases = self.stairs, _all_moments(self.stairs)[:, 1]
         last = stairs.heights.last
         top = float(stairs.ladder.numbers(last + 1).top[last])
-        return Lean(int(top), float(biases.min()), float(biases.max()), float(biases[last]) / top)
+        share = float(biases[last]) / top
+        return MeanNoise(float(biases.min()), float(biases.max()), int(top), share)
 
     def _moments(self, rung: int) -> tuple[float, float, float]:
         known = self.stairs.__dict__.setdefault("_moments", {})
@@ -197,13 +187,13 @@ class LeaningStaircase(SizedMechanism):
 
     # ------------------------------------------------------------------------- for intervals
 
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """The further of the two reaches."""
-        return np.maximum(*self.reaches(level, largests))
+        return np.maximum(*self.half_widths(level, sizes))
 
-    def reaches(self, level: float, largests: Integers) -> tuple[Integers, Integers]:
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
-        rungs = self.stairs.ladder.rungs_of(largests)
+        rungs = self.stairs.ladder.rungs_of(sizes)
         found = []
         for ends in _points(self.stairs, (1 - level) / 2):
             away = self._of_all(ends, int(rungs.max(initial=0)))
@@ -211,19 +201,21 @@ class LeaningStaircase(SizedMechanism):
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
         return found[0], found[1]
 
-    def spread(self, chance: float, largests: Integers, orders: Array) -> Spread:
+    def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> Spread:
         """Means and moments of the noise of all sizes up to those, cut off at a chance.
 
         It is cut where the law of its own size leaves half of the chance outside on each side: no
         further out than its reaches.
         """
-        rungs, stairs = self.stairs.ladder.rungs_of(largests), self.stairs
-        (means, norms), (mean, signed, sizes) = _cut_off(stairs, chance, tuple(orders.tolist()))
+        rungs, stairs = self.stairs.ladder.rungs_of(sizes), self.stairs
+        (means, norms), (mean, signed, lengths) = _cut_off(
+            stairs, probability, tuple(orders.tolist())
+        )
         more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
         scales: Array = np.power(float(stairs.ladder.ratio), more)
         # rounding moves a mean by a half at most, whichever way the law leans
         up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
-        scaled = scaled_norms(signed, sizes, scales, orders)
+        scaled = scaled_norms(signed, lengths, scales, orders)
         return Spread.of(up, down, np.append(norms, scaled, axis=1)).at(rungs)
 
     def _of_all(self, shapes: Array, highest: int) -> Array:

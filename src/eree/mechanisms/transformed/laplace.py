@@ -15,11 +15,13 @@ from flint import arb
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
+from eree.mechanisms.intervals import transformed_ends
+from eree.mechanisms.mechanism import MeanNoise, Mechanism, one_cell
+from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.transformed.certificate import certify_bent
 from eree.mechanisms.transformed.transform import Bend, BentLaplace
 from eree.policy.neighbours import Strong
-from eree.random.exact import Integers, draw
+from eree.random.exact import Array, Integers, draw
 from eree.random.source import Random
 
 #: Sums of more outputs than this give way to integrals, from which they no longer differ.
@@ -38,10 +40,22 @@ class BentMechanism(Mechanism):
     height costs nothing.
     """
 
+    symmetric = False
+
     @property
     @abstractmethod
     def bend(self) -> Bend:
         """The functions h and lower."""
+
+    @property
+    def transform(self) -> Bend:
+        """The same, for those who ask any mechanism."""
+        return self.bend
+
+    @property
+    def mean_noise(self) -> MeanNoise | None:
+        """It is not symmetric on the scale of counts."""
+        return None
 
     @property
     @abstractmethod
@@ -98,6 +112,12 @@ class BentMechanism(Mechanism):
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, each made from its count alone."""
         return draw(BentLaplace(self.bend, counts, self.spread), len(counts), random)
+
+    def interval(
+        self, noisy: Integers, level: float, **_public: object
+    ) -> tuple[Integers, Integers]:
+        """The noise is the same on the scale of h, wherever the count is."""
+        return transformed_ends(self.bend, float(self.spread) * -log(1 - level), noisy)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""

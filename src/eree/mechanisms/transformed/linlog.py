@@ -9,8 +9,7 @@ from functools import cached_property
 from math import ceil, exp, log1p
 from typing import Self
 
-from eree.mechanisms.mechanism import alpha_of, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.transformed.laplace import BentMechanism
 from eree.mechanisms.transformed.transform import Knots
 from eree.policy.guarantee import Guarantee

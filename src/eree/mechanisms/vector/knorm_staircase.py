@@ -15,8 +15,9 @@ from flint import arb
 from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper
-from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_down, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.intervals import transformed_ends
+from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_down, rounded_up
 from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.transformed.certificate import greatest_gain
 from eree.mechanisms.transformed.linlog import IntegerLinLog
@@ -32,7 +33,7 @@ from eree.mechanisms.vector.vector import (
 )
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.random.exact import Integers, draw_rows
+from eree.random.exact import Array, Integers, draw_rows
 from eree.random.source import Random
 
 _MOST_CELLS = 1_000
@@ -73,6 +74,7 @@ class KNormStaircase(VectorMechanism):
     gamma: Fraction
     drop: Fraction  # epsilon, rounded down
     name = "knorm-staircase"
+    symmetric = False
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
@@ -106,6 +108,16 @@ class KNormStaircase(VectorMechanism):
     def bend(self) -> Knots:
         """The heights of counts."""
         return self.single.bend
+
+    @property
+    def transform(self) -> Knots:
+        """The same, for those who ask any mechanism."""
+        return self.bend
+
+    @property
+    def mean_noise(self) -> None:
+        """It is not symmetric on the scale of counts."""
+        return
 
     def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
         """`count` alone."""
@@ -153,13 +165,20 @@ class KNormStaircase(VectorMechanism):
         """The noise of one cell's height stays within this with at least such a chance."""
         return least(lambda x: 2 * self.near_tail(x) <= 1 - level)
 
+    def interval(
+        self, noisy: Integers, level: float, **_public: object
+    ) -> tuple[Integers, Integers]:
+        """The noise of heights is the same wherever the count is."""
+        return transformed_ends(self.bend, self.height_reach(level), noisy)
+
     def height_error(self) -> tuple[float, float]:
         """The mean and root mean square of the noise of one cell's height."""
         mean, square, _ = self.stairs.moments
         spread = float(self.spread)
         return mean * spread, sqrt(square * spread**2)
 
-    def height_covariance(self) -> Array:
+    @cached_property
+    def transformed_covariance(self) -> Array:
         """The covariance of the noise of all heights of a group.
 
         That of two cells is the variance of the middle of a box, averaged over all boxes.

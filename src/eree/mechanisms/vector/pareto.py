@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import GRAIN, Array, alpha_of, exactly, one_cell, rounded_down
-from eree.mechanisms.needs import TooLittle, above
-from eree.mechanisms.scaled.scaled import whole_reach
+from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.parameters import GRAIN, TooLittle, above, alpha_of, rounded_down
+from eree.mechanisms.scaled.scaled import rounded_half_width
 from eree.mechanisms.vector.lattice import VectorLatticePareto
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 #: From this scale on reaches are multiples of the scale.
 FAR = 2_000.0
@@ -80,7 +80,7 @@ class ParetoMixture:
         chances: Array = np.exp(height - top) / np.exp(below - top).sum(-1, keepdims=True)
         return chances
 
-    def reach(self, miss: float, scales: Array) -> Array:
+    def half_width(self, miss: float, scales: Array) -> Array:
         """The least q with P(|K| >= q) <= miss for one number K, or a little more."""
 
         def beyond(u: Array, q: Array) -> Array:
@@ -89,7 +89,7 @@ class ParetoMixture:
 
         return self._reaches(beyond, miss, scales)
 
-    def reach_of_sum(self, miss: float, scales: Array) -> Array:
+    def group_half_width(self, miss: float, scales: Array) -> Array:
         """The same for the sum D of all d numbers.
 
         A geometric number is the whole part of an exponential one, apart from what is left of it.
@@ -205,13 +205,15 @@ class VectorPareto(ScaledVector):
         """The laws of the noise of some groups."""
         return VectorLatticePareto(self.scales(largests, 1 / self.slope), self.power, self.cells)
 
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """From the law as a mixture of geometric numbers."""
-        return whole_reach(self._mixture.reach(1 - level, self.near_scales(largests)), 1)
+        away = self._mixture.half_width(1 - level, self.near_scales(sizes))
+        return rounded_half_width(away, 1)
 
-    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
+    def group_half_width(self, level: float, sizes: Integers, _cells: int = 0) -> Integers:
         """The same for sums."""
-        return whole_reach(self._mixture.reach_of_sum(1 - level, self.near_scales(largests)), 1)
+        away = self._mixture.group_half_width(1 - level, self.near_scales(sizes))
+        return rounded_half_width(away, 1)
 
     @cached_property
     def _mixture(self) -> ParetoMixture:

@@ -10,15 +10,15 @@ from typing import Self
 import numpy as np
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import Array, alpha_of, exactly, rounded_up
-from eree.mechanisms.needs import TooLittle, above
+from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.scaled.certificate import scale_at
-from eree.mechanisms.scaled.scaled import least, whole_reach
+from eree.mechanisms.scaled.scaled import least, rounded_half_width
 from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRadialShape
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 #: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
 _LARGE = 1e3
@@ -84,16 +84,16 @@ class VectorRadial(ScaledVector):
         """The laws of the noise of some groups."""
         return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
 
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """From the tail of one number before it is rounded."""
         away = least(lambda z: 2 * self.shape.near_tail(z) <= 1 - level)
-        return whole_reach(self.near_scales(largests) * away, 0.5)
+        return rounded_half_width(self.near_scales(sizes) * away, 0.5)
 
-    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
+    def group_half_width(self, level: float, sizes: Integers, _cells: int = 0) -> Integers:
         """Given the norm, the sum is a share of it; rounding moves it by d / 2 at most."""
         shape = self.shape
         away = least(lambda z: shape.near_sum_tail(z) <= (1 - level) * (1 - 1e-9))
-        return whole_reach(self.near_scales(largests) * away, -self.cells / 2)
+        return rounded_half_width(self.near_scales(sizes) * away, -self.cells / 2)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of the tail over integers, and its integral where they no longer differ."""

@@ -14,16 +14,18 @@ from flint import arb
 
 from eree.cells import Cell, Group
 from eree.mechanisms.certificate import NEVER, Certificate
-from eree.mechanisms.mechanism import Array, one_cell
+from eree.mechanisms.mechanism import one_cell
 from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
 from eree.mechanisms.vector.vector import VectorCertificate, VectorMechanism, worst_groups
-from eree.random.exact import Integers, RowLaw, draw_rows
+from eree.random.exact import Array, Integers, RowLaw, draw_rows
 from eree.random.source import Random
 
 #: Groups of more cells have chances that take minutes to recheck.
 MOST_CELLS = 64
+#: From this scale on noise grows in proportion.
+_LARGE = 100
 
 
 class VectorNoise(RowLaw, Protocol):
@@ -73,12 +75,22 @@ class ScaledVector(VectorMechanism):
         return scales
 
     @abstractmethod
-    def reach(self, level: float, largests: Integers) -> Integers:
+    def half_width(self, level: float, sizes: Integers) -> Integers:
         """What the noise of one cell stays within, for many groups; never below `quantile`."""
 
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        """The same below and above the count."""
+        width = self.half_width(level, sizes)
+        return width, width
+
     @abstractmethod
-    def reach_of_sum(self, level: float, largests: Integers) -> Integers:
+    def group_half_width(self, level: float, sizes: Integers, cells: int) -> Integers:
         """What the sum of the noise of all cells of a group stays within."""
+
+    def variance(self, size: float) -> float:
+        """From some scale on noise grows in proportion."""
+        large = int(_LARGE / self.pace) + 1
+        return super().variance(min(int(size + 0.5), large)) * max(size / large, 1.0) ** 2
 
     def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import Array, alpha_of, exactly, one_cell
-from eree.mechanisms.needs import LEAST_EPSILON, TooLittle, above
+from eree.mechanisms.intervals import GREATEST, UNBOUNDED
+from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.parameters import LEAST_EPSILON, TooLittle, above, alpha_of
 from eree.mechanisms.published.log_laplace import TightLogLaplace
 from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.vector.vector import (
@@ -33,6 +34,7 @@ from eree.mechanisms.vector.vector import (
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact, plain
 from eree.random.exact import (
+    Array,
     Integers,
     Words,
     coarse,
@@ -44,7 +46,7 @@ from eree.random.exact import (
     sure_round,
 )
 from eree.random.source import Random
-from eree.workload import GREATEST_BOUND, JOB, ScaleTo
+from eree.workload import GREATEST_BOUND, JOB
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +109,10 @@ class TwoStageClip(VectorMechanism):
     """Every workplace scaled to at most T workers, and Laplace noise of a scale that T gives.
 
     Stage one draws T, a noisy largest total of a workplace, by `log-laplace-tight` without a factor
-    at the price epsilon_1 = share * epsilon: one T for the whole table (`bound`), or one for every
-    group (`bounds`).  Stage two adds to every cell, counted in thousandths of a job after scaling,
-    scale * L, L of the density e^-|z| / 2, and rounds; at the price epsilon_2 = epsilon - epsilon_1
-    with scale = (2 max(alpha T / (1 + alpha), T / (T + 1)) + d / 1000) / epsilon_2, d cells.
+    at the price epsilon_1 = share * epsilon, for every group.  Stage two adds to every cell,
+    counted in thousandths of a job after scaling, scale * L, L of the density e^-|z| / 2, and
+    rounds; at the price epsilon_2 = epsilon - epsilon_1 with
+    scale = (2 max(alpha T / (1 + alpha), T / (T + 1)) + d / 1000) / epsilon_2, d cells.
 
     Theorem.  T and all outputs of all groups together are (alpha, epsilon)-private with delta = 0
     under strong neighbours, and so under weak ones, whatever d.
@@ -131,6 +133,7 @@ class TwoStageClip(VectorMechanism):
     first: Fraction  # the spread of stage one
     second: Fraction  # 1 / epsilon_2
     name = "two-stage-clip"
+    unit = JOB
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1, share: Exact = "1/5") -> Self:
@@ -153,8 +156,13 @@ class TwoStageClip(VectorMechanism):
         d = group_size(cls.name, cells, _MOST_CELLS)
         return cls(guarantee, d, part, bounding.spread, 1 / rest)
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The share."""
+        return {"share": str(self.share)}
+
     @cached_property
-    def bounding(self) -> TightLogLaplace:
+    def first_stage(self) -> TightLogLaplace:
         """The mechanism of stage one."""
         paid = Guarantee(self.guarantee.neighbours, self.share * self.guarantee.epsilon)
         return TightLogLaplace(paid, self.first, 1 / self.alpha)
@@ -169,25 +177,15 @@ class TwoStageClip(VectorMechanism):
         del worker_attributes
         return "count", "largest_total"
 
-    def bounds(self, largests: Integers, *, random: Random) -> Integers:
-        """One noisy bound for each group, from the largest total of its workplaces."""
-        return np.clip(self.bounding.draw(largests, random=random), 1, GREATEST_BOUND)
-
-    def bound(self, largest: int, *, random: Random) -> ScaleTo:
-        """One noisy bound for the whole table, from the largest total of all its workplaces."""
-        return ScaleTo(int(self.bounds(one_cell(largest), random=random)[0]))
-
     def draw(
-        self, counts: Integers, largests: Integers | ScaleTo | None = None, *, random: Random
+        self, counts: Integers, largests: Integers | None = None, *, random: Random
     ) -> Integers:
         """Noisy counts of groups from `counts` in thousandths of a job, scaled to the bound.
 
-        `largests` is the bound of the table, or one for each group.
+        `largests` is the bound of each group.
         """
         if largests is None:
             raise Refusal(f"{self.name} needs the bound to which workplaces were scaled")
-        if isinstance(largests, ScaleTo):
-            largests = np.full(len(counts), largests.total, dtype=np.int64)
         if np.min(largests, initial=1) < 1:
             raise Refusal("workplaces can be scaled to 1 worker or more")
         return super().draw(counts, largests, random=random)
@@ -233,6 +231,38 @@ class TwoStageClip(VectorMechanism):
         scale: Array = (moved + self.cells / JOB) * float(self.second)
         return scale
 
+    def variance(self, size: float) -> float:
+        """That of the Laplace distribution where workplaces are scaled to a size."""
+        return 2 * float(self.scale(max(int(size), 1))) ** 2
+
+    def interval(
+        self,
+        noisy: Integers,
+        level: float,
+        *,
+        by_total: bool = True,
+        clipped: tuple[Integers, Integers] | None = None,
+    ) -> tuple[Integers, Integers]:
+        """Ends for cells of workplaces that were scaled to a noisy bound T, which is public.
+
+        Scaling takes workers away, so what is certain of the scaled count is certain from below.
+        From above: if no workplace has more than x workers, scaling leaves at least T / x of what
+        it takes from, less a thousandth of a job at each workplace.  A quarter of the probability
+        to miss goes to each side of the noise, half of it to an upper bound of x from T.
+        """
+        if not by_total or clipped is None:
+            raise Refusal(f"{self.name} needs the bounds to which workplaces were scaled")
+        bounds, workplaces = clipped
+        away = self.near_scale(bounds) * np.log(2 / (1 - level)) * (1 + 1e-9) + 0.5
+        _, most = self.first_stage.interval(bounds, level)
+        growth = np.maximum(most / bounds, 1)
+        lost = np.where(growth > 1, workplaces / JOB, 0)
+        low = np.maximum(np.ceil(noisy - away - 1e-9), 0).astype(np.int64)
+        high = np.floor(np.maximum(noisy + away + lost, 0) * growth * (1 + 1e-9) + 1e-9)
+        known = (bounds < GREATEST_BOUND) & (high < GREATEST)
+        last = np.where(known, high, GREATEST).astype(np.int64)
+        return np.minimum(low, last), np.where(known, last, UNBOUNDED)
+
     def total_error(self, cell: Cell) -> float:
         """The mean size of the error of a count in a workplace of `largest` workers, both stages.
 
@@ -265,7 +295,7 @@ class TwoStageClip(VectorMechanism):
         edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
         noise = (edges[1:] + edges[:-1]) / 2
         within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
-        bend = self.bounding.bend
+        bend = self.first_stage.bend
         height = float(bend.near_lift(one_cell(cell.largest))[0])
         totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
         taken = cell.count * (1 - np.minimum(totals / max(cell.largest, 1), 1))
@@ -281,7 +311,7 @@ class TwoStageClip(VectorMechanism):
         ends = (max(floor(turn), 1), min(ceil(turn), GREATEST_BOUND), GREATEST_BOUND)
         totals = {*range(1, 1_001), *ends}
         second = max(greatest_move(self.alpha, self.cells, t) / self.scale(t) for t in totals)
-        found = self.bounding.certify().bound + second
+        found = self.first_stage.certify().bound + second
         with exactly():
             pair = self._pair(min(ceil(1_000 * turn) + 1, GREATEST_BOUND))
         return VectorCertificate.pure(self, found, pair)
@@ -295,7 +325,7 @@ class TwoStageClip(VectorMechanism):
         for group in (before, after):
             scaled = [JOB * count * size // group.largest for count in group.counts]
             cells = self.joint_pmf(Group.of(scaled, size), before.counts)
-            chances.append(cells * self.bounding.pmf(Cell(group.largest), size))
+            chances.append(cells * self.first_stage.pmf(Cell(group.largest), size))
         outputs = (size, *before.counts)
         return GroupPair.between(before, after, outputs, loss_of(chances[0], chances[1]))
 

@@ -16,7 +16,8 @@ from flint import arb
 from eree.cells import Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, WorstPair, upper
-from eree.mechanisms.mechanism import Mechanism, alpha_of, exactly
+from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.parameters import alpha_of
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Integers
 from eree.random.source import Random
@@ -32,6 +33,12 @@ class VectorMechanism(Mechanism):
     """
 
     cells: int
+    together = True
+
+    @property
+    def at_once(self) -> int:
+        """All cells of a group."""
+        return self.cells
 
     @classmethod
     @abstractmethod
@@ -56,7 +63,8 @@ class VectorMechanism(Mechanism):
     ) -> Integers:
         """Noisy counts of groups: `counts` and the result have a row per group.
 
-        `largests` has one number per group, where `statistics` asks for one.
+        `largests` has one number per group, or that number for each of its cells, where
+        `statistics` asks for one.
         """
         counts = np.asarray(counts)
         if counts.ndim != 2 or counts.shape[1] != self.cells:
@@ -68,10 +76,11 @@ class VectorMechanism(Mechanism):
             raise Refusal(f"{self.name} needs {self.statistics()[1]} of every group")
         if largests is not None:
             largests = np.asarray(largests)
-            if largests.shape != counts.shape[:1]:
+            if largests.shape == counts.shape[:1]:
+                largests = np.repeat(largests, self.cells)
+            if largests.size != counts.size:
                 raise Refusal(f"every group needs one {self.statistics()[-1]}")
-            largests = np.repeat(largests, self.cells)
-        return super().draw(counts.reshape(-1), largests, random=random).reshape(counts.shape)
+        return super().draw(counts, largests, random=random)
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Cell after cell; each group has its number once for every cell."""

@@ -17,31 +17,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from eree.cells import Cell
 from eree.data.tabulation import check_combinations
 from eree.errors import Refusal
 from eree.mechanisms.cache import certificate_of
 from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.needs import TooLittle
-from eree.mechanisms.published.fixed import TruncatedLaplace
-from eree.mechanisms.registry import AUTO, VECTOR_MECHANISMS, automatic, automatic_vector, calibrate
-from eree.mechanisms.scaled.scaled import SizedMechanism
-from eree.mechanisms.vector.scaled import ScaledVector
-from eree.mechanisms.vector.two_stage import TwoStageClip
-from eree.mechanisms.vector.vector import VectorMechanism
+from eree.mechanisms.parameters import TooLittle
+from eree.mechanisms.registry import AUTO, automatic, automatic_vector, calibrate, kind_of
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.exact import Integers
-from eree.random.source import Random
 from eree.release.contents import SCALED_TO
-from eree.release.intervals import UNBOUNDED, ClippedIntervals, WorkerIntervals, intervals
-from eree.workload import JOB, DropFrom, Marginal
+from eree.workload import Marginal
 
 #: The public numbers of some rows of a released table, by column.
 Numbers = Mapping[str, Integers]
@@ -49,7 +40,7 @@ Ends = Callable[[Numbers], tuple[Integers, Integers]]
 
 
 @dataclass(frozen=True)
-class Treatment:
+class Measurement:
     """A mechanism for the cells of one table.
 
     `note` says what `auto` chose, and why.
@@ -63,14 +54,9 @@ class Treatment:
     note: str = ""
 
     @property
-    def bound(self) -> DropFrom | None:
-        """How workplaces are bounded before they are counted, whatever they hold."""
-        return self.mechanism.bound if isinstance(self.mechanism, TruncatedLaplace) else None
-
-    @property
-    def first_stage(self) -> TwoStageClip | None:
-        """The mechanism that bounds the workplaces of each group by a noisy number first."""
-        return self.mechanism if isinstance(self.mechanism, TwoStageClip) else None
+    def clips(self) -> bool:
+        """Whether a first stage bounds the workplaces of each group by a noisy number."""
+        return self.mechanism.first_stage is not None
 
     def as_json(self) -> dict[str, Any]:
         """The mechanism as plain data: with the price it can be calibrated anew."""
@@ -83,48 +69,27 @@ class Treatment:
             "note": self.note,
         }
 
-    def draw(
-        self, cells: pa.RecordBatch, random: Random, totals: Integers | None = None
-    ) -> Integers:
-        """One noisy count for each cell; `totals` are the bounds of a first stage, by group."""
-        if isinstance(self.mechanism, TwoStageClip):
-            jobs = (
-                pc.multiply(cells.column("count"), pa.scalar(JOB, pa.decimal128(4, 0)))
-                .cast(pa.int64())
-                .to_numpy()
-            )
-            return self.mechanism.draw(self._grouped(jobs), totals, random=random).ravel()
-        counts, *largests = (cells.column(name).to_numpy() for name in self.statistics)
-        if isinstance(self.mechanism, VectorMechanism):
-            of_groups = [numbers[:: self.worker_cells] for numbers in largests]
-            return self.mechanism.draw(self._grouped(counts), *of_groups, random=random).ravel()
-        return self.mechanism.draw(counts, *largests, random=random)
-
-    def _grouped(self, numbers: Integers) -> Integers:
+    def grouped(self, numbers: Integers) -> Integers:
+        """Numbers of cells, with a row for each group of worker cells."""
         return numbers.reshape(-1, self.worker_cells)
 
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
         """Ends of intervals for the rows of whole groups, from their public numbers."""
-        chosen, cells = self.mechanism, self.worker_cells
-        if isinstance(chosen, TwoStageClip):
-            clipped = ClippedIntervals(chosen, level)
-            return lambda rows: clipped.ends(rows["noisy"], rows[SCALED_TO], rows["workplaces"])
-        if "largest_total" not in self.statistics:
-            own = intervals(chosen, level)
-            return lambda rows: own(rows["noisy"])
-        assert isinstance(chosen, (SizedMechanism, ScaledVector))
-        if any(schema.attributes[name].owner == "worker" for name in marginal.where):
+        by_total = "largest_total" in self.statistics
+        left_out = any(schema.attributes[name].owner == "worker" for name in marginal.where)
+        if by_total and left_out and not self.clips:
             return _unknown  # workers that the filter leaves out may be at the largest workplace
-        of_sum = (
-            chosen.reach_of_sum if isinstance(chosen, ScaledVector) else _one_by_one(chosen, cells)
-        )
-        together = WorkerIntervals(chosen.reach, of_sum, level)
 
-        def flat(rows: Numbers) -> tuple[Integers, Integers]:
-            low, high = together.ends(self._grouped(rows["noisy"]))
+        def ends(rows: Numbers) -> tuple[Integers, Integers]:
+            clipped = None
+            if self.clips:
+                clipped = self.grouped(rows[SCALED_TO]), self.grouped(rows["workplaces"])
+            low, high = self.mechanism.interval(
+                self.grouped(rows["noisy"]), level, by_total=by_total, clipped=clipped
+            )
             return low.ravel(), high.ravel()
 
-        return flat
+        return ends
 
     def certificate(self) -> tuple[Certificate, bool]:
         """What the mechanism loses by its chances alone, and whether it was computed now."""
@@ -136,38 +101,18 @@ class Treatment:
         rows = {"noisy": nothing, SCALED_TO: nothing + 1, "workplaces": nothing + 1}
         return bool((self.intervals(schema, marginal, level)(rows)[1] != UNBOUNDED).all())
 
-    def mean_error(self, jobs: int) -> float:
-        """The mean absolute error of a cell of so many jobs in one workplace.
-
-        What a bound on workplaces takes away is part of it.
-        """
-        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
-            return self.mechanism.total_error(Cell(jobs))
-        return self.mechanism.mean_error(Cell(jobs))[0]
-
-    def quantile(self, level: float, jobs: int) -> int:
-        """What the size of the error of such a cell stays within with a chance of `level`."""
-        if isinstance(self.mechanism, (TruncatedLaplace, TwoStageClip)):
-            return self.mechanism.total_quantile(level, Cell(jobs))
-        return self.mechanism.quantile(level, Cell(jobs))
-
 
 def _unknown(rows: Numbers) -> tuple[Integers, Integers]:
     return np.zeros_like(rows["noisy"]), np.full_like(rows["noisy"], UNBOUNDED)
 
 
-def _one_by_one(chosen: SizedMechanism, cells: int) -> Callable[[float, Integers], Integers]:
-    """The reach of a sum of cells that are drawn apart: that of each, at its part of the chance."""
-    return lambda level, sizes: cells * chosen.reach(1 - (1 - level) / cells, sizes)
-
-
-def treat(
+def measurement_for(
     schema: Schema,
     marginal: Marginal,
     price: Guarantee,
     name: str,
     parameters: Mapping[str, Any],
-) -> Treatment:
+) -> Measurement:
     """Choose and calibrate the mechanism of a table; refuses what has no guarantee."""
     check_combinations(schema, marginal)
     relation = price.neighbours
@@ -176,7 +121,8 @@ def treat(
         _check_types(schema, marginal, relation)
     cells = marginal.worker_cells(schema)
     growing, alone = isinstance(relation, (Strong, Weak)), schema.workplace.key in marginal.by
-    if growing and (name in VECTOR_MECHANISMS or (name == AUTO and cells > 1 and not parameters)):
+    together = cells > 1 and not parameters if name == AUTO else kind_of(name).together
+    if growing and together:
         return _together(price, cells, touched, alone, name, parameters)
     note = ""
     if name == AUTO and price.delta:
@@ -198,7 +144,7 @@ def treat(
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"
     if shares > 1:
         note += f"{'; ' * bool(note)}{cells} worker cells one by one, at {plain(each.epsilon)} each"
-    return Treatment(price, mechanism, cells, statistics, parameters, note)
+    return Measurement(price, mechanism, cells, statistics, parameters, note)
 
 
 def _together(
@@ -208,7 +154,7 @@ def _together(
     alone: bool,
     name: str,
     parameters: Mapping[str, Any],
-) -> Treatment:
+) -> Measurement:
     """All worker cells of a workplace cell, or of a workplace alone, at once, paid for once."""
     if not touched:
         raise Refusal(
@@ -221,11 +167,11 @@ def _together(
         raise Refusal("the number of cells follows from the table; leave it out of parameters")
     if name == AUTO:
         chosen, note = automatic_vector(price, cells, alone=alone)
-        settings = {"share": str(chosen.share)} if isinstance(chosen, TwoStageClip) else {}
-        return Treatment(price, chosen, cells, chosen.statistics(), settings, f"auto: {note}")
+        statistics, settings = chosen.statistics(), chosen.settings
+        return Measurement(price, chosen, cells, statistics, settings, f"auto: {note}")
     made = calibrate(name, price, {**parameters, "cells": cells})
     note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
-    return Treatment(price, made, cells, made.statistics(), parameters, note)
+    return Measurement(price, made, cells, made.statistics(), parameters, note)
 
 
 def _check_types(schema: Schema, marginal: Marginal, relation: Weak) -> None:

@@ -1,20 +1,27 @@
-"""What a mechanism needs to exist: prices that a refusal names, and that are then accepted."""
+"""What a mechanism takes, and what it needs to exist: prices that a refusal names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from fractions import Fraction
+from math import ceil, floor
 
 from eree.errors import Refusal
 from eree.policy.decimals import decimal_above, told_above
+from eree.policy.guarantee import Guarantee
+from eree.policy.neighbours import Strong, Weak
 
 #: What mechanisms take.
+_LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 10**6), Fraction(1_000)
+_LEAST_DELTA = Fraction(1, 10**300)
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**6), Fraction(500)
 #: A threshold is known to within far less than this share of it.
 _HAIR = 1e-6
 #: Significant digits of the prices that are named.
 _DIGITS = 4
+#: Parameters are multiples of 1 over this, rounded towards more noise.
+GRAIN = 1 << 40
 
 
 class TooLittle(Refusal):
@@ -69,3 +76,38 @@ def cheapest(refusals: Iterable[Refusal]) -> Refusal:
     found = list(refusals)
     named = [one for one in found if isinstance(one, TooLittle) and one.epsilon is not None]
     return min(named, key=lambda one: one.epsilon or 0) if named else found[0]
+
+
+def alpha_of(guarantee: Guarantee, name: str) -> Fraction:
+    """The alpha of a guarantee, for a mechanism that needs one."""
+    if not isinstance(guarantee.neighbours, (Strong, Weak)):
+        raise Refusal(
+            f"{name} needs strong or weak neighbours, which have an alpha; edge-geometric is for"
+            " edge neighbours, truncated-laplace for node neighbours"
+        )
+    check_range(guarantee, name)
+    return guarantee.neighbours.alpha
+
+
+def check_range(guarantee: Guarantee, name: str) -> None:
+    """Refuse parameters so small or large that doubles cannot tell them from nothing."""
+    alpha = getattr(guarantee.neighbours, "alpha", Fraction(1))
+    if not _LEAST_ALPHA <= alpha <= _MOST_ALPHA:
+        raise Refusal(
+            f"{name} takes an alpha from 0.000001 to 1000; for less use edge neighbours, for more"
+            " node neighbours"
+        )
+    if not LEAST_EPSILON <= guarantee.epsilon <= MOST_EPSILON:
+        raise Refusal(f"{name} takes an epsilon from 0.000001 to 500")
+    if 0 < guarantee.delta < _LEAST_DELTA:
+        raise Refusal(f"{name} takes a delta of 0, or from 1e-300")
+
+
+def rounded_up(value: float) -> Fraction:
+    """A multiple of the grain that is no less, whatever the last bits of the value."""
+    return Fraction(ceil(value * (1 + 2**-48) * GRAIN), GRAIN)
+
+
+def rounded_down(value: float) -> Fraction:
+    """A multiple of the grain that is no more, whatever the last bits of the value."""
+    return Fraction(floor(value * (1 - 2**-48) * GRAIN), GRAIN)

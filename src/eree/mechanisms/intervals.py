@@ -1,0 +1,108 @@
+"""Confidence intervals for true counts that need no confidential number.
+
+A noisy count says where the count may be if the scale of the noise is known; the scale depends on
+the largest workplace, which is confidential.  But no workplace is larger than its cell, x <= n: so
+n belongs to the interval if the noisy count is within Q(n) of it, Q(n) the half-width of the noise
+in a cell of n workers at one workplace, or in one of fewer if that is wider.  So it covers n with
+the stated probability.  Asymmetric noise has a half-width of its own below and above the count.
+
+Half-widths are taken on a grid of counts, each for all counts since the one before it: an interval
+may be a little wider than it need be, never narrower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eree.mechanisms.transformed.transform import Bend
+from eree.random.exact import Array, Integers
+
+#: Stands for "no finite bound" in a column of high ends; written as null.
+UNBOUNDED = -1
+#: No count is above this.
+GREATEST = 1 << 50
+_ALL_UP_TO = 4_096
+
+HalfWidths = Callable[[Integers], tuple[Integers, Integers]]
+
+
+@dataclass(frozen=True)
+class CountInterval:
+    """Ends of intervals for counts n with -below(n) <= noisy - n <= above(n).
+
+    `half_widths` gives both, for some counts; they grow with n.
+    """
+
+    half_widths: HalfWidths
+
+    @cached_property
+    def _grid(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """Counts, their half-widths, and the least noisy value from each count on."""
+        steps = int(np.log(GREATEST / _ALL_UP_TO) / np.log(1.005))
+        far = np.geomspace(_ALL_UP_TO, GREATEST, steps).astype(np.int64)
+        counts = np.unique(np.concatenate([np.arange(_ALL_UP_TO), far]))
+        below, above = (np.maximum.accumulate(side) for side in self.half_widths(counts))
+        first = np.concatenate([[0], counts[:-1] + 1])  # the counts since the grid's last one
+        least = np.minimum.accumulate((first - below)[::-1])[::-1]
+        return counts, below, above, least
+
+    def ends(self, noisy: Integers) -> tuple[Integers, Integers]:
+        """The least and the greatest count for each noisy one; `UNBOUNDED` where there is none."""
+        counts, below, above, least = self._grid
+        at = np.minimum(np.searchsorted(counts + above, noisy), len(counts) - 1)
+        first = np.where(at > 0, counts[np.maximum(at - 1, 0)] + 1, 0)
+        low = np.maximum(first, noisy - above[at])
+        last = np.searchsorted(least, noisy, side="right") - 1
+        high = np.minimum(counts[np.maximum(last, 0)], noisy + below[np.maximum(last, 0)])
+        high = np.where(last < 0, 0, high)  # a noisy count far below zero leaves zero
+        high = np.where(last == len(counts) - 1, UNBOUNDED, np.maximum(high, 0))
+        return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
+
+
+@dataclass(frozen=True)
+class WorkerIntervals:
+    """Ends of intervals for worker cells whose noise scales with the largest whole workplace.
+
+    The worker cell's own count does not bound that workplace, but the count of all its workplace
+    cell's workers does.  Half of the probability to miss goes to an upper bound of that count, from
+    the sum of the noisy counts, whose noise exceeds its half-width on either side with half of the
+    probability to exceed it; the other half to the cell itself, at the scale that the bound allows.
+    """
+
+    half_width: Callable[[float, Integers], Integers]
+    total: CountInterval
+    level: float
+
+    def ends(self, noisy: Integers) -> tuple[Integers, Integers]:
+        """Ends for groups of worker cells, one group to a row."""
+        _, most = self.total.ends(noisy.sum(1))
+        open_ = most == UNBOUNDED
+        width = self.half_width((1 + self.level) / 2, np.where(open_, 0, most))[:, None]
+        low = np.where(open_[:, None], 0, np.maximum(noisy - width, 0))
+        top = np.minimum(np.maximum(noisy + width, 0), most[:, None])  # no cell is above them all
+        high = np.where(open_[:, None], UNBOUNDED, top)
+        return np.where(open_[:, None], low, np.minimum(low, high)), high
+
+
+def transformed_ends(
+    transform: Bend, distance: float, noisy: Integers
+) -> tuple[Integers, Integers]:
+    """On a transformed scale the noise is the same everywhere: it stays within a distance.
+
+    A noisy count stands for all that are rounded to it, from half below to half above.
+    """
+    away = distance * (1 + 1e-9) + 1e-9
+
+    def count_at(values: Array, shift: float) -> Array:
+        return transform.near_count(transform.near_height_of(values) + shift)
+
+    values: Array = noisy.astype(np.float64)
+    low = count_at(values - 0.5, -away)
+    high = count_at(values + 0.5, away)
+    slack = 1e-9 * (1 + np.abs(high))
+    ends = np.maximum(np.ceil(low - slack), 0), np.maximum(np.floor(high + slack), 0)
+    return ends[0].astype(np.int64), np.minimum(ends[1], GREATEST).astype(np.int64)

@@ -1,0 +1,159 @@
+"""Measure: the only code that makes public rows of confidential cells and secret randomness.
+
+A two-stage mechanism counts twice.  First the workplace cells alone, whose largest workplaces give
+every group a noisy bound; then the table, every workplace scaled to the bound of its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eree.cells import Cells
+from eree.errors import EngineFailure
+from eree.mechanisms.intervals import UNBOUNDED
+from eree.policy.schema import Owner, Schema
+from eree.random.exact import Integers
+from eree.random.source import Random
+from eree.release.contents import SCALED_TO, columns_of
+from eree.release.price import Ends, Measurement, Numbers
+from eree.workload import TOTAL, Bound, Marginal, ScaleEach
+
+#: Counts the cells of a marginal, part by part.
+Count = Callable[[Marginal], Iterable[Cells]]
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """Rows of a released table.  They are made in this file alone, of noisy counts."""
+
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class TableMeasure:
+    """How the cells of one table become public rows."""
+
+    schema: Schema
+    marginal: Marginal
+    measurement: Measurement
+    level: float
+
+    def counted(self, bound: Bound | None) -> Marginal:
+        """What is counted: workplace attributes first, so that worker cells lie side by side."""
+        by = (*self._by("workplace"), *self._by("worker"))
+        return Marginal(by, self.marginal.where, bound)
+
+    def _by(self, owner: Owner) -> list[str]:
+        attributes = (self.schema.attributes[name] for name in self.marginal.by)
+        return [attribute.name for attribute in attributes if attribute.owner == owner]
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns of the released table, attributes in the order of the plan."""
+        scaled = self.measurement.clips
+        return columns_of(self.schema, self.marginal.by, scaled=scaled)
+
+    def public_rows(self, count: Count, random: Random) -> Iterator[PublicRows]:
+        """Public rows for the confidential cells that are counted."""
+        size, totals = self.measurement.worker_cells, None
+        bound: Bound | None = self.measurement.mechanism.bound
+        if self.measurement.clips:
+            bound = self._bounds(count, random)
+            totals = bound.totals[TOTAL].to_numpy()
+        groups = 0
+        for cells in regrouped(count(self.counted(bound)), size):
+            own = None
+            if isinstance(bound, ScaleEach) and totals is not None:
+                own = totals[groups : groups + len(cells) // size]
+                self._check_order(cells, bound.totals.slice(groups, len(own)))
+                groups += len(own)
+            yield self._public(cells, own, random)
+
+    def _check_order(self, cells: Cells, bounded: pa.Table) -> None:
+        """Cells must come in the order in which their groups were bounded: noise hangs on it."""
+        place = np.arange(0, len(cells), self.measurement.worker_cells)
+        for name in self._by("workplace"):
+            if cells.confidential[name].take(place).to_pylist() != bounded[name].to_pylist():
+                raise EngineFailure("the cells came in another order than their bounds; try again")
+
+    def _bounds(self, count: Count, random: Random) -> ScaleEach:
+        """A noisy bound for every group, from its largest workplace, all workers counted."""
+        keys = self._by("workplace")
+        where = {
+            name: values
+            for name, values in self.marginal.where.items()
+            if self.schema.attributes[name].owner == "workplace"
+        }
+        found = []
+        for cells in count(Marginal(tuple(keys), where)):
+            largests = cells.confidential["largest"].to_numpy()
+            drawn = self.measurement.mechanism.bounds(largests, random=random)
+            public = cells.confidential.select(keys)
+            found.append(public.append_column(TOTAL, pa.array(drawn)))
+        return ScaleEach(pa.concat_tables(found) if found else self._no_bounds)
+
+    @property
+    def _no_bounds(self) -> pa.Table:
+        kinds = [self.columns.field(name) for name in self._by("workplace")]
+        return pa.schema([*kinds, pa.field(TOTAL, pa.int64())]).empty_table()
+
+    def _public(self, cells: Cells, totals: Integers | None, random: Random) -> PublicRows:
+        bounds = None if totals is None else np.repeat(totals, self.measurement.worker_cells)
+        noisy = self._noisy(cells, bounds, random)
+        numbers = {"noisy": noisy, "workplaces": cells.confidential["workplaces"].to_numpy()}
+        if bounds is not None:
+            numbers[SCALED_TO] = bounds
+        low, high = self.ends(numbers)
+        known = {name: pa.array(column) for name, column in numbers.items()} | {
+            "employment": pa.array(np.maximum(noisy, 0)),
+            "low": pa.array(low),
+            "high": pa.array(high, mask=high == UNBOUNDED),
+        }
+        columns = [
+            known[field.name] if field.name in known else cells.confidential[field.name]
+            for field in self.columns
+        ]
+        return PublicRows(pa.Table.from_arrays(columns, schema=self.columns))
+
+    def _noisy(self, cells: Cells, bounds: Integers | None, random: Random) -> Integers:
+        """One noisy count for each cell; `bounds` are those of a first stage, cell by cell."""
+        statistics = self.measurement.statistics if bounds is None else ("count",)
+        numbers = [self.measurement.grouped(self._counted(cells, name)) for name in statistics]
+        if bounds is not None:
+            numbers.append(self.measurement.grouped(bounds))
+        return self.measurement.mechanism.draw(*numbers, random=random).ravel()
+
+    def _counted(self, cells: Cells, name: str) -> Integers:
+        """A statistic of the cells; counts in the unit of the mechanism."""
+        column, unit = cells.confidential[name], self.measurement.mechanism.unit
+        if name == "count" and unit > 1:
+            column = pc.multiply(column, pa.scalar(unit, pa.decimal128(4, 0))).cast(pa.int64())
+        found: Integers = column.to_numpy()
+        return found
+
+    def ends(self, rows: Numbers) -> tuple[Integers, Integers]:
+        """Ends of the intervals for the rows of whole groups."""
+        return self._interval(rows)
+
+    @cached_property
+    def _interval(self) -> Ends:
+        return self.measurement.intervals(self.schema, self.marginal, self.level)
+
+
+def regrouped(parts: Iterable[Cells], size: int) -> Iterator[Cells]:
+    """The same cells in parts that no group of `size` cells is cut apart by."""
+    left: pa.Table | None = None
+    for part in parts:
+        rows = part.confidential
+        whole = rows if left is None else pa.concat_tables([left, rows]).combine_chunks()
+        keep = whole.num_rows - whole.num_rows % size
+        if keep:
+            yield Cells(part.marginal, whole.slice(0, keep))
+        left = whole.slice(keep) if keep < whole.num_rows else None
+    assert left is None
