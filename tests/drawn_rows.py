@@ -11,8 +11,7 @@ import numpy as np
 from scipy import stats
 
 from eree.cells import Group
-from eree.mechanisms.mechanism import exactly
-from eree.random.exact import Verdict, settle
+from eree.random.exact import Verdict, exactly, settle
 from eree.random.source import SeededRandom
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.random.exact import exactly
 from eree.random.source import Random
 from torture.figures import Figures
 

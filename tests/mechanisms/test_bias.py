@@ -9,10 +9,11 @@ from flint import arb
 
 import eree
 from eree.cells import Cell, Group
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.vector.vector import VectorMechanism
+from eree.random.exact import exactly
 
 #: Laws that are not the same on both sides, or that count something else than the truth.
 BENT = {"log-laplace", "log-laplace-tight", "linlog", "linlog-integer"}

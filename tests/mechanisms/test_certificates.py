@@ -17,10 +17,11 @@ from scipy.integrate import quad
 from cases import BENT, PURE_SCALED, cells, every, made
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.published.certificate import greatest_delta
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.policy.neighbours import Strong
+from eree.random.exact import exactly
 from selection import combinations
 
 GRID = [("0.1", "2"), ("0.1", "4"), ("0.05", "0.67"), ("0.2", "1"), ("0.01", "0.25"), ("0.15", "2")]

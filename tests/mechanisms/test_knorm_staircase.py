@@ -18,7 +18,6 @@ from scipy import stats
 from cases import FALSE_ALARM
 from eree.cells import Cell, Group
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import automatic_vector
 from eree.mechanisms.transformed.certificate import greatest_gain
 from eree.mechanisms.transformed.linlog import IntegerLinLog
@@ -28,7 +27,7 @@ from eree.mechanisms.vector.transformed_rows import BentBoxes
 from eree.mechanisms.vector.vector import loss_of
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree.random.exact import Integers
+from eree.random.exact import Integers, exactly
 from eree.random.source import SeededRandom
 from selection import examples
 

@@ -16,7 +16,6 @@ from scipy.ndimage import maximum_filter1d
 from cases import cells
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import mechanism
 from eree.mechanisms.staircase import leaning_staircase as leaning_module
 from eree.mechanisms.staircase import levels
@@ -26,7 +25,7 @@ from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.staircase.levels import lowest_heights
 from eree.mechanisms.staircase.pieces import Table
 from eree.mechanisms.staircase.size_grid import Ladder, Rungs
-from eree.random.exact import Verdict, settle
+from eree.random.exact import Verdict, exactly, settle
 from eree.random.source import SeededRandom
 from leaning_laws import NAME, broken, chances, leaning, with_law
 from selection import combinations, examples

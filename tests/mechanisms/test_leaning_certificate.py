@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import LIMIT, exactly
+from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.staircase.certificate import (
     certify_leaning,
     chances_agree,
@@ -20,6 +20,7 @@ from eree.mechanisms.staircase.certificate import (
 from eree.mechanisms.staircase.density import LeaningStairs
 from eree.mechanisms.staircase.exact_density import Side
 from eree.mechanisms.staircase.pieces import Table, point_moments, scaled_norms, whole_moments
+from eree.random.exact import exactly
 from leaning_laws import broken, chances, leaning, with_law
 
 

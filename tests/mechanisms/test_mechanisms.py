@@ -16,10 +16,11 @@ from scipy import stats
 from cases import BENT, FALSE_ALARM, FIXED, SCALED, every, made
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import LIMIT, Mechanism, exactly
+from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.mechanisms.registry import MECHANISMS, calibrate, mechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Strong, Weak
+from eree.random.exact import exactly
 from eree.random.source import SeededRandom
 from selection import combinations, examples
 

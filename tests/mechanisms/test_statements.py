@@ -10,9 +10,9 @@ from flint import arb
 
 import eree
 from eree.cells import Cell
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import Edge, Strong, exact
-from eree.random.exact import exact_ball
+from eree.random.exact import exact_ball, exactly
 
 #: Name, alpha and epsilon, delta, and whether more than the addend is the probability of more loss.
 CASES = [

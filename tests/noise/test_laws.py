@@ -11,7 +11,7 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from eree.mechanisms.published.fixed import CappedGeometric
+from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.scaled.distributions import (
     LatticePareto,
     RoundedLaplace,

@@ -16,11 +16,12 @@ from scipy.optimize import minimize_scalar
 
 from cases import made
 from eree.cells import Cell
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.published.certificate import greatest_delta
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, Strong, Weak, distance, steps_between
+from eree.random.exact import exactly
 from pages import ROOT
 
 EPSILON = 2.0

@@ -12,10 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
-from eree.random.exact import exact_ball
+from eree.random.exact import exact_ball, exactly
 
 STRONG = Strong("0.1")
 epsilons = st.fractions(Fraction(1, 1000), 8, max_denominator=1000)

@@ -10,8 +10,9 @@ from scipy import stats
 
 from cases import BENT, SCALED, made
 from eree.cells import Cell
-from eree.mechanisms.intervals import UNBOUNDED
+from eree.mechanisms.intervals import UNBOUNDED, CountInterval
 from eree.mechanisms.registry import MECHANISMS, mechanism
+from eree.random.exact import Integers
 from eree.random.source import SeededRandom
 
 #: A right interval fails a test of its coverage less often than once in a million runs.
@@ -49,10 +50,15 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
 def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
     """All counts n whose own reach holds the noisy count, one by one."""
     chosen = made(name)
+
+    def wider(counts: Integers) -> tuple[Integers, Integers]:
+        return (chosen.half_width(0.9, counts),) * 2
+
+    ends = CountInterval(wider).ends
     reach = [chosen.quantile(0.9, Cell(0, n)) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
         inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]
-        low, high = (int(end[0]) for end in chosen.interval(np.array([noisy]), 0.9))
+        low, high = (int(end[0]) for end in ends(np.array([noisy])))
         if not inside:
             assert (low, high) == (0, 0)
             continue

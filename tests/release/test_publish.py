@@ -391,7 +391,7 @@ def test_every_kind_of_table_can_be_released_and_verified(
 
 
 def test_groups_are_never_cut_apart() -> None:
-    rows, marginal = pa.table({"n": list(range(24))}), eree.Marginal(())
+    rows, marginal = pa.table({"n": list(range(24))}), eree.Marginal((), {})
     for cuts in ([24], [1, 23], [5, 5, 14], [23, 1], [8, 8, 8], [3] * 8):
         parts, start = [], 0
         for size in cuts:

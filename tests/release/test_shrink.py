@@ -14,7 +14,7 @@ import pytest
 import eree
 import eree_study
 from eree.cells import Cell
-from eree.estimate.noise import classes_for, variance_by_size
+from eree.estimate.noise import classes_for
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
@@ -130,7 +130,7 @@ def test_a_file_is_written_beside_the_release_and_never_into_it(
 def test_the_variance_of_noise_grows_with_the_square_of_large_workplaces() -> None:
     guarantee = eree.Guarantee(eree.Strong("0.1"), 2)
     made = VectorRadial.calibrate(guarantee, cells=8)
-    known = variance_by_size(made)
+    known = made.variance
     assert known(3.0) == pytest.approx(known(9.4))
     for size in (10, 300, 900):
         assert known(size) == pytest.approx(made.mean_error(Cell(0, size))[1] ** 2)
@@ -141,7 +141,7 @@ def test_noise_without_a_variance_is_measured_by_its_mean() -> None:
     made = VectorPareto.calibrate(eree.Guarantee(eree.Strong("0.1"), "0.45"), cells=3)
     mean, square = made.mean_error(Cell(0, 100))
     assert square == float("inf")
-    assert variance_by_size(made)(100.0) == pytest.approx(np.pi / 2 * mean**2)
+    assert made.variance(100.0) == pytest.approx(np.pi / 2 * mean**2)
 
 
 def test_noise_that_looks_at_the_counts_is_not_shrunk() -> None:

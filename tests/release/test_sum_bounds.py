@@ -15,11 +15,10 @@ from scipy import stats
 from cases import FALSE_ALARM, SCALED, made
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.intervals import UNBOUNDED
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.intervals import UNBOUNDED, CutMoments
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
-from eree.mechanisms.staircase.pieces import Spread
-from eree.random.exact import Integers
+from eree.random.exact import Integers, exactly
 from eree.random.source import SeededRandom
 from eree.release import sum_bounds
 from eree.release.sum_bounds import _levels, roots, sum_intervals
@@ -48,7 +47,7 @@ class Changed:
 
     mechanism: Mechanism
     widths: Callable[[float, Integers], tuple[Integers, Integers]] | None = None
-    moments: Callable[[float, Integers, np.ndarray], Spread] | None = None
+    moments: Callable[[float, Integers, np.ndarray], CutMoments] | None = None
 
     @property
     def symmetric(self) -> bool:
@@ -199,7 +198,7 @@ def leaning_sums(moments: Any = None) -> tuple[Integers, Integers, Integers, Int
 
 
 def test_means_that_are_left_out_would_be_noticed() -> None:
-    def right(chance: float, sizes: Integers, orders: np.ndarray) -> Spread:
+    def right(chance: float, sizes: Integers, orders: np.ndarray) -> CutMoments:
         spread = made("leaning-staircase").cut_moments(chance, sizes, orders)
         return replace(spread, up=0 * spread.up, down=0 * spread.down)
 

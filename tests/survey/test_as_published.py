@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
+from eree.random.exact import exactly
 from eree.random.source import Random, SeededRandom
 from eree.survey.bounds import Bounds
 from eree.survey.modes import AsPublished

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import eree
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
+from eree.random.exact import exactly
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.cube import Cube
 from eree.survey.declaration import Declaration

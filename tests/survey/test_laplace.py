@@ -15,11 +15,11 @@ from scipy import stats
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly
-from eree.mechanisms.published.fixed import CappedGeometric
+from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.registry import mechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
+from eree.random.exact import exactly
 from eree.random.source import SeededRandom
 from eree.survey.laplace import ShiftNoise, rounded_up, shift_delta
 

@@ -12,9 +12,10 @@ may be a little wider than it need be, never narrower.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -26,8 +27,37 @@ UNBOUNDED = -1
 #: No count is above this.
 GREATEST = 1 << 50
 _ALL_UP_TO = 4_096
+#: No output is further from a count.
+_FARTHEST = 1 << 62
 
 HalfWidths = Callable[[Integers], tuple[Integers, Integers]]
+
+
+@dataclass(frozen=True, eq=False)
+class CutMoments:
+    """Of asymmetric noise that is cut off, a column for each size: bounds for all sizes up to it.
+
+    `up` is the greatest mean, `down` the greatest one below zero, both at least 0; `norms` has a
+    row for each of the orders asked for.
+    """
+
+    up: Array
+    down: Array
+    norms: Array
+
+    def at(self, chosen: np.ndarray) -> CutMoments:
+        """Some of the columns."""
+        return CutMoments(self.up[chosen], self.down[chosen], self.norms[:, chosen])
+
+
+class Noise(Hashable, Protocol):
+    """What intervals ask of a mechanism."""
+
+    def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        """What the noise of a cell stays within, below and above the count."""
+
+    def group_half_width(self, level: float, sizes: Integers, cells: int) -> Integers:
+        """What the sum of the noise of a group stays within."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +118,23 @@ class WorkerIntervals:
         return np.where(open_[:, None], low, np.minimum(low, high)), high
 
 
+@lru_cache(maxsize=64)  # tables of one mechanism are many, and each asks more than once
+def count_interval(noise: Noise, level: float) -> CountInterval:
+    """Intervals for single counts."""
+    return CountInterval(lambda counts: noise.half_widths(level, counts))
+
+
+@lru_cache(maxsize=64)
+def group_interval(noise: Noise, level: float, cells: int) -> CountInterval:
+    """Intervals for the sums of all worker cells of groups."""
+
+    def both(counts: Integers) -> tuple[Integers, Integers]:
+        width = noise.group_half_width(level, counts, cells)
+        return width, width
+
+    return CountInterval(both)
+
+
 def transformed_ends(
     transform: Bend, distance: float, noisy: Integers
 ) -> tuple[Integers, Integers]:
@@ -106,3 +153,14 @@ def transformed_ends(
     slack = 1e-9 * (1 + np.abs(high))
     ends = np.maximum(np.ceil(low - slack), 0), np.maximum(np.floor(high + slack), 0)
     return ends[0].astype(np.int64), np.minimum(ends[1], GREATEST).astype(np.int64)
+
+
+def least_error(enough: Callable[[int], bool]) -> int:
+    """The least integer from which on errors are `enough`."""
+    inside, outside = 0, -1
+    while not enough(inside) and inside < _FARTHEST:
+        inside, outside = 2 * inside + 1, inside
+    while inside - outside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if enough(middle) else (inside, middle)
+    return inside

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -13,27 +12,31 @@ from operator import index
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 
 from eree.cells import MOST_WORKERS, Cell, Cells
 from eree.errors import Refusal
-from eree.mechanisms.intervals import UNBOUNDED, CountInterval, WorkerIntervals
+from eree.mechanisms.intervals import (
+    UNBOUNDED,
+    CutMoments,
+    WorkerIntervals,
+    count_interval,
+    group_interval,
+    least_error,
+)
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Strong, Weak
-from eree.random.exact import Array, Integers
+from eree.policy.neighbours import Exact, Neighbours, Strong, Weak
+from eree.random.exact import Array, Integers, exactly
 from eree.random.source import Random
 from eree.workload import GREATEST_BOUND, DropFrom
 
 if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate
-    from eree.mechanisms.staircase.pieces import Spread
     from eree.mechanisms.transformed.transform import Bend
 
 
 #: Outputs beyond this are set to it: they are made from the output alone, so it costs nothing.
 LIMIT = 1 << 61
-#: Bits of exact chances: enough for tails that are differences of nearly equal numbers.
-PRECISION = 320
 
 #: Sizes at which the errors of many cells are computed; from a few hundred workers on noise is in
 #: proportion to the size, and that of vectors, much wider than a job, earlier.
@@ -110,6 +113,13 @@ class Mechanism(ABC):
     @abstractmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
         """The least noise of this kind that keeps a guarantee."""
+
+    @classmethod
+    def relation(cls, alpha: Exact | None) -> Neighbours:
+        """The neighbours that are meant where only an alpha is given: here strong ones."""
+        if alpha is None:
+            raise Refusal(f"{cls.name} needs an alpha, such as '0.1'")
+        return Strong(alpha)
 
     @classmethod
     def default_delta(cls, _alpha: Fraction | None, _epsilon: Fraction) -> Fraction:
@@ -325,7 +335,7 @@ class Mechanism(ABC):
         """
         return cells * self.half_width(1 - (1 - level) / cells, sizes)
 
-    def cut_moments(self, _probability: float, _sizes: Integers, _orders: Array) -> Spread | None:
+    def cut_moments(self, _miss: float, _sizes: Integers, _orders: Array) -> CutMoments | None:
         """Means and moments of asymmetric noise that is cut off; None where it is symmetric."""
         return None
 
@@ -346,15 +356,15 @@ class Mechanism(ABC):
         if clipped is not None:
             raise Refusal(f"{self.name} has no first stage")
         if by_total:
-            total = _group_interval(self, level, noisy.shape[1])
+            total = group_interval(self, level, noisy.shape[1])
             return WorkerIntervals(self.half_width, total, level).ends(noisy)
-        low, high = _count_interval(self, level).ends(noisy)
+        low, high = count_interval(self, level).ends(noisy)
         # what a bound has left out of the count is not known
         return low, high if self.bound is None else np.full_like(high, UNBOUNDED)
 
     def group_interval(self, sums: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of intervals for the sums of all worker cells of groups that are drawn at once."""
-        return _group_interval(self, level, self.at_once).ends(sums)
+        return group_interval(self, level, self.at_once).ends(sums)
 
 
 @lru_cache(maxsize=1 << 18)
@@ -372,41 +382,6 @@ def _half_width(mechanism: Mechanism, level: float, size: int) -> int:
 
     with exactly():
         return least_error(enough)
-
-
-@lru_cache(maxsize=64)  # tables of one mechanism are many, and each asks more than once
-def _count_interval(mechanism: Mechanism, level: float) -> CountInterval:
-    return CountInterval(lambda counts: mechanism.half_widths(level, counts))
-
-
-@lru_cache(maxsize=64)
-def _group_interval(mechanism: Mechanism, level: float, cells: int) -> CountInterval:
-    def both(counts: Integers) -> tuple[Integers, Integers]:
-        found = mechanism.group_half_width(level, counts, cells)
-        return found, found
-
-    return CountInterval(both)
-
-
-def least_error(enough: Callable[[int], bool]) -> int:
-    """The least integer from which on errors are `enough`."""
-    inside, outside = 0, -1
-    while not enough(inside) and inside < 2 * LIMIT:
-        inside, outside = 2 * inside + 1, inside
-    while inside - outside > 1:
-        middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if enough(middle) else (inside, middle)
-    return inside
-
-
-@contextmanager
-def exactly(bits: int = PRECISION) -> Iterator[None]:
-    """Interval arithmetic with this many bits."""
-    before, ctx.prec = ctx.prec, bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
 
 
 def one_cell(size: int) -> Integers:

@@ -1,18 +1,20 @@
 """Mechanisms by name, so that a plan, a release and a certificate speak of the same thing.
 
-Vector mechanisms by name.
+Besides those of eree there are those of others: a class that keeps the contract of `Mechanism` is
+known by its name once it was given to `register`, or stands under its name in the entry points
+`eree.mechanisms` of an installed package, as commands and other processes need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import signature
 from math import ceil, inf, isfinite, prod
 from re import fullmatch
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eree.cells import Cell
 from eree.errors import Refusal
@@ -32,7 +34,10 @@ from eree.mechanisms.vector.radial import VectorRadial
 from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import EDGE, NODE, Exact, Neighbours, Strong, Weak, exact
+from eree.policy.neighbours import Exact, Weak, exact
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
     {kind.name: kind for kind in (VectorRadial, VectorPareto, KNormStaircase, TwoStageClip)}
@@ -92,10 +97,8 @@ def _error(made: VectorMechanism, alone: bool) -> float:
     """
     largest = int(10 / alpha_of(made.guarantee, made.name))
     count = largest // made.cells
-    if isinstance(made, TwoStageClip):
-        error = made.total_error(Cell(count, largest))
-    else:
-        error = made.mean_error(Cell(count if alone else 3 * count, largest))[0]
+    clips = made.first_stage is not None  # its noise goes by the largest workplace alone
+    error = made.total_error(Cell(count if alone or clips else 3 * count, largest))
     return error if isfinite(error) else inf
 
 
@@ -126,19 +129,63 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     }
 )
 
-#: Mechanisms for relations without an alpha.
-_PLAIN: Mapping[str, Neighbours] = MappingProxyType(
-    {EdgeGeometric.name: EDGE, CappedLaplace.name: EDGE, TruncatedLaplace.name: NODE}
-)
+#: Mechanisms of others, by name.
+_OWN: dict[str, type[Mechanism]] = {}
+_NAME = "[a-z][a-z0-9-]{0,60}"
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def register(kind: type[M]) -> type[M]:
+    """Make a mechanism of your own known by its name; a decorator of its class."""
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        raise Refusal(f"{kind.__name__} lacks {', '.join(missing)}, which every mechanism has")
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not fullmatch(_NAME, name) or name == AUTO:
+        raise Refusal("a mechanism's name is of small letters, digits and hyphens, and not 'auto'")
+    if name in MECHANISMS or name in VECTOR_MECHANISMS:
+        raise Refusal(f"eree has a mechanism named {name!r}; give yours another name")
+    _OWN[name] = kind
+    return kind
+
+
+def own_mechanisms() -> tuple[str, ...]:
+    """The names of all mechanisms that are not eree's."""
+    for point in _entry_points():
+        if point.name not in _OWN:
+            _load(point)
+    return tuple(sorted(_OWN))
 
 
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name."""
-    kind = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name)
+    kind = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name) or _OWN.get(name)
     if kind is None:
-        known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS))
+        for point in _entry_points():
+            if point.name == name:
+                return _load(point)
+        known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS, *own_mechanisms()))
         raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
     return kind
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points(group="eree.mechanisms")
+
+
+def _load(point: EntryPoint) -> type[Mechanism]:
+    """The mechanism of an installed package."""
+    try:
+        kind = point.load()
+    except (ImportError, AttributeError):
+        raise Refusal(f"the mechanism {point.name!r} of a package cannot be imported") from None
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)) or kind.name != point.name:
+        raise Refusal(f"the entry point {point.name!r} is no mechanism of that name")
+    return register(kind)
 
 
 @lru_cache(maxsize=256)  # a plan of many tables asks for the same again and again
@@ -198,17 +245,13 @@ def mechanism(
     mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
     mechanism, such as `theta`, or the number of `cells` that a vector mechanism hides together.
     """
-    neighbours = _PLAIN.get(name)
-    if neighbours is None:
-        if alpha is None:
-            raise Refusal(f"{name} needs an alpha, such as '0.1'")
-        weak = name == KNormStaircase.name
-        neighbours = Weak(alpha, ["type"]) if weak else Strong(alpha)
-    whole = exact(epsilon, "epsilon")
+    if name == AUTO and alpha is None:
+        raise Refusal("auto needs an alpha, such as '0.1'")
+    kind: type[Mechanism] = SmoothPareto if name == AUTO else kind_of(name)
+    relation, whole = kind.relation(alpha), exact(epsilon, "epsilon")
     if delta is None:
-        kind = None if name == AUTO else kind_of(name)
-        delta = kind.default_delta(getattr(neighbours, "alpha", None), whole) if kind else 0
-    return calibrate(name, Guarantee(neighbours, whole, delta), parameters)
+        delta = kind.default_delta(getattr(relation, "alpha", None), whole)
+    return calibrate(name, Guarantee(relation, whole, delta), parameters)
 
 
 def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:

@@ -17,7 +17,8 @@ several integers of a group belong together, a try gives a row of them, accepted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from fractions import Fraction
 from typing import Protocol, TypeVar, cast
@@ -36,6 +37,8 @@ MOST = 1 << 62
 COARSE = 2.0**-20
 
 Words = NDArray[np.uint64]
+#: Bits of exact probabilities: enough for tails that are differences of nearly equal numbers.
+PRECISION = 320
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -236,3 +239,13 @@ def verdicts_of(accepted: Flags, doubt: Flags) -> NDArray[np.int8]:
     """Verdicts from what is accepted and what is in doubt."""
     verdicts = np.where(accepted, Verdict.ACCEPT, Verdict.REJECT)
     return np.where(doubt, Verdict.DOUBT, verdicts).astype(np.int8)
+
+
+@contextmanager
+def exactly(bits: int = PRECISION) -> Iterator[None]:
+    """Interval arithmetic with this many bits."""
+    before, ctx.prec = ctx.prec, bits
+    try:
+        yield
+    finally:
+        ctx.prec = before

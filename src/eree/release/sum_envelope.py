@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eree.mechanisms.staircase.pieces import Spread
+from eree.mechanisms.intervals import CutMoments
 from eree.random.exact import Array, Integers
 
 #: Levels are 1 - 2^(-i / 8): of a probability, the next smaller one is taken.
@@ -34,7 +34,7 @@ class Noise(Hashable, Protocol):
     def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         """What the noise stays within, below and above the count."""
 
-    def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> Spread | None:
+    def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> CutMoments | None:
         """Means and moments of asymmetric noise."""
 
 
@@ -110,7 +110,7 @@ class Envelope:
         above = (norms[:, 1:] / self.first) ** order - fixed * self.first**-order
         return fixed[:, 0], np.maximum(above.max(1), 0.0)
 
-    def _spread(self, level: int) -> Spread:
+    def _spread(self, level: int) -> CutMoments:
         probability = float(self.probabilities[level - 1])
         found = self._noise.cut_moments(probability, self._sizes, self.orders)
         assert found is not None

@@ -11,12 +11,11 @@ from flint import arb
 
 from eree.errors import Refusal
 from eree.mechanisms.certificate import upper
-from eree.mechanisms.mechanism import exactly
+from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.parameters import check_range
-from eree.mechanisms.published.fixed import CappedGeometric
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD, Exact, exact
-from eree.random.exact import draw, exact_ball, settle
+from eree.random.exact import draw, exact_ball, exactly, settle
 from eree.random.source import Random
 from eree.survey.shape import Integers
 

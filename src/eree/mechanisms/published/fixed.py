@@ -1,94 +1,35 @@
-"""Mechanisms whose noise is the same in every cell.
-
-Geometric noise on the integers, with or without a cap.
-"""
+"""Mechanisms whose noise is the same in every cell."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, expm1, nextafter, sinh, sqrt
 from typing import Self
 
 import numpy as np
-from flint import arb, ctx
-from numpy.typing import NDArray
+from flint import arb
 
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper, worst_of
-from eree.mechanisms.mechanism import Mechanism, exactly, least_error
+from eree.mechanisms.geometric import CappedGeometric
+from eree.mechanisms.intervals import least_error
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle, check_range
 from eree.mechanisms.scaled.distributions import RoundedLaplace, Scales
 from eree.mechanisms.scaled.scaled import Noise
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Edge, Node
+from eree.policy.neighbours import EDGE, NODE, Edge, Exact, Neighbours, Node
 from eree.random.exact import (
     Array,
     Integers,
-    Verdict,
-    Words,
-    coarse,
     draw,
-    exact_ball,
-    halves,
-    sure_floor,
-    sure_halves,
+    exactly,
 )
 from eree.random.source import Random
 from eree.workload import DropFrom
-
-
-@dataclass(frozen=True, eq=False)
-class CappedGeometric:
-    """P(k) proportional to e^(-rate |k|) for |k| <= cap; without a cap for all integers.
-
-    Recipe: a sign and the greatest k with U < P(|K| >= k).  With q = e^-rate that is the whole part
-    of -ln(X) / rate, X = U f + e, where f = N (1 - q) / 2, N the sum of the weights, and
-    e = q^(cap + 1), or 0 without a cap.  U >= 2^-20 is known to within 2^-42 of itself, so X is,
-    and the quotient to within (1 / rate + the quotient) 2^-41.
-    """
-
-    rate: Fraction
-    cap: int | None = None
-    uniforms = 1
-
-    def fast(self, words: Words, _cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
-        """Values and verdicts; nothing is ever rejected."""
-        uniform, sign = halves(words[0])
-        before, ctx.prec = ctx.prec, 128
-        try:
-            factor, end = (float(part) for part in self._parts())
-        finally:
-            ctx.prec = before
-        steps = -np.log(uniform * factor + end) / float(self.rate)
-        doubt = coarse(uniform)
-        doubt |= np.abs(steps - np.rint(steps)) < (steps + float(1 / self.rate)) * 2.0**-40
-        values = np.where(doubt, 0, np.floor(steps)).astype(np.int64)
-        return sign * values, np.where(doubt, Verdict.DOUBT, Verdict.ACCEPT).astype(np.int8)
-
-    def slow(self, uniforms: Sequence[arb], _cell: int) -> int:
-        """The same in interval arithmetic."""
-        uniform, sign = sure_halves(uniforms[0])
-        factor, end = self._parts()
-        return sign * sure_floor(-(uniform * factor + end).log() / exact_ball(self.rate))
-
-    def tail(self, value: int, _cell: int) -> arb:
-        """The chance that the noise is at least `value`, for value >= 1."""
-        if self.cap is not None and value > self.cap:
-            return arb(0)
-        factor, end = self._parts()
-        return ((-exact_ball(self.rate) * value).exp() - end) / (2 * factor)
-
-    def _parts(self) -> tuple[arb, arb]:
-        """f and e of the recipe."""
-        rate = exact_ball(self.rate)
-        q = (-rate).exp()
-        end = arb(0) if self.cap is None else (-rate * (self.cap + 1)).exp()
-        return (1 + q) / 2 - end, end
-
 
 _MOST_CAP = 1_000_000
 
@@ -127,6 +68,11 @@ class EdgeGeometric(FixedMechanism):
     """
 
     name = "edge-geometric"
+
+    @classmethod
+    def relation(cls, _alpha: Exact | None) -> Neighbours:
+        """Edge neighbours, which have no alpha."""
+        return EDGE
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee) -> Self:
@@ -168,6 +114,11 @@ class CappedLaplace(FixedMechanism):
 
     cap: int
     name = "capped-laplace"
+
+    @classmethod
+    def relation(cls, _alpha: Exact | None) -> Neighbours:
+        """Edge neighbours, which have no alpha."""
+        return EDGE
 
     @classmethod
     def default_delta(cls, _alpha: Fraction | None, _epsilon: Fraction) -> Fraction:
@@ -257,6 +208,11 @@ class TruncatedLaplace(FixedMechanism):
 
     theta: int
     name = "truncated-laplace"
+
+    @classmethod
+    def relation(cls, _alpha: Exact | None) -> Neighbours:
+        """Node neighbours, which have no alpha."""
+        return NODE
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, theta: int = 100) -> Self:

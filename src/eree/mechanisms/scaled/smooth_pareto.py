@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.mechanism import one_cell
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_down
 from eree.mechanisms.scaled.distributions import LatticePareto
 from eree.mechanisms.scaled.scaled import ScaledMechanism
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Array, Integers, exact_ball
+from eree.random.exact import Array, Integers, exact_ball, exactly
 
 #: What is left of epsilon for the certificate, whose bounds are no closer than a millionth.
 _ROOM = 2.0**-20

@@ -18,6 +18,7 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
+from eree.mechanisms.intervals import CutMoments
 from eree.mechanisms.mechanism import EMPTY, LIMIT, MeanNoise, one_cell
 from eree.mechanisms.parameters import TooLittle, above, alpha_of
 from eree.mechanisms.scaled.scaled import SizedMechanism
@@ -25,9 +26,9 @@ from eree.mechanisms.staircase.certificate import certify_leaning
 from eree.mechanisms.staircase.density import LeaningStairs
 from eree.mechanisms.staircase.levels import Heights, best_widths, lowest_heights
 from eree.mechanisms.staircase.pieces import (
-    Spread,
     Table,
     Tails,
+    cut_moments,
     point_moments,
     scaled_norms,
     whole_moments,
@@ -201,7 +202,7 @@ class LeaningStaircase(SizedMechanism):
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
         return found[0], found[1]
 
-    def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> Spread:
+    def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> CutMoments:
         """Means and moments of the noise of all sizes up to those, cut off at a chance.
 
         It is cut where the law of its own size leaves half of the chance outside on each side: no
@@ -216,7 +217,7 @@ class LeaningStaircase(SizedMechanism):
         # rounding moves a mean by a half at most, whichever way the law leans
         up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
         scaled = scaled_norms(signed, lengths, scales, orders)
-        return Spread.of(up, down, np.append(norms, scaled, axis=1)).at(rungs)
+        return cut_moments(up, down, np.append(norms, scaled, axis=1)).at(rungs)
 
     def _of_all(self, shapes: Array, highest: int) -> Array:
         """Numbers of all rungs up to one, from those that are not scaled."""

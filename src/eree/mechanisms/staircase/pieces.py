@@ -14,34 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eree.mechanisms.intervals import CutMoments
 from eree.mechanisms.staircase.size_grid import Array
 
 #: A bound of the error of doubles, as a share of what is added up.
 _OFF = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """A column for each of some sizes: bounds for the laws of all sizes up to it.
-
-    `up` is the greatest mean, `down` the greatest one below zero, both at least 0; `norms` has a
-    row for each of the orders asked for.
-    """
-
-    up: Array
-    down: Array
-    norms: Array
-
-    @classmethod
-    def of(cls, up: Array, down: Array, norms: Array) -> Spread:
-        """From bounds of the means, above and below, and norms of laws, from the smallest on."""
-        slack = _OFF * norms[0] + 1e-12
-        above, below = (np.maximum.accumulate(np.maximum(m + slack, 0.0)) for m in (up, down))
-        return cls(above, below, np.maximum.accumulate(norms, axis=1))
-
-    def at(self, chosen: np.ndarray) -> Spread:
-        """Some of the columns."""
-        return Spread(self.up[chosen], self.down[chosen], self.norms[:, chosen])
+def cut_moments(up: Array, down: Array, norms: Array) -> CutMoments:
+    """From bounds of the means, above and below, and norms of laws, from the smallest on."""
+    slack = _OFF * norms[0] + 1e-12
+    above, below = (np.maximum.accumulate(np.maximum(m + slack, 0.0)) for m in (up, down))
+    return CutMoments(above, below, np.maximum.accumulate(norms, axis=1))
 
 
 def whole_moments(

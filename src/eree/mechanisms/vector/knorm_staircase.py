@@ -16,7 +16,6 @@ from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper
 from eree.mechanisms.intervals import transformed_ends
-from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_down, rounded_up
 from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.transformed.certificate import greatest_gain
@@ -32,8 +31,8 @@ from eree.mechanisms.vector.vector import (
     worst_groups,
 )
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Weak
-from eree.random.exact import Array, Integers, draw_rows
+from eree.policy.neighbours import Exact, Neighbours, Weak
+from eree.random.exact import Array, Integers, draw_rows, exactly
 from eree.random.source import Random
 
 _MOST_CELLS = 1_000
@@ -75,6 +74,13 @@ class KNormStaircase(VectorMechanism):
     drop: Fraction  # epsilon, rounded down
     name = "knorm-staircase"
     symmetric = False
+
+    @classmethod
+    def relation(cls, alpha: Exact | None) -> Neighbours:
+        """Weak ones, whose type is then called `type`."""
+        if alpha is None:
+            raise Refusal(f"{cls.name} needs an alpha, such as '0.1'")
+        return Weak(alpha, ["type"])
 
     @classmethod
     def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.mechanism import one_cell
 from eree.mechanisms.parameters import GRAIN, TooLittle, above, alpha_of, rounded_down
 from eree.mechanisms.scaled.scaled import rounded_half_width
 from eree.mechanisms.vector.lattice import VectorLatticePareto
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Array, Integers
+from eree.random.exact import Array, Integers, exactly
 
 #: From this scale on reaches are multiples of the scale.
 FAR = 2_000.0

@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 
 from eree.cells import Cell
-from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.scaled.certificate import scale_at
 from eree.mechanisms.scaled.scaled import least, rounded_half_width
@@ -18,7 +17,7 @@ from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRad
 from eree.mechanisms.vector.scaled import MOST_CELLS, ScaledVector
 from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Array, Integers
+from eree.random.exact import Array, Integers, exactly
 
 #: From this mean on rounding no longer changes an error: by less than a 10^7th of it.
 _LARGE = 1e3

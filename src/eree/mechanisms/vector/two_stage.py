@@ -20,7 +20,7 @@ from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.intervals import GREATEST, UNBOUNDED
-from eree.mechanisms.mechanism import exactly, one_cell
+from eree.mechanisms.mechanism import one_cell
 from eree.mechanisms.parameters import LEAST_EPSILON, TooLittle, above, alpha_of
 from eree.mechanisms.published.log_laplace import TightLogLaplace
 from eree.mechanisms.scaled.scaled import least
@@ -40,6 +40,7 @@ from eree.random.exact import (
     coarse,
     draw,
     exact_ball,
+    exactly,
     halves,
     rounded,
     sure_halves,

@@ -16,10 +16,10 @@ from flint import arb
 from eree.cells import Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, WorstPair, upper
-from eree.mechanisms.mechanism import Mechanism, exactly
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import alpha_of
 from eree.policy.guarantee import Guarantee
-from eree.random.exact import Integers
+from eree.random.exact import Integers, exactly
 from eree.random.source import Random
 
 
