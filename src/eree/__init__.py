@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         VECTOR_MECHANISMS,
         mechanism,
         parameters_from_text,
+        register,
     )
     from eree.policy.declarations import read_schema
     from eree.policy.guarantee import Guarantee
@@ -77,6 +78,7 @@ _HOMES = {
         "VECTOR_MECHANISMS",
         "mechanism",
         "parameters_from_text",
+        "register",
     ),
     "eree.random.source": ("Random", "SeededRandom"),
     "eree.policy.declarations": ("read_schema",),
@@ -206,6 +208,7 @@ __all__ = [
     "rank",
     "read_schema",
     "read_survey",
+    "register",
     "shrink",
     "size_classes",
     "stream",

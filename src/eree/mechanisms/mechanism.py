@@ -25,7 +25,7 @@ from eree.mechanisms.intervals import (
     least_error,
 )
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, Neighbours, Strong, Weak
+from eree.policy.neighbours import Exact, Neighbours, Strong
 from eree.random.exact import Array, Integers, exactly
 from eree.random.source import Random
 from eree.workload import GREATEST_BOUND, DropFrom
@@ -89,9 +89,8 @@ class Mechanism(ABC):
     Its output is an integer whose probabilities are exactly those of `log_pmf`, between -2^61 and
     2^61; what lies beyond is set to the end.
 
-    This class is the whole contract: whoever plans, releases, verifies or estimates asks a
-    mechanism these things alone.  What is abstract has to be written for each mechanism; the rest
-    follows from it, and is overridden where a mechanism knows better.
+    This class is the whole contract: nothing else is asked of a mechanism.  What is abstract has
+    to be written for each one; the rest follows, and is overridden where one knows better.
     """
 
     guarantee: Guarantee
@@ -185,6 +184,11 @@ class Mechanism(ABC):
     def first_stage(self) -> Mechanism | None:
         """The mechanism that bounds the workplaces of each group by a noisy number first."""
         return None
+
+    @property
+    def flat_up_to(self) -> int:
+        """A size of the largest workplace up to which noise does not grow."""
+        return 0
 
     @property
     def transform(self) -> Bend | None:
@@ -287,15 +291,10 @@ class Mechanism(ABC):
         return self.quantile(level, cell)
 
     def mean_errors(self, counts: Integers, largests: Integers) -> Array:
-        """The mean sizes of the errors of many cells: exact at many sizes, interpolated between.
-
-        Up to 1 / alpha workers noise does not grow with the largest workplace.
-        """
-        sizes, least = (largests, 0) if self.transform is None else (counts, 0)
-        relation = self.guarantee.neighbours
-        if self.transform is None and isinstance(relation, (Strong, Weak)):
-            least = int(1 / relation.alpha)
-        known = _FEW_SIZES if self.together and self.transform is None else SIZES
+        """The mean sizes of the errors of many cells: exact at many sizes, interpolated between."""
+        scaled, least = self.transform is None, self.flat_up_to
+        sizes, few = largests if scaled else counts, scaled and self.together
+        known = _FEW_SIZES if few else SIZES
         at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
         of_sizes = [_mean_error(self, max(int(size), least)) for size in at]
         errors: Array = np.interp(sizes, at, np.array(of_sizes))

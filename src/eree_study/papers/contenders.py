@@ -23,6 +23,7 @@ from eree.mechanisms.registry import (
     calibrate,
     kind_of,
     mechanism,
+    own_mechanisms,
 )
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
@@ -236,6 +237,7 @@ def contenders(
                 calibrate("truncated-laplace", _node(epsilon), {"theta": theta}),
             )
         yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
+        yield from _own(None, epsilon, workload.strong, touched)
         return
     shares = cells if workload.paying == "together" else 1
     each, strong = epsilon / shares, workload.strong and touched
@@ -245,6 +247,7 @@ def contenders(
         if made is not None:
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
             yield Single(name, min(delta, 1.0), made, strong)
+    yield from _own(alpha, each, workload.strong, touched)
     if workload.study == "report":
         delta = min(shares * _worst_delta(alpha, each), 1.0)
         yield Reported("report-laplace", delta, alpha, each, strong)
@@ -259,7 +262,8 @@ def _vectors(
 ) -> Iterator[Contender]:
     relation = Strong(alpha) if workload.strong else Weak(alpha, ["type"])
     guarantee = Guarantee(relation, epsilon)
-    for name in VECTOR_MECHANISMS:
+    own = (name for name in own_mechanisms() if kind_of(name).together)
+    for name in (*VECTOR_MECHANISMS, *own):
         try:
             chosen = calibrate(name, guarantee, {"cells": cells})
         except Refusal:
@@ -275,6 +279,26 @@ def _vectors(
     shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
     if workload.strong and can_be_shrunk(chosen):
         yield Shrunk("auto-shrunk", 0.0, chosen, shape)
+
+
+def _own(
+    alpha: Fraction | None, epsilon: Fraction, strong: bool, touched: bool
+) -> Iterator[Contender]:
+    """Mechanisms of others for single cells, wherever they can be calibrated."""
+    for name in own_mechanisms():
+        kind = kind_of(name)
+        try:
+            has_alpha = hasattr(kind.relation(alpha), "alpha")
+            if kind.together or has_alpha != (alpha is not None):
+                continue
+            made = mechanism(name, alpha=alpha, epsilon=epsilon)
+            made.statistics(worker_attributes=touched and strong)
+        except Refusal:
+            continue
+        if made.bound is not None:
+            yield Truncated(name, float(made.guarantee.delta), made)
+        else:
+            yield Single(name, float(made.guarantee.delta), made, strong and touched)
 
 
 def _node(epsilon: Fraction) -> Guarantee:

@@ -50,6 +50,11 @@ class SizedMechanism(Mechanism):
         """The share by which a workplace may grow in one step."""
         return alpha_of(self.guarantee, self.name)
 
+    @property
+    def flat_up_to(self) -> int:
+        """1 / alpha: so far one worker may join at a time."""
+        return int(1 / self.alpha)
+
     def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
         """`count`, and `largest`, or `largest_total` where the whole workplace may grow into it."""
         strong = isinstance(self.guarantee.neighbours, Strong)

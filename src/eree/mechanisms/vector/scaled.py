@@ -56,6 +56,11 @@ class ScaledVector(VectorMechanism):
         """What one step can do to the counts and to S."""
         return OneStep(float(self.alpha), float(self.pace))
 
+    @property
+    def flat_up_to(self) -> int:
+        """1 / alpha: so far one worker may join at a time."""
+        return int(1 / self.alpha)
+
     @abstractmethod
     def law(self, largests: Integers) -> VectorNoise:
         """The laws of the noise of some groups."""
