@@ -19,9 +19,10 @@ LAYERS = (
     ("eree.policy", "eree.random"),
     ("eree.workload", "eree.cells", "eree.figures", "eree.partial"),
     ("eree.mechanisms", "eree.data", "eree.budget"),
-    ("eree.estimate",),
     ("eree.release",),
+    ("eree.estimate",),
     ("eree.survey",),
+    ("eree.verification",),
     ("eree_study.synth", "eree_study.figures"),
     ("eree_study.legacy",),
     ("eree_study.papers",),
@@ -60,7 +61,7 @@ CELLS = tuple(
     for name in (f"{home}Cells", f"{home}tabulate", f"{home}stream", f"{home}write_cells")
 )
 READERS = (
-    "eree/__init__.py",
+    "eree/__init__.pyi",
     "eree/data/tabulate.py",
     "eree/mechanisms/mechanism.py",
     "eree/release/measure.py",
@@ -84,7 +85,7 @@ class Module:
     @property
     def parts(self) -> tuple[str, ...]:
         """The name of the module."""
-        names = self.path.removesuffix(".py").split("/")
+        names = self.path.removesuffix("i").removesuffix(".py").split("/")
         return tuple(names[:-1] if names[-1] == "__init__" else names)
 
     @property
@@ -97,7 +98,7 @@ class Module:
         known: dict[str, str] = {}
         tree = ast.parse(self.text)
         folder = self.parts
-        if not self.path.endswith("__init__.py"):
+        if not self.path.endswith(("__init__.py", "__init__.pyi")):
             folder = folder[:-1]
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -136,7 +137,8 @@ def modules(source: Path) -> list[Module]:
     return [
         Module(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))
         for package in PACKAGES
-        for path in sorted((source / package).rglob("*.py"))
+        for path in sorted((source / package).rglob("*.py*"))
+        if path.suffix in (".py", ".pyi")
     ]
 
 

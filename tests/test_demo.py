@@ -26,7 +26,7 @@ from eree.cli.ending import run
 from eree.cli.interrupts import Interrupts
 from eree.errors import Fault, Refusal
 from eree.release.contents import MEASURES
-from eree.release.recheck import Verification
+from eree.verification.recheck import Verification
 from eree_study.demo import STRATA, Findings, run_demo
 from eree_study.demo.findings import STUDY, TOP
 from eree_study.demo.run import BUDGET, OWN, SHOWN

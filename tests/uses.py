@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 
 import eree
 import pages
-from eree.release.sums import Areas
+from eree.estimate.totals import Areas
 
 #: A row for each workplace, and what the rows may be added up to.
 SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]

@@ -1,71 +1,18 @@
 """eree_study: what shows that eree works; nothing in eree imports it.
 
 Synthetic populations, the method before and the attacks on it, the papers' experiments, the demo.
-Each name is imported when it is first used, as in `eree`.
+The public names stand in `__init__.pyi`; each is imported when it is first used, as in `eree`.
 """
 
-TYPE_CHECKING = False  # typing's own costs an import
-
-if TYPE_CHECKING:
-    from eree_study.legacy.attacks import AttackFindings, run_attacks
-    from eree_study.legacy.games import success_bound
-    from eree_study.legacy.infusion import Infused, infuse, write_infused
-    from eree_study.legacy.key import new_key, read_key
-    from eree_study.legacy.ramp import RAMP, WIDE, Ramp
-    from eree_study.papers.report import StudyReport, study_report
-    from eree_study.papers.requirements import requirements_table
-    from eree_study.papers.run import Study, run_study
-    from eree_study.querytool.study import CubeStudy, cube_study
-    from eree_study.synth import synthesize
-    from eree_study.synth.survey import synthesize_survey
-
-_HOMES = {
-    "eree_study.legacy.attacks": ("AttackFindings", "run_attacks"),
-    "eree_study.legacy.games": ("success_bound",),
-    "eree_study.legacy.infusion": ("Infused", "infuse", "write_infused"),
-    "eree_study.legacy.key": ("new_key", "read_key"),
-    "eree_study.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
-    "eree_study.papers.report": ("StudyReport", "study_report"),
-    "eree_study.papers.requirements": ("requirements_table",),
-    "eree_study.papers.run": ("Study", "run_study"),
-    "eree_study.querytool.study": ("CubeStudy", "cube_study"),
-    "eree_study.synth": ("synthesize",),
-    "eree_study.synth.survey": ("synthesize_survey",),
-}
-
-__all__ = [
-    "RAMP",
-    "WIDE",
-    "AttackFindings",
-    "CubeStudy",
-    "Infused",
-    "Ramp",
-    "Study",
-    "StudyReport",
-    "cube_study",
-    "infuse",
-    "new_key",
-    "read_key",
-    "requirements_table",
-    "run_attacks",
-    "run_study",
-    "study_report",
-    "success_bound",
-    "synthesize",
-    "synthesize_survey",
-    "write_infused",
-]
+from eree import homes_of, public
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(home), name)
-            return value
-    raise AttributeError(f"module 'eree_study' has no attribute {name!r}")
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'eree_study' has no attribute {name!r}")
+    value = globals()[name] = public(__name__, name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*__all__]
+    return [*homes_of(__name__)]

@@ -18,9 +18,9 @@ from scipy.stats import binom
 import eree
 import eree_study
 from eree.cells import Cell
+from eree.estimate.predict import _mean_largest
+from eree.estimate.sizes import SizeClass, steps, thinned
 from eree.mechanisms.published.fixed import TruncatedLaplace
-from eree.release.prediction import _mean_largest
-from eree.release.sizes import SizeClass, steps, thinned
 
 LOWS = (0, 1, 5, 10, 20, 50, 100, 250, 1000)
 BY = ["place", "sector", "ownership"]

@@ -15,7 +15,7 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
-from eree.release.rank import rank_intervals
+from eree.estimate.rank import rank_intervals
 from uses import Redrawing, eree_command, true_sums
 
 CELLS = ["place", "sector", "ownership"]

@@ -29,9 +29,9 @@ import eree
 from disks import full, small_disk
 from eree.budget.compose import Charge, together
 from eree.errors import Faulty
+from eree.estimate.listing import write_csv
 from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
-from eree.release.listing import write_csv
 from eree.release.price import Measurement
 from eree.release.record import RECORD, digest_of, file_digest
 from offices import TOTAL, settings, table, text

@@ -14,7 +14,7 @@ import pytest
 import eree
 import eree_study
 from eree.cells import Cell
-from eree.estimate.noise import classes_for
+from eree.estimate.grids import classes_for
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial

@@ -20,7 +20,7 @@ from eree.policy.plain_data import guarantee_of
 from eree.release.contents import schema_of
 from eree.release.measure import TableMeasure
 from eree.release.price import measurement_for
-from eree.release.verify import row_faults
+from eree.verification.tables import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 CUT = 40

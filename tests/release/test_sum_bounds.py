@@ -15,14 +15,13 @@ from scipy import stats
 from cases import FALSE_ALARM, SCALED, made
 from eree.cells import Cell
 from eree.errors import Refusal
+from eree.estimate import sum_bounds
+from eree.estimate.sum_bounds import Envelope, _levels, roots, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED, CutMoments
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.random.exact import Integers, exactly
 from eree.random.source import SeededRandom
-from eree.release import sum_bounds
-from eree.release.sum_bounds import _levels, roots, sum_intervals
-from eree.release.sum_envelope import Envelope
 
 KINDS = ["equal", "one large", "small", "mixed"]
 FIXED = ["edge-geometric", "capped-laplace"]

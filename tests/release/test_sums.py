@@ -14,8 +14,8 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
+from eree.estimate.totals import Areas, summed
 from eree.mechanisms.intervals import UNBOUNDED
-from eree.release.sums import Areas, summed
 from uses import Redrawing, true_sums
 
 CELLS = ["place", "sector", "ownership"]

@@ -13,8 +13,8 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
+from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
-from eree.release.threshold import decide
 from uses import Redrawing, eree_command, true_sums
 
 CENT = Fraction(1, 100)

@@ -261,8 +261,7 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
 
 def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
     """Settle a reservation with the release that it paid for, if that is it and untouched."""
-    from eree.release.recheck import file_fault
-    from eree.release.record import digest_of
+    from eree.release.record import digest_of, file_fault
     from eree.survey.modes import AsPublished
 
     release = eree.Release.open(folder)

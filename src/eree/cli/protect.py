@@ -257,7 +257,7 @@ def show(
     Every figure is a sum of published cells, so that all tables agree; asking costs nothing.  An
     estimate is unreliable if its standard error is more than 30% of it.
     """
-    from eree.release.listing import checked_level, write_csv  # databases take a while to import
+    from eree.estimate.listing import checked_level, write_csv  # databases take a while to import
 
     query = eree.Query.from_text(by, where, levels)
     chance = checked_level(confidence)

@@ -51,3 +51,15 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_fault(path: Path, digest: str) -> str | None:
+    """What is wrong with a file that should have a digest."""
+    try:
+        if not path.is_file():
+            return "is missing"
+        if file_digest(path) != digest:
+            return "was changed: its SHA-256 is not the one in the record"
+    except OSError:
+        return "cannot be read"
+    return None

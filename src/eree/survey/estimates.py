@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.release.listing import checked_level
+from eree.estimate.listing import checked_level
 from eree.survey.query import Axis, Query
 from eree.survey.shape import Integers, Mask, Reals
 from eree.workload import JOB

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from eree.errors import Refusal
+from eree.estimate.rank import rank_intervals
+from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
-from eree.release.rank import rank_intervals
-from eree.release.threshold import decide
 from eree.web.answer import ABSENT, MOST_CELLS, Block, Cell, Side, TooLarge, in_a_line, keyed
 from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import MeanNoise
 from eree.policy.neighbours import plain
@@ -31,7 +32,6 @@ from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.price import Ends, Measurement, Numbers
 from eree.release.release import Release
-from eree.release.sums import Areas
 from eree.survey.query import Axis
 from eree.web.dataset import (
     JOBS,

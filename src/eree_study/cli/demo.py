@@ -20,7 +20,7 @@ from eree.cli.terminal import one_line, progress
 from eree.policy.neighbours import plain
 
 if TYPE_CHECKING:
-    from eree.release.recheck import Verification
+    from eree.verification.recheck import Verification
     from eree.web.server import Door
     from eree_study.demo import CubeAccuracy, Findings
 

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from eree.estimate.predict import TableOutlook
+from eree.estimate.rank import Ranking
 from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_as_json
-from eree.release.outlook import TableOutlook
-from eree.release.rank import Ranking
-from eree.release.recheck import Verification
+from eree.verification.recheck import Verification
 from eree_study.demo.strata import Accuracy, Exposure
 from eree_study.demo.survey import SurveyFindings
 

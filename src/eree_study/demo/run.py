@@ -11,14 +11,14 @@ from eree.budget.ledger import Ledger
 from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
+from eree.estimate.memo import memo
+from eree.estimate.predict import outlook
+from eree.estimate.rank import rank
 from eree.partial import appearing_folder
 from eree.policy.guarantee import Guarantee
-from eree.release.memo import memo
-from eree.release.outlook import outlook
 from eree.release.plan import Plan
 from eree.release.publish import publish
-from eree.release.rank import rank
-from eree.release.verify import verify
+from eree.verification.tables import verify
 from eree_study.demo.findings import STUDY, Findings
 from eree_study.demo.strata import ALL, Accuracy, Compared
 from eree_study.demo.survey import OWN as SURVEY_OWN

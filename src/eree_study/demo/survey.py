@@ -14,7 +14,6 @@ from eree.budget.ledger import Ledger
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT
 from eree.policy.plain_data import guarantee_as_json
-from eree.release.recheck import Verification
 from eree.release.release import Release
 from eree.survey.cube import Cube, build_cube
 from eree.survey.microdata import read_survey
@@ -22,7 +21,8 @@ from eree.survey.protect import protect_cube
 from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
 from eree.survey.tables import Tabulator
-from eree.survey.verify import verify
+from eree.verification.cubes import verify
+from eree.verification.recheck import Verification
 from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.errors import Refusal
+from eree.estimate.grids import can_be_shrunk, classes_for
 from eree.estimate.groups import shrunk_counts
-from eree.estimate.noise import can_be_shrunk, classes_for
 from eree.mechanisms.mechanism import SIZES, Mechanism
 from eree.mechanisms.registry import (
     VECTOR_MECHANISMS,

@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.estimate.grids import classes_for
 from eree.estimate.groups import ShrunkGroups
-from eree.estimate.noise import classes_for
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import automatic, automatic_vector, calibrate

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from eree.errors import Refusal
-from eree.release.listing import checked_level
+from eree.estimate.listing import checked_level
 from eree.survey.shape import By, Mask, Reals, Shape
 
 Rule = Literal["weighted", "unweighted", "variation", "all"]

@@ -17,18 +17,18 @@ import pyarrow.parquet as parquet
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
+from eree.estimate.size_classes import misclassed, unmade
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
-from eree.release.classes import misclassed, unmade
 from eree.release.contents import SCALED_TO, schema_of
 from eree.release.measure import TableMeasure
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
-from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
+from eree.verification.recheck import Progress, Recheck, Verification
 from eree.workload import Marginal
 
 

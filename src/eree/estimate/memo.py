@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from eree.estimate.predict import TYPICAL, Outlook
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
 from eree.policy.schema import Schema
-from eree.release.outlook import TYPICAL, Outlook
 
 
 def memo(outlook: Outlook, left: Guarantee | None = None) -> str:

@@ -21,8 +21,6 @@ from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
-from eree.release import verify as tables
-from eree.release.recheck import Progress, Recheck, Verification
 from eree.release.release import Release
 from eree.survey.calibrate.calibration import LIMIT, Calibrated
 from eree.survey.calibrate.controls import Control, CubeMarginal
@@ -44,6 +42,8 @@ from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
 from eree.survey.settings import METHODS, RAKED
 from eree.survey.shape import By, Integers, Mask, Reals
+from eree.verification import tables
+from eree.verification.recheck import Progress, Recheck, Verification
 
 #: How many standard deviations a control may be from the cells of least squares.
 #:

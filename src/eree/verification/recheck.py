@@ -17,7 +17,7 @@ from eree.errors import Fault, Refusal
 from eree.policy.neighbours import Weak
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected
-from eree.release.record import RECORD, digest_of, file_digest, record_text
+from eree.release.record import RECORD, digest_of, file_fault, record_text
 from eree.release.release import Release
 from eree.release.signature import signature_holds
 
@@ -213,15 +213,3 @@ class Recheck(ABC):
             )
         words = "settled" if state == "settled" else "reserved, never settled"
         self.checks.append(f"entry {number} of the ledger paid for it ({words})")
-
-
-def file_fault(path: Path, digest: str) -> str | None:
-    """What is wrong with a file that should have a digest."""
-    try:
-        if not path.is_file():
-            return "is missing"
-        if file_digest(path) != digest:
-            return "was changed: its SHA-256 is not the one in the record"
-    except OSError:
-        return "cannot be read"
-    return None

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from eree.budget.compose import kept_workplaces, share_nothing
 from eree.errors import Refusal, Unreadable
+from eree.estimate.grids import can_be_shrunk, classes_for
 from eree.estimate.groups import ShrunkGroups
-from eree.estimate.noise import can_be_shrunk, classes_for
+from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
+from eree.estimate.totals import Areas, summed
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
-from eree.release.listing import Listing, checked_level, in_words, names_of, outside
 from eree.release.release import Release
-from eree.release.sums import Areas, summed
 from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.

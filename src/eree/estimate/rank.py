@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eree.estimate.listing import Listing, checked_level
+from eree.estimate.totals import Areas, Filter
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.random.exact import Integers
-from eree.release.listing import Listing, checked_level
 from eree.release.release import Release
-from eree.release.sums import Areas, Filter
 
 
 @dataclass(frozen=True)

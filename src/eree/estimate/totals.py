@@ -23,16 +23,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
+from eree.estimate.listing import Listing, checked_level, names_of
+from eree.estimate.sum_bounds import check_chance, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
-from eree.release.listing import Listing, checked_level, names_of
 from eree.release.price import Ends, Measurement, Numbers, measurement_for
 from eree.release.release import Release
-from eree.release.sum_bounds import check_chance, sum_intervals
 from eree.workload import Marginal
 
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]

@@ -24,10 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import Refusal, Unreadable
+from eree.estimate.listing import outside, write_csv
 from eree.policy.schema import Provenance
-from eree.release.listing import outside, write_csv
-from eree.release.recheck import file_fault
-from eree.release.record import digest_of
+from eree.release.record import digest_of, file_fault
 from eree.release.release import Release
 
 

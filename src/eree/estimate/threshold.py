@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import Refusal, Unreadable
+from eree.estimate.listing import Listing, checked_level
+from eree.estimate.totals import Areas
 from eree.policy.neighbours import plain
 from eree.policy.schema import Value
-from eree.release.listing import Listing, checked_level
 from eree.release.release import Release
-from eree.release.sums import Areas
 
 DAMAGE = "damage"
 

@@ -1,0 +1,1 @@
+"""Recheck a release: files, prices, certificates, tables and cubes."""
