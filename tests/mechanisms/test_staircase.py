@@ -17,7 +17,7 @@ from cases import cells
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import exactly
 from eree.mechanisms.registry import mechanism
-from eree.mechanisms.staircase import leaning_staircase as leaning_module
+from eree.mechanisms.staircase import leaning_staircase as staircase_module
 from eree.mechanisms.staircase import levels
 from eree.mechanisms.staircase.certificate import certify_staircase, probabilities_agree, worst_loss
 from eree.mechanisms.staircase.density import StaircaseDensities
@@ -51,7 +51,7 @@ def worst_of_all(chosen: LeaningStaircase, sizes: int, most: int) -> float:
 @pytest.mark.parametrize(
     ("alpha", "epsilon"), [("0.1", "2"), ("0.1", "1"), ("0.29", "2"), ("0.5", "5")]
 )
-def test_no_neighbours_of_small_cells_are_told_apart_by_more(alpha: str, epsilon: str) -> None:
+def test_no_neighbours_of_small_cells_differ_by_more(alpha: str, epsilon: str) -> None:
     """All sizes, all growths of any workplace, all parts of those who join, all outputs."""
     loss = worst_of_all(staircase(alpha, epsilon), 34, 30)
     assert loss <= float(Fraction(epsilon)) * (1 + 1e-9)
@@ -221,7 +221,7 @@ def test_both_ways_of_drawing_lead_to_the_same_number(size: int) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "epsilon", "size"), [("0.1", "2", 5), ("0.001", "1", 5)])
-def test_words_between_two_outputs_are_told_apart_or_left_in_doubt(
+def test_words_between_two_outputs_are_decided_or_left_in_doubt(
     alpha: str, epsilon: str, size: int
 ) -> None:
     """At the edges of outputs a probability that is a little off would give the wrong one."""
@@ -283,11 +283,11 @@ def test_no_density_depends_on_the_last_bit_of_an_exponential(
     for name in ("exp", "log1p"):
         real = getattr(math, name)
         monkeypatch.setattr(levels, name, lambda x, real=real: math.nextafter(real(x), math.inf))
-    leaning_module._stairs.cache_clear()
+    staircase_module._stairs.cache_clear()
     try:
         assert mechanism(NAME, **own).parameters == before
     finally:
-        leaning_module._stairs.cache_clear()
+        staircase_module._stairs.cache_clear()
 
 
 def test_a_size_that_is_looked_up_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

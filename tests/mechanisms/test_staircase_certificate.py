@@ -58,12 +58,12 @@ def test_the_certificate_holds_where_epsilon_is_small(alpha: str, epsilon: str) 
 class FarFromRight(StaircaseDensities):
     """Densities that are a tenth too low beyond a distance that no table covers."""
 
-    def whole_sides(self, size_bin: int, reach: float) -> tuple[Side, Side]:
+    def whole_sides(self, size_bin: int, distance: float) -> tuple[Side, Side]:
         def lower(side: Side) -> Side:
             far = np.where(side.edge > 1e12, math.log(0.9), 0.0)
             return replace(side, log_density=side.log_density + far)
 
-        right, left = super().whole_sides(size_bin, reach)
+        right, left = super().whole_sides(size_bin, distance)
         return (lower(right), left) if size_bin == 20 else (right, left)
 
 

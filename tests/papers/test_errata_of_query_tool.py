@@ -37,13 +37,13 @@ def weighted_loss(record: int, output: int) -> float:
     """
     noise = made("edge-geometric", None)
 
-    def log_chance(count: int) -> float:
+    def log_probability(count: int) -> float:
         steps = Fraction(output - count, WEIGHT)
         if steps.denominator > 1:
             return -math.inf
         return noise.log_pmf(output=1_000 + int(steps), count=1_000)
 
-    present, absent = log_chance(record), log_chance(0)
+    present, absent = log_probability(record), log_probability(0)
     return present - absent if present > -math.inf else -math.inf
 
 

@@ -55,11 +55,11 @@ class HeightNoise:
 
     def heights(self, counts: Array) -> Array:
         """g of counts, which may be below 0."""
-        return self.mechanism.bend.near_height_of(counts)
+        return self.mechanism.transform.near_preimage(counts)
 
     def counts(self, heights: Array) -> Array:
         """The counts of heights."""
-        return self.mechanism.bend.near_count(heights)
+        return self.mechanism.transform.near_count(heights)
 
     @cached_property
     def covariance(self) -> Array:

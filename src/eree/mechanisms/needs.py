@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from eree.errors import Refusal
-from eree.policy.decimals import decimal_above, told_above
+from eree.policy.decimals import decimal_above, text_above
 
 #: What mechanisms take.
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**6), Fraction(500)
@@ -38,9 +38,9 @@ class TooLittle(Refusal):
         self.why, self.advice, self.most = why, advice, most
         ways = []
         if delta is not None and decimal_above(delta, _DIGITS) < 1:
-            ways.append(f"a delta of {told_above(delta, _DIGITS)} or more")
+            ways.append(f"a delta of {text_above(delta, _DIGITS)} or more")
         if epsilon is not None and decimal_above(epsilon, _DIGITS) <= most:
-            ways.append(f"epsilon of {told_above(epsilon, _DIGITS)} or more")
+            ways.append(f"epsilon of {text_above(epsilon, _DIGITS)} or more")
         needs = f"needs {', or '.join(ways)}"
         if not ways:
             needs = "cannot be had at this price or any other"

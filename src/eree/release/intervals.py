@@ -23,7 +23,7 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.published.fixed import FixedMechanism, TruncatedLaplace
 from eree.mechanisms.scaled.scaled import SizedMechanism
 from eree.mechanisms.transformed.laplace import BentMechanism
-from eree.mechanisms.transformed.transform import Bend
+from eree.mechanisms.transformed.transform import Transform
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.random.exact import Integers
@@ -145,10 +145,10 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
         return CountInterval(lambda counts: mechanism.reaches(level, counts)).ends
     if isinstance(mechanism, BentMechanism):
         away = float(mechanism.spread) * -np.log(1 - level)
-        return lambda noisy: _bent(mechanism.bend, away, noisy)
+        return lambda noisy: _bent(mechanism.transform, away, noisy)
     if isinstance(mechanism, KNormStaircase):
         far = mechanism.height_reach(level)
-        return lambda noisy: _bent(mechanism.bend, far, noisy)
+        return lambda noisy: _bent(mechanism.transform, far, noisy)
     assert isinstance(mechanism, FixedMechanism)
     reach = mechanism.quantile(level)
     above = isinstance(mechanism, TruncatedLaplace)  # what the bound left out is not known
@@ -160,7 +160,7 @@ def intervals(mechanism: Mechanism, level: float) -> Ends:
     return ends
 
 
-def _bent(bend: Bend, distance: float, noisy: Integers) -> tuple[Integers, Integers]:
+def _bent(transform: Transform, distance: float, noisy: Integers) -> tuple[Integers, Integers]:
     """On a bent scale the noise is the same everywhere: heights stay within a distance.
 
     A noisy count stands for all that are rounded to it, from half below to half above.
@@ -168,7 +168,7 @@ def _bent(bend: Bend, distance: float, noisy: Integers) -> tuple[Integers, Integ
     away = distance * (1 + 1e-9) + 1e-9
 
     def count_at(values: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-        return bend.near_count(bend.near_height_of(values) + shift)
+        return transform.near_count(transform.near_preimage(values) + shift)
 
     values: NDArray[np.float64] = noisy.astype(np.float64)
     low = count_at(values - 0.5, -away)

@@ -117,12 +117,12 @@ class ScaledMechanism(SizedMechanism):
 
     @property
     def power_from(self) -> float:
-        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+        """The t from which on w is a power of 1 + curve t; infinity where it never is."""
         return inf
 
     @property
     def power_until(self) -> float:
-        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
+        """The t up to which w is a power of 1 - curve t; 0 where it never is."""
         return 0.0
 
     def normaliser_elasticity(self) -> tuple[float, float]:

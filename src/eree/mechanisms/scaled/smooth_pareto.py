@@ -61,7 +61,7 @@ class SmoothPareto(ScaledMechanism):
         return cls(guarantee, power, rounded_down(min(alpha, room)))
 
     def law(self, largests: Integers) -> LatticePareto:
-        """The laws of the noise of some cells."""
+        """The distributions of the noise of some cells."""
         return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
     def mean_error(self, *, count: int, largest: int) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from typing import Protocol
 import numpy as np
 from flint import arb
 
-from eree.mechanisms.certificate import NEVER, Cell, Certificate, Chances, worst_of
+from eree.mechanisms.certificate import NEVER, Cell, Certificate, Probabilities, worst_of
 from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.staircase.density import StaircaseDensities
 from eree.mechanisms.staircase.exact_density import Side
@@ -52,7 +52,7 @@ _BITS = 128
 _ROUNDING = 2.0**-40
 
 
-class StaircaseProbabilities(Chances, Protocol):
+class StaircaseProbabilities(Probabilities, Protocol):
     """A mechanism with such distributions."""
 
     @property

@@ -266,9 +266,11 @@ class TwoStageClip(VectorMechanism):
         edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
         noise = (edges[1:] + edges[:-1]) / 2
         within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
-        bend = self.bounding.bend
-        height = float(bend.near_lift(one_cell(largest))[0])
-        totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
+        transform = self.bounding.transform
+        height = float(transform.near_forward(one_cell(largest))[0])
+        totals = np.clip(
+            transform.near_inverse(height + float(self.first) * noise)[0], 1, GREATEST_BOUND
+        )
         taken = count * (1 - np.minimum(totals / max(largest, 1), 1))
         return taken, self.near_scale(np.rint(totals).astype(np.int64)), np.diff(within)
 
