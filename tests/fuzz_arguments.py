@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from eree.cli.ending import cli
+from eree.cli.exit_status import cli
 from fuzz_kinds import Command, have
 from fuzz_office import ADDRESS
 from mutations import ODD_TEXTS, Chance

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from eree.cli import interrupts
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree_study.papers.compare import Row
 from eree_study.papers.run import Study
 from mutations import toml_text

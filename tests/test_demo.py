@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import eree
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
 from eree.errors import Fault, Refusal
 from eree.release.contents import MEASURES

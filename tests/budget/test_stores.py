@@ -24,7 +24,7 @@ import pages
 from disks import OBEDIENT, full, small_disk
 from eree.budget import stores
 from eree.budget.entries import Reserved, Row, Standing
-from eree.budget.troubles import BY_RESULT_CODE, BY_SQLSTATE, Busy
+from eree.budget.refusals import BY_RESULT_CODE, BY_SQLSTATE, Busy
 from eree.errors import Refusal, Unreadable
 from ledgers import (
     PROTECTS,
@@ -99,11 +99,11 @@ except eree.Refusal as refusal:
 SPEND_WAITING = (
     """
 from eree.budget import stores
-trouble = stores.SQLiteStore._trouble
+trouble = stores.SQLiteStore._refusal
 def busy(store, error):
     print("waits", flush=True)
     return trouble(store, error)
-stores.SQLiteStore._trouble = busy
+stores.SQLiteStore._refusal = busy
 """
     + SPEND
 )
@@ -125,14 +125,14 @@ def test_who_finds_the_lock_taken_waits_and_then_works(
 ) -> None:
     ledger = grown(where)
     waits: list[str] = []
-    trouble = stores.SQLiteStore._trouble
+    trouble = stores.SQLiteStore._refusal
 
     def busy(store: stores.SQLiteStore, error: BaseException | None) -> Refusal:
         waits.append(store.name)
         return trouble(store, error)
 
     monkeypatch.setattr(stores, "WAIT_SECONDS", PATIENCE)
-    monkeypatch.setattr(stores.SQLiteStore, "_trouble", busy)
+    monkeypatch.setattr(stores.SQLiteStore, "_refusal", busy)
     thread = threading.Thread(target=lambda: spend(eree.Ledger.open(where), "1/10"))
     with held(where):
         thread.start()

@@ -14,7 +14,7 @@ from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue
 from eree.web.export import notes
 from eree.web.linked import LinkedTable
-from eree.web.methods import LAWS
+from eree.web.methods import DESCRIPTIONS
 from eree.web.query import Query
 from eree.web.site import Site
 
@@ -83,8 +83,8 @@ def test_bias_is_told_wherever_figures_are(promised: Site) -> None:
 
 def test_every_law_is_explained_in_words_of_its_own(promised: Site) -> None:
     drawn = {ShiftNoise(eree.Guarantee(RECORD, 1), 1, cap).name for cap in (None, 3)}
-    assert set(LAWS) == {*MECHANISMS, *VECTOR_MECHANISMS, *drawn}
-    assert len(set(LAWS.values())) == len(LAWS)
+    assert set(DESCRIPTIONS) == {*MECHANISMS, *VECTOR_MECHANISMS, *drawn}
+    assert len(set(DESCRIPTIONS.values())) == len(DESCRIPTIONS)
     methods = promised.methods("").body.decode()
     assert "plateau" in methods and "stand in the record" not in methods
     (lean,) = (data for data in promised.catalogue.data_sets if "lean" in data.name)

@@ -235,7 +235,7 @@ class LinkedTable(DataSet):
         claim = made.guarantee
         return [
             {
-                "law": made.mechanism,
+                "mechanism": made.mechanism,
                 "of": self.table,
                 "claimed": in_one_line(claim),
                 "found_epsilon": f"{float(made.found_epsilon):.6g}",

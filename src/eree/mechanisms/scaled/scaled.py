@@ -18,14 +18,14 @@ from eree.mechanisms.mechanism import Array, Mechanism, alpha_of, one_cell
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.policy.neighbours import Strong
-from eree.random.exact import Integers, Law, draw
+from eree.random.exact import Distributions, Integers, draw
 from eree.random.source import Random
 
 #: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
 _LARGE = 1e3
 
 
-class Noise(Law, Protocol):
+class Noise(Distributions, Protocol):
     """A symmetric law of noise that knows its tail."""
 
     def tail(self, value: int, cell: int) -> arb:

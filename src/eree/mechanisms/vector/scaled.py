@@ -18,14 +18,14 @@ from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, sc
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
 from eree.mechanisms.vector.vector import Group, VectorCertificate, VectorMechanism, worst_groups
-from eree.random.exact import Integers, RowLaw, draw_rows
+from eree.random.exact import Integers, RowDistributions, draw_rows
 from eree.random.source import Random
 
 #: Groups of more cells have chances that take minutes to recheck.
 MOST_CELLS = 64
 
 
-class VectorNoise(RowLaw, Protocol):
+class VectorNoise(RowDistributions, Protocol):
     """A law of rows of noise that knows its chances."""
 
     def tail(self, value: int, group: int) -> arb:
