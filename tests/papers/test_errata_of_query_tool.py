@@ -25,7 +25,8 @@ def test_a_cap_of_1_at_epsilon_7_changes_2_cells_in_1000_and_not_23_in_100() -> 
     chosen = made("capped-laplace", None, **EVALUATED)
     up, down = (math.exp(chosen.log_pmf(output=5 + k, count=5)) for k in (1, -1))
     assert up + down == pytest.approx(2 * math.exp(-7) / (1 + 2 * math.exp(-7)))
-    assert up + down == pytest.approx(0.00182, abs=5e-6)  # noise of 1: variance and chance agree
+    # noise of 1: variance and probability agree
+    assert up + down == pytest.approx(0.00182, abs=5e-6)
     assert chosen.mean_error(count=0, largest=0)[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
     assert 17_280 * (up + down) == pytest.approx(31.5, abs=0.1)
 
