@@ -99,10 +99,10 @@ except eree.Refusal as refusal:
 SPEND_WAITING = (
     """
 from eree.budget import stores
-trouble = stores.SQLiteStore._refusal
+refusal = stores.SQLiteStore._refusal
 def busy(store, error):
     print("waits", flush=True)
-    return trouble(store, error)
+    return refusal(store, error)
 stores.SQLiteStore._refusal = busy
 """
     + SPEND
@@ -125,11 +125,11 @@ def test_who_finds_the_lock_taken_waits_and_then_works(
 ) -> None:
     ledger = grown(where)
     waits: list[str] = []
-    trouble = stores.SQLiteStore._refusal
+    refusal = stores.SQLiteStore._refusal
 
     def busy(store: stores.SQLiteStore, error: BaseException | None) -> Refusal:
         waits.append(store.name)
-        return trouble(store, error)
+        return refusal(store, error)
 
     monkeypatch.setattr(stores, "WAIT_SECONDS", PATIENCE)
     monkeypatch.setattr(stores.SQLiteStore, "_refusal", busy)
