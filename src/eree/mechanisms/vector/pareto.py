@@ -35,12 +35,12 @@ from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Integers
 
-#: From this scale on reaches are multiples of the scale.
+#: From this scale on half-widths are multiples of the scale.
 FAR = 2_000.0
 #: Probabilities below this are lost where the grid of s ends.
 _LOST = 1e-17
 _NODES = 400
-#: Reaches are found for scales this far apart; between two, that of the larger is taken.
+#: Half-widths are found for scales this far apart; between two, that of the larger is taken.
 _APART = 1.02
 _HALVINGS = 50
 #: The tail of a difference of two Gamma numbers is looked up in steps of 1 over this.
@@ -81,16 +81,16 @@ class ParetoMixture:
         )
         return probabilities
 
-    def reach(self, miss: float, scales: Array) -> Array:
+    def half_width(self, miss: float, scales: Array) -> Array:
         """The least q with P(|K| >= q) <= miss for one number K, or a little more."""
 
         def tail(u: Array, q: Array) -> Array:
             probability: Array = 2 * np.exp(-u * q) / (1 + np.exp(-u))
             return probability
 
-        return self._reaches(tail, miss, scales)
+        return self._half_widths(tail, miss, scales)
 
-    def reach_of_sum(self, miss: float, scales: Array) -> Array:
+    def half_width_of_sum(self, miss: float, scales: Array) -> Array:
         """The same for the sum D of all d numbers.
 
         A geometric number is the whole part of an exponential one, apart from what is left of it.
@@ -108,10 +108,10 @@ class ParetoMixture:
             probability: Array = np.minimum(2 * np.minimum(loose, close), 1)
             return probability
 
-        return self._reaches(tail, miss, scales)
+        return self._half_widths(tail, miss, scales)
 
-    def _reaches(self, tail: Tail, miss: float, scales: Array) -> Array:
-        """The reach of each scale, from those of a grid."""
+    def _half_widths(self, tail: Tail, miss: float, scales: Array) -> Array:
+        """The half-width of each scale, from those of a grid."""
         if miss < 100 * _LOST:
             raise Refusal(
                 "the probability to miss is too small for vector noise; ask for a lower level"
@@ -211,11 +211,13 @@ class VectorPareto(ScaledVector):
 
     def reach(self, level: float, largests: Integers) -> Integers:
         """From the distribution as a mixture of geometric numbers."""
-        return whole_reach(self._mixture.reach(1 - level, self.near_scales(largests)), 1)
+        return whole_reach(self._mixture.half_width(1 - level, self.near_scales(largests)), 1)
 
     def reach_of_sum(self, level: float, largests: Integers) -> Integers:
         """The same for sums."""
-        return whole_reach(self._mixture.reach_of_sum(1 - level, self.near_scales(largests)), 1)
+        return whole_reach(
+            self._mixture.half_width_of_sum(1 - level, self.near_scales(largests)), 1
+        )
 
     @cached_property
     def _mixture(self) -> ParetoMixture:
