@@ -181,8 +181,8 @@ def main() -> None:
     if "web" in parts:
         asked_web = web.run(OUT / "web", min(chosen.rounds, 3), tell)
         found["web"] = asdict(asked_web)
-        told = f"The load of the machine was {asked_web.load:.1f} before it began."
-        texts["bench-web"] = f"Measured on {machine(*WEB)}. {told}\n\n{web.table(asked_web)}"
+        reported = f"The load of the machine was {asked_web.load:.1f} before it began."
+        texts["bench-web"] = f"Measured on {machine(*WEB)}. {reported}\n\n{web.table(asked_web)}"
     OUT.mkdir(parents=True, exist_ok=True)
     text = "\n".join(texts.values())
     (OUT / "bench.md").write_text(text, encoding="utf-8")

@@ -51,7 +51,7 @@ Go = Callable[[], int]
 
 def large_cube() -> eree.Cube:
     """A cube of 3.5 million cells, most of them empty."""
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     shape = eree.Shape(
         tuple(
             eree.Variable(f"v{axis}", f"variable {axis}", codes, codes)
@@ -59,8 +59,8 @@ def large_cube() -> eree.Cube:
             for codes in [tuple(f"code {k:02}" for k in range(level))]
         )
     )
-    columns = tuple(chance.zipf(1.8, RECORDS) % level for level in LEVELS)
-    weights = chance.integers(JOB, MOST_WEIGHT * JOB, RECORDS, endpoint=True)
+    columns = tuple(rng.zipf(1.8, RECORDS) % level for level in LEVELS)
+    weights = rng.integers(JOB, MOST_WEIGHT * JOB, RECORDS, endpoint=True)
     counts, sums = (np.zeros(LEVELS, dtype=np.int64) for _ in range(2))
     np.add.at(counts, columns, 1)
     np.add.at(sums, columns, weights)
@@ -107,8 +107,8 @@ def raked(method: str, folder: Path) -> Go:
 
 
 def float_laplace(_folder: Path) -> Go:
-    cells, chance = large_cube().weighted, np.random.default_rng()
-    return lambda: (cells + chance.laplace(scale=1e7, size=cells.shape)).size
+    cells, rng = large_cube().weighted, np.random.default_rng()
+    return lambda: (cells + rng.laplace(scale=1e7, size=cells.shape)).size
 
 
 def exact_laplace(_folder: Path) -> Go:

@@ -30,9 +30,9 @@ Go = Callable[[], int]
 
 def cells() -> tuple[Integers, Integers]:
     """Counts and largest workplaces, heavy-tailed; half of the cells have the least scale, 1."""
-    chance = np.random.default_rng(1)
-    counts = np.minimum(10 * (1 + chance.pareto(1.0, CELLS)), 1e7).astype(np.int64)
-    return counts, np.ceil(counts * chance.random(CELLS)).astype(np.int64)
+    rng = np.random.default_rng(1)
+    counts = np.minimum(10 * (1 + rng.pareto(1.0, CELLS)), 1e7).astype(np.int64)
+    return counts, np.ceil(counts * rng.random(CELLS)).astype(np.int64)
 
 
 def scales(largests: Integers) -> NDArray[np.float64]:
@@ -47,14 +47,14 @@ def ours(name: str, counts: Integers, largests: Integers) -> Go:
 
 def float_laplace(counts: Integers, largests: Integers) -> Go:
     """The fastest float way; the noisy counts are left as floats, not rounded."""
-    chance = np.random.default_rng()
-    return lambda: len(counts + scales(largests) * chance.laplace(size=len(counts)))
+    rng = np.random.default_rng()
+    return lambda: len(counts + scales(largests) * rng.laplace(size=len(counts)))
 
 
 def float_laplace_scales(counts: Integers, largests: Integers) -> Go:
     """What anyone would write; NumPy takes longer where every draw has a scale of its own."""
-    chance = np.random.default_rng()
-    return lambda: len(counts + chance.laplace(scale=scales(largests)))
+    rng = np.random.default_rng()
+    return lambda: len(counts + rng.laplace(scale=scales(largests)))
 
 
 def opendp(counts: Integers, largests: Integers) -> Go:

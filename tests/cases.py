@@ -23,10 +23,11 @@ SCALED = [
     "smooth-laplace-exact",
     "radial",
 ]
-#: Those of one weight for all sizes, which `scaled_loss` bounds, and those with a law for each.
+#: Those of one weight for all sizes, which `scaled_loss` bounds, and those with a distribution for
+#: each.
 ONE_WEIGHT = [name for name in SCALED if "laplace" not in name and "leaning" not in name]
 PURE_SCALED = ["leaning-staircase", *ONE_WEIGHT]
-BENT = ["log-laplace", "log-laplace-tight", "linlog", "linlog-integer"]
+TRANSFORMED = ["log-laplace", "log-laplace-tight", "linlog", "linlog-integer"]
 FIXED = ["truncated-laplace", "edge-geometric", "capped-laplace"]
 
 every = pytest.mark.parametrize("name", MECHANISMS)

@@ -1,4 +1,4 @@
-"""What the tests of rows of noise share: the fast path against the slow one, draws and chances."""
+"""What tests of rows of noise share: the fast path and the slow one, draws and probabilities."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ class CommonRows:
         times = [second[row] for row in rows]
         return cls(rows, [*times, n - sum(times)])
 
-    def fit(self, law: Any, counts: tuple[int, ...], largest: int) -> float:
-        """How likely a law of all outputs of a group is to differ as much from the draws."""
+    def fit(self, distribution: Any, counts: tuple[int, ...], largest: int) -> float:
+        """How likely a distribution of the outputs of a group differs as much from the draws."""
         with exactly():
-            chances = [float(law.joint_pmf(Group.of(counts, largest), row)) for row in self.rows]
-        expected = np.array([*chances, 1 - sum(chances)]) * sum(self.observed)
+            probabilities = [
+                float(distribution.joint_pmf(Group.of(counts, largest), row)) for row in self.rows
+            ]
+        expected = np.array([*probabilities, 1 - sum(probabilities)]) * sum(self.observed)
         return float(stats.chisquare(self.observed, expected).pvalue)

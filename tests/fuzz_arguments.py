@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from eree.cli.ending import cli
+from eree.cli.exit_status import cli
 from fuzz_kinds import Command, have
 from fuzz_office import ADDRESS
-from mutations import ODD_TEXTS, Chance
+from mutations import ODD_TEXTS, Rng
 
 #: Sound lines of every command, over the files of the office.
 LINES = (
@@ -146,13 +146,13 @@ def path_of(words: list[str]) -> tuple[str, ...]:
     return tuple(words[:1]) if tuple(words[:1]) in known else tuple(words[:2])
 
 
-def odd_word(chance: Chance) -> str:
+def odd_word(rng: Rng) -> str:
     """A word that means nothing here, or something else."""
-    kind = chance.choice((ODD_TEXTS, PATHS, PATHS, NUMBERS, ADDRESSES))
-    return chance.choice(kind).replace("\0", "\x01").replace("\ud83d\ude00", "\udcf0")
+    kind = rng.choice((ODD_TEXTS, PATHS, PATHS, NUMBERS, ADDRESSES))
+    return rng.choice(kind).replace("\0", "\x01").replace("\ud83d\ude00", "\udcf0")
 
 
-def make_arguments(office: Path, folder: Path, chance: Chance) -> Command:
+def make_arguments(office: Path, folder: Path, rng: Rng) -> Command:
     """A sound line with words left out, doubled, replaced and added."""
     names = [path.name for path in office.iterdir() if not path.name.endswith(".toml")]
     have(office, folder, *names, "plan.toml", "columns.toml")
@@ -162,23 +162,23 @@ def make_arguments(office: Path, folder: Path, chance: Chance) -> Command:
     (folder / "taken").mkdir()
     (folder / "taken" / "file").touch()
     (folder / "closed").touch(mode=0o000)
-    words = chance.choice(LINES).split()
+    words = rng.choice(LINES).split()
     path = path_of(words)
     start = len(path)
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        place = chance.randint(start, len(words))
-        match chance.choice(("replace", "replace", "replace", "option", "option", "add", "drop")):
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        place = rng.randint(start, len(words))
+        match rng.choice(("replace", "replace", "replace", "option", "option", "add", "drop")):
             case "replace":
-                words[place : place + 1] = [odd_word(chance)]
+                words[place : place + 1] = [odd_word(rng)]
             case "add":
-                words.insert(place, odd_word(chance))
+                words.insert(place, odd_word(rng))
             case "drop":
                 del words[place : place + 1]
             case "option":
-                for option in chance.sample(options(path), min(1, len(options(path)))):
-                    words += [option.opts[0], *([] if option.is_flag else [odd_word(chance)])]
+                for option in rng.sample(options(path), min(1, len(options(path)))):
+                    words += [option.opts[0], *([] if option.is_flag else [odd_word(rng)])]
     ends = ENDINGS.get(path, ())
     words = [word for word in words if not word.startswith("--al") or word == "--alpha"]
-    words += chance.choice(ends).split() if ends else []
+    words += rng.choice(ends).split() if ends else []
     made = ("new", "new.csv", "new.parquet", "new.md", "new.db", "new.cube")
     return Command(words, confidential=(*made, "*"))

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from eree.cli import interrupts
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree_study.papers.compare import Row
 from eree_study.papers.run import Study
 from mutations import toml_text
@@ -93,7 +93,7 @@ def schema(style: str, *, published: bool = False) -> dict[str, Any]:
 
 def linked(*, published: bool = False) -> dict[str, dict[str, list[Any]]]:
     """The rows of the tables; where ids are published nothing is planted in them."""
-    chance = Random(1)
+    rng = Random(1)
     place, person = ("p", "w") if published else (WORKPLACE, WORKER)
     places = [f"{place}{number}" for number in range(WORKPLACES)]
     people = [f"{person}{number}" for number in range(WORKERS)]
@@ -105,15 +105,15 @@ def linked(*, published: bool = False) -> dict[str, dict[str, list[Any]]]:
             "state": [county[:2] for county in at],
             "county": at,
             "tract": [f"{county}{number % 2}" for number, county in enumerate(at)],
-            "sector": [chance.choice(["11", "23", "44-45"]) for _ in places],
+            "sector": [rng.choice(["11", "23", "44-45"]) for _ in places],
             "wages": [int(f"{WAGES}{number}") for number in range(WORKPLACES)],
         },
         "worker": {
             "worker_id": people,
-            "sex": [chance.choice("FM") for _ in people],
-            "grade": [chance.choice([1, 2, 3]) for _ in people],
+            "sex": [rng.choice("FM") for _ in people],
+            "grade": [rng.choice([1, 2, 3]) for _ in people],
         },
-        "job": {"worker_id": people, "workplace_id": [chance.choice(places) for _ in people]},
+        "job": {"worker_id": people, "workplace_id": [rng.choice(places) for _ in people]},
         "county": {"county": [*counties, "182"], "population": [9, 8, 7, 6]},
     }
 

@@ -38,7 +38,7 @@ from unittest import mock
 from jinja2 import Environment
 from starlette.testclient import TestClient
 
-from eree.cli import ending
+from eree.cli import exit_status
 from eree.cli.interrupts import Interrupts
 from eree.web.server import QueryTool
 from fuzz_arguments import PIPE, make_arguments
@@ -109,7 +109,7 @@ def attempt(command: Command, folder: Path, *, work: float = WORK, wait: float =
     outcome = Outcome()
     with _listening(outcome) as streams, _bounded(outcome, work, wait), _inside(folder), _written():
         try:
-            outcome.status = ending.run(command.arguments, Interrupts())
+            outcome.status = exit_status.run(command.arguments, Interrupts())
         except BaseException as error:  # nothing may leave the entry point
             outcome.raised.append(error)
             outcome.troubles["faults_of_its_own"] = f"raised {type(error).__name__}"
@@ -231,7 +231,7 @@ class _Log(logging.Handler):
 def _listening(outcome: Outcome) -> Iterator[Callable[[], str]]:
     """Hear both streams, the log, and what ends the command; no server waits for anybody."""
     out, err, log = tempfile.TemporaryFile(), tempfile.TemporaryFile(), _Log()  # noqa: SIM115
-    judged, root = ending._verdict, logging.getLogger()
+    judged, root = exit_status._verdict, logging.getLogger()
     level, fresh_run = root.level, QueryTool.run
 
     def verdict(error: BaseException) -> tuple[int, str | None]:
@@ -248,7 +248,7 @@ def _listening(outcome: Outcome) -> Iterator[Callable[[], str]]:
         fresh_run(tool, served)
 
     with (
-        mock.patch.object(ending, "_verdict", verdict),
+        mock.patch.object(exit_status, "_verdict", verdict),
         mock.patch.object(QueryTool, "run", asked),
         mock.patch.object(os, "cpu_count", lambda: 1),  # pictures are drawn in this process
         mock.patch.object(Environment, "compile", _compiled),

@@ -338,22 +338,22 @@ def kill(
 
 def change_bytes(where: str, changes: int, seed: int) -> None:
     """Change one byte of one field of one row at a time; every change must be found."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     ledger = grown(where, 8)
     good = rows(where)
     fields = Row._fields
     for _ in range(changes):
-        row, field = chance.choice(good), chance.choice(fields)
+        row, field = rng.choice(good), rng.choice(fields)
         number, old = row[0], row[fields.index(field)]
         new = (
-            other_number(old or 1, len(good), chance)
+            other_number(old or 1, len(good), rng)
             if field in ("number", "about")
-            else other_byte(old.encode(), chance, printable=not is_file(where))
+            else other_byte(old.encode(), rng, printable=not is_file(where))
         )
         changed = f"UPDATE eree_ledger SET {field} = {literal(new, where)} WHERE number = {number}"
         spoil(where, changed)
-        told = f"entry {number}.{field}: {old!r} became {new!r}"
-        assert ledger.verify(), told
+        what = f"entry {number}.{field}: {old!r} became {new!r}"
+        assert ledger.verify(), what
         if number in (1, len(good) - 1, len(good)):  # what whoever spends reads
             with pytest.raises(eree.Refusal, match="is faulty"):
                 spend(ledger, "1/1000")
@@ -366,7 +366,7 @@ def change_bytes(where: str, changes: int, seed: int) -> None:
     assert ledger.verify() == ()
 
 
-def other_number(number: int, most: int, chance: random.Random) -> int:
+def other_number(number: int, most: int, rng: random.Random) -> int:
     """A number that differs in one digit, and that no row has."""
     digits = str(number)
     others = [
@@ -374,26 +374,26 @@ def other_number(number: int, most: int, chance: random.Random) -> int:
         for i in range(len(digits))
         for digit in "0123456789"
     ]
-    return chance.choice([other for other in others if not 1 <= other <= most])
+    return rng.choice([other for other in others if not 1 <= other <= most])
 
 
-def other_byte(old: bytes, chance: random.Random, *, printable: bool) -> bytes:
+def other_byte(old: bytes, rng: random.Random, *, printable: bool) -> bytes:
     """A text with one byte changed; a server takes none that is not text."""
-    at = chance.randrange(len(old))
-    new = chance.choice([b for b in (range(32, 127) if printable else range(256)) if b != old[at]])
+    at = rng.randrange(len(old))
+    new = rng.choice([b for b in (range(32, 127) if printable else range(256)) if b != old[at]])
     return old[:at] + bytes([new]) + old[at + 1 :]
 
 
 def flip_file(folder: Path, flips: int, seed: int) -> dict[str, int]:
     """Change one byte of the file of a ledger at a time: it is found, or nothing has changed."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     whole = folder / "whole.db"
     grown(str(whole), 8)
     good, content = rows(str(whole)), whole.read_bytes()
     counted = {"found": 0, "refused": 0, "unused": 0}
     for i in range(flips):
-        at = chance.randrange(len(content))
-        new = chance.choice([b for b in range(256) if b != content[at]])
+        at = rng.randrange(len(content))
+        new = rng.choice([b for b in range(256) if b != content[at]])
         path = folder / f"{i}.db"
         path.write_bytes(content[:at] + bytes([new]) + content[at + 1 :])
         try:

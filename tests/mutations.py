@@ -14,7 +14,7 @@ from datetime import date, datetime
 from random import Random
 from typing import Any
 
-Chance = Random
+Rng = Random
 #: Texts that programs stumble over.
 ODD_TEXTS = (
     *("", " ", "\0", "\n", "\r\n", "a\nb", "\x1b[31m", "\x7f", "\ufeff", "\u202e", "\ud83d\ude00"),
@@ -51,107 +51,107 @@ ODD_BYTES = (
 )
 
 
-def some_bytes(raw: bytes, chance: Chance) -> bytes:
+def some_bytes(raw: bytes, rng: Rng) -> bytes:
     """The bytes with one to four changes that know nothing of what they mean."""
-    for _ in range(chance.choice((1, 1, 1, 2, 4))):
-        raw = chance.choice(BYTE_CHANGES)(raw, chance)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        raw = rng.choice(BYTE_CHANGES)(raw, rng)
     return raw
 
 
-def _flipped(raw: bytes, chance: Chance) -> bytes:
+def _flipped(raw: bytes, rng: Rng) -> bytes:
     if not raw:
         return raw
-    place = chance.randrange(len(raw))
-    return raw[:place] + bytes([raw[place] ^ 1 << chance.randrange(8)]) + raw[place + 1 :]
+    place = rng.randrange(len(raw))
+    return raw[:place] + bytes([raw[place] ^ 1 << rng.randrange(8)]) + raw[place + 1 :]
 
 
-def _replaced(raw: bytes, chance: Chance) -> bytes:
+def _replaced(raw: bytes, rng: Rng) -> bytes:
     if not raw:
         return raw
-    place, length = chance.randrange(len(raw)), chance.choice((1, 1, 2, 4, 8))
-    return raw[:place] + chance.randbytes(length) + raw[place + length :]
+    place, length = rng.randrange(len(raw)), rng.choice((1, 1, 2, 4, 8))
+    return raw[:place] + rng.randbytes(length) + raw[place + length :]
 
 
-def _slice(raw: bytes, chance: Chance) -> tuple[int, int]:
-    start = chance.randint(0, len(raw))
-    return start, min(len(raw), start + chance.choice((1, 2, 5, 20, 100, 1000)))
+def _slice(raw: bytes, rng: Rng) -> tuple[int, int]:
+    start = rng.randint(0, len(raw))
+    return start, min(len(raw), start + rng.choice((1, 2, 5, 20, 100, 1000)))
 
 
-def _without(raw: bytes, chance: Chance) -> bytes:
-    start, end = _slice(raw, chance)
+def _without(raw: bytes, rng: Rng) -> bytes:
+    start, end = _slice(raw, rng)
     return raw[:start] + raw[end:]
 
 
-def _twice(raw: bytes, chance: Chance) -> bytes:
-    start, end = _slice(raw, chance)
-    return raw[:end] + raw[start:end] * chance.choice((1, 1, 3, 50)) + raw[end:]
+def _twice(raw: bytes, rng: Rng) -> bytes:
+    start, end = _slice(raw, rng)
+    return raw[:end] + raw[start:end] * rng.choice((1, 1, 3, 50)) + raw[end:]
 
 
-def _moved(raw: bytes, chance: Chance) -> bytes:
-    start, end = _slice(raw, chance)
+def _moved(raw: bytes, rng: Rng) -> bytes:
+    start, end = _slice(raw, rng)
     rest = raw[:start] + raw[end:]
-    place = chance.randint(0, len(rest))
+    place = rng.randint(0, len(rest))
     return rest[:place] + raw[start:end] + rest[place:]
 
 
-def _inserted(raw: bytes, chance: Chance) -> bytes:
-    place = chance.randint(0, len(raw))
-    return raw[:place] + chance.choice(ODD_BYTES) + raw[place:]
+def _inserted(raw: bytes, rng: Rng) -> bytes:
+    place = rng.randint(0, len(raw))
+    return raw[:place] + rng.choice(ODD_BYTES) + raw[place:]
 
 
-def _cut(raw: bytes, chance: Chance) -> bytes:
-    return raw[: chance.randint(0, len(raw))]
+def _cut(raw: bytes, rng: Rng) -> bytes:
+    return raw[: rng.randint(0, len(raw))]
 
 
-def _number(raw: bytes, chance: Chance) -> bytes:
+def _number(raw: bytes, rng: Rng) -> bytes:
     """Another number in place of one."""
     places = [i for i, byte in enumerate(raw) if 48 <= byte <= 57]
     if not places:
         return raw
-    place = chance.choice(places)
-    odd = chance.choice((b"0", b"-1", b"1e999", b"nan", b"9" * 25, b"1.5", b"0.1", b"2", b""))
+    place = rng.choice(places)
+    odd = rng.choice((b"0", b"-1", b"1e999", b"nan", b"9" * 25, b"1.5", b"0.1", b"2", b""))
     return raw[:place] + odd + raw[place + 1 :]
 
 
-def _encoded(raw: bytes, chance: Chance) -> bytes:
+def _encoded(raw: bytes, rng: Rng) -> bytes:
     text = raw.decode("latin-1")
-    return text.encode(chance.choice(("utf-16", "utf-32", "utf-8-sig", "utf-7")))
+    return text.encode(rng.choice(("utf-16", "utf-32", "utf-8-sig", "utf-7")))
 
 
-def _lines(raw: bytes, chance: Chance) -> bytes:
+def _lines(raw: bytes, rng: Rng) -> bytes:
     lines = raw.split(b"\n")
-    if chance.random() < 0.5:
-        chance.shuffle(lines)
+    if rng.random() < 0.5:
+        rng.shuffle(lines)
         return b"\n".join(lines)
-    return chance.choice((b"\r\n", b"\r", b"\n\n", b"")).join(lines)
+    return rng.choice((b"\r\n", b"\r", b"\n\n", b"")).join(lines)
 
 
-BYTE_CHANGES: tuple[Callable[[bytes, Chance], bytes], ...] = (
+BYTE_CHANGES: tuple[Callable[[bytes, Rng], bytes], ...] = (
     *(_flipped, _flipped, _replaced, _replaced, _without, _twice, _moved, _inserted, _inserted),
     *(_cut, _number, _number, _encoded, _lines),
 )
 
 
-def some_tree(tree: Any, chance: Chance, words: Sequence[Any] = ()) -> Any:
+def some_tree(tree: Any, rng: Rng, words: Sequence[Any] = ()) -> Any:
     """A tree of lists and mappings with one to three changes; `words` are values that fit."""
     found = deepcopy(tree)
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        found = chance.choice(TREE_CHANGES)(found, chance, words)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        found = rng.choice(TREE_CHANGES)(found, rng, words)
     return found
 
 
-def odd_value(chance: Chance, words: Sequence[Any] = ()) -> Any:
+def odd_value(rng: Rng, words: Sequence[Any] = ()) -> Any:
     """Any value that JSON knows."""
-    kind = chance.random()
+    kind = rng.random()
     if words and kind < 0.35:
-        return deepcopy(chance.choice(words))
+        return deepcopy(rng.choice(words))
     if kind < 0.65:
-        return chance.choice(ODD_TEXTS)
+        return rng.choice(ODD_TEXTS)
     if kind < 0.95:
-        return deepcopy(chance.choice(ODD_VALUES))
-    deep: Any = chance.choice(ODD_TEXTS)
-    for _ in range(chance.choice((3, 30, 200))):
-        deep = [deep] if chance.random() < 0.5 else {"a": deep}
+        return deepcopy(rng.choice(ODD_VALUES))
+    deep: Any = rng.choice(ODD_TEXTS)
+    for _ in range(rng.choice((3, 30, 200))):
+        deep = [deep] if rng.random() < 0.5 else {"a": deep}
     return deep
 
 
@@ -167,33 +167,33 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value)
 
 
-def _place(tree: Any, chance: Chance) -> tuple[Any, Any]:
+def _place(tree: Any, rng: Rng) -> tuple[Any, Any]:
     """A place in the tree; small holders are met as often as those with thousands of values."""
     holders: dict[int, list[tuple[Any, Any]]] = {}
     for holder, key in _places(tree):
         holders.setdefault(id(holder), []).append((holder, key))
     if not holders:
         return [tree], 0
-    if chance.random() < 0.5:
-        return chance.choice(chance.choice(list(holders.values())))
-    return chance.choice([place for places in holders.values() for place in places])
+    if rng.random() < 0.5:
+        return rng.choice(rng.choice(list(holders.values())))
+    return rng.choice([place for places in holders.values() for place in places])
 
 
-def _dropped(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
-    holder, key = _place(tree, chance)
+def _dropped(tree: Any, rng: Rng, _words: Sequence[Any]) -> Any:
+    holder, key = _place(tree, rng)
     del holder[key]
     return tree
 
 
-def _odd(tree: Any, chance: Chance, words: Sequence[Any]) -> Any:
-    holder, key = _place(tree, chance)
-    holder[key] = odd_value(chance, words)
+def _odd(tree: Any, rng: Rng, words: Sequence[Any]) -> Any:
+    holder, key = _place(tree, rng)
+    holder[key] = odd_value(rng, words)
     return tree
 
 
-def _retyped(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
+def _retyped(tree: Any, rng: Rng, _words: Sequence[Any]) -> Any:
     """The same value as another type."""
-    holder, key = _place(tree, chance)
+    holder, key = _place(tree, rng)
     value = holder[key]
     kinds: list[Callable[[], Any]] = [
         lambda: [value],
@@ -209,52 +209,52 @@ def _retyped(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
         kinds += [lambda: dict(enumerate(map(str, value))), lambda: value[0] if value else None]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         kinds += [lambda: -value, lambda: value * 2, lambda: value + 1]
-    holder[key] = chance.choice(kinds)()
+    holder[key] = rng.choice(kinds)()
     return tree
 
 
-def _renamed(tree: Any, chance: Chance, words: Sequence[Any]) -> Any:
-    holder, key = _place(tree, chance)
+def _renamed(tree: Any, rng: Rng, words: Sequence[Any]) -> Any:
+    holder, key = _place(tree, rng)
     if isinstance(holder, dict):
         names = [word for word in words if isinstance(word, str)]
-        other = chance.choice((*ODD_TEXTS, *names, f"{key}x", str(key).upper()))
+        other = rng.choice((*ODD_TEXTS, *names, f"{key}x", str(key).upper()))
         holder[other] = holder.pop(key)
     return tree
 
 
-def _added(tree: Any, chance: Chance, words: Sequence[Any]) -> Any:
-    holder, _ = _place(tree, chance)
-    value = odd_value(chance, words)
+def _added(tree: Any, rng: Rng, words: Sequence[Any]) -> Any:
+    holder, _ = _place(tree, rng)
+    value = odd_value(rng, words)
     if isinstance(holder, dict):
-        holder[chance.choice([w for w in words if isinstance(w, str)] or ["added"])] = value
+        holder[rng.choice([w for w in words if isinstance(w, str)] or ["added"])] = value
     else:
-        holder.insert(chance.randint(0, len(holder)), value)
+        holder.insert(rng.randint(0, len(holder)), value)
     return tree
 
 
-def _copied(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
+def _copied(tree: Any, rng: Rng, _words: Sequence[Any]) -> Any:
     """A part of the tree in the place of another."""
-    from_, key = _place(tree, chance)
+    from_, key = _place(tree, rng)
     value = deepcopy(from_[key])
-    to, other = _place(tree, chance)
+    to, other = _place(tree, rng)
     to[other] = value
     return tree
 
 
-def _repeated(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
-    holder, key = _place(tree, chance)
+def _repeated(tree: Any, rng: Rng, _words: Sequence[Any]) -> Any:
+    holder, key = _place(tree, rng)
     if isinstance(holder, list):
-        holder += [deepcopy(holder[key]) for _ in range(chance.choice((1, 1, 2, 40)))]
+        holder += [deepcopy(holder[key]) for _ in range(rng.choice((1, 1, 2, 40)))]
     return tree
 
 
-def _emptied(tree: Any, chance: Chance, _words: Sequence[Any]) -> Any:
-    holder, key = _place(tree, chance)
+def _emptied(tree: Any, rng: Rng, _words: Sequence[Any]) -> Any:
+    holder, key = _place(tree, rng)
     holder[key] = type(holder[key])() if holder[key] is not None else ""
     return tree
 
 
-TREE_CHANGES: tuple[Callable[[Any, Chance, Sequence[Any]], Any], ...] = (
+TREE_CHANGES: tuple[Callable[[Any, Rng, Sequence[Any]], Any], ...] = (
     *(_dropped, _dropped, _odd, _odd, _odd, _retyped, _retyped, _renamed, _added, _copied),
     *(_repeated, _emptied),
 )
@@ -310,17 +310,17 @@ def as_utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def some_toml(tree: Mapping[str, Any], chance: Chance, words: Sequence[Any] = ()) -> bytes:
+def some_toml(tree: Mapping[str, Any], rng: Rng, words: Sequence[Any] = ()) -> bytes:
     """Settings that were changed as a tree, as bytes, or both."""
-    way = chance.random()
-    changed = some_tree(tree, chance, words) if way < 0.75 else tree
+    way = rng.random()
+    changed = some_tree(tree, rng, words) if way < 0.75 else tree
     raw = as_utf8(toml_text(changed))
-    return some_bytes(raw, chance) if way > 0.7 else raw
+    return some_bytes(raw, rng) if way > 0.7 else raw
 
 
-def some_json(tree: Any, chance: Chance, words: Sequence[Any] = ()) -> bytes:
+def some_json(tree: Any, rng: Rng, words: Sequence[Any] = ()) -> bytes:
     """JSON that was changed as a tree, as bytes, or both."""
-    way = chance.random()
-    changed = some_tree(tree, chance, words) if way < 0.75 else tree
-    raw = as_utf8(json.dumps(changed, ensure_ascii=chance.random() < 0.5))
-    return some_bytes(raw, chance) if way > 0.7 else raw
+    way = rng.random()
+    changed = some_tree(tree, rng, words) if way < 0.75 else tree
+    raw = as_utf8(json.dumps(changed, ensure_ascii=rng.random() < 0.5))
+    return some_bytes(raw, rng) if way > 0.7 else raw

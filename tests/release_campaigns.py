@@ -421,16 +421,16 @@ def change_bytes(release: Path, seed: int, changes: int | None = None) -> dict[s
     all others must be found by the digests and the signature alone: nothing is certified or
     believed before they hold.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     files = {path: path.read_bytes() for path in sorted(release.rglob("*")) if path.is_file()}
     counted = {"changes": 0, "found": 0, "refused": 0, "unseen": 0, "believed": 0}
     every = [(path, at) for path, whole in files.items() for at in range(len(whole))]
-    some = [chance.choice(list(files)) for _ in range(changes or 0)]
-    places = every if changes is None else [(p, chance.randrange(len(files[p]))) for p in some]
+    some = [rng.choice(list(files)) for _ in range(changes or 0)]
+    places = every if changes is None else [(p, rng.randrange(len(files[p]))) for p in some]
     for path, at in places:
         whole = files[path]
         alike = {*b"\r\n\t ", whole[at] ^ 32, whole[at] ^ 1}  # a reader may take one for another
-        new = chance.choice(sorted(chance.choice([alike, {*range(256)}]) - {whole[at]}))
+        new = rng.choice(sorted(rng.choice([alike, {*range(256)}]) - {whole[at]}))
         path.write_bytes(whole[:at] + bytes([new]) + whole[at + 1 :])
         counted["changes"] += 1
         try:

@@ -9,7 +9,7 @@ from torture import grid_page
 
 import eree
 import pages
-from eree.cli.ending import run as run_here
+from eree.cli.exit_status import run as run_here
 from eree.cli.interrupts import Interrupts
 from eree.mechanisms.grid import ALPHAS, EPSILONS, Point, certify_grid, grid_point
 from eree.mechanisms.scaled.smooth_pareto import SmoothPareto

@@ -23,7 +23,7 @@ import pytest
 import eree
 import eree_study
 import pages
-from eree.cli import ending, terminal
+from eree.cli import exit_status, terminal
 from eree.cli.interrupts import SIGNALS, Interrupts
 from pages import Done
 from pages import command as run
@@ -96,7 +96,7 @@ def test_the_version_and_python_dash_m() -> None:
 def test_a_command_starts_without_what_only_some_commands_need() -> None:
     """Arithmetic, databases and data frames are imported when they are first used."""
     heavy = ("numpy", "scipy", "flint", "pyarrow", "duckdb", "sqlalchemy", "cryptography")
-    code = f"import sys, eree.cli.ending; print([n for n in {heavy} if n in sys.modules])"
+    code = f"import sys, eree.cli.exit_status; print([n for n in {heavy} if n in sys.modules])"
     started = subprocess.run(
         [sys.executable, "-c", code], env=pages.environment(), capture_output=True, text=True
     )
@@ -213,7 +213,7 @@ def test_no_password_of_an_address_is_printed_wherever_it_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [word.format(*[given.format(secret)] * 2) for word in line.split(" ")]
-    assert ending.run(arguments, Interrupts()) != 0
+    assert exit_status.run(arguments, Interrupts()) != 0
     out, err = capfd.readouterr()
     assert re.fullmatch(r"eree: \S[^\n]+\n", err)
     assert "heim" not in out + err
@@ -235,7 +235,7 @@ def test_a_ledger_is_opened_with_its_password(given: str, monkeypatch: pytest.Mo
         ["verify", "out", "--ledger", address],
         ["verify", f"--ledger={address}", "out"],
     ):
-        assert ending.run(arguments, Interrupts()) == 2
+        assert exit_status.run(arguments, Interrupts()) == 2
     assert seen == [address] * 3
 
 
@@ -243,7 +243,7 @@ def test_two_addresses_with_passwords_are_not_mistaken_for_each_other(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     first, second = (f"postgresql://clerk:geheim@{host}/jobs" for host in "ab")
-    assert ending.run(["verify", first, "--ledger", second], Interrupts()) == 2
+    assert exit_status.run(["verify", first, "--ledger", second], Interrupts()) == 2
     words = "eree: two addresses with passwords are one too many; name one ledger\n"
     assert capfd.readouterr() == ("", words)
 
@@ -593,7 +593,7 @@ def test_an_impatient_user_leaves_nothing_either(room: tuple[Path, Path], large:
 
 def test_an_interrupt_after_the_end_of_a_command_is_too_late() -> None:
     interrupts = Interrupts()
-    assert ending.run(["--version"], interrupts) == 0
+    assert exit_status.run(["--version"], interrupts) == 0
     try:
         interrupts._stop(signal.SIGINT, None)  # before the process has gone
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ from matplotlib.text import Text
 
 import eree
 from eree.cells import Cell
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
 from eree.errors import Fault, Refusal
 from eree.release.contents import MEASURES

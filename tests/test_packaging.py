@@ -95,7 +95,7 @@ def fresh(code: str, folder: Path) -> str:
 def test_no_module_of_the_study_is_imported_for_a_command_of_an_office(tmp_path: Path) -> None:
     code = """
 import sys
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
 for line in ("check nowhere", "ledger show nowhere.db", "cube check nowhere", "verify nowhere"):
     assert run(line.split(), Interrupts()) == 2
@@ -130,7 +130,7 @@ import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
 for name in {[IMPORTED_AS.get(name, name) for name in missing]}:
     sys.modules[name] = None
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
 ended = []
 for command in {list(commands)}:

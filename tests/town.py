@@ -58,7 +58,7 @@ TABLES: dict[str, dict[str, list[Any]]] = {
     "county": {"county": ["171", "172", "181", "182"], "population": [9, 9, 9, 9]},
 }
 
-Told = tuple[str, str, str, int | None]
+Reported = tuple[str, str, str, int | None]
 
 
 @dataclass
@@ -134,17 +134,17 @@ def toml(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
     return "\n".join(lines)
 
 
-def told(folder: Path, **options: Any) -> list[Told]:
+def reported(folder: Path, **options: Any) -> list[Reported]:
     """What a check finds: table, column, rule and rows; `load` must raise exactly the same."""
     tables, faults = eree.check(folder, **options)
     assert (tables is None) == bool(faults)
     return [short(fault) for fault in faults]
 
 
-def short(fault: Fault) -> Told:
+def short(fault: Fault) -> Reported:
     return fault.table, fault.column, fault.rule, fault.rows
 
 
 def schema_faults(folder: Path) -> list[tuple[str, str]]:
     """The places of the schema that are wrong, with the rule."""
-    return [(c, rule) for table, c, rule, rows in told(folder) if table == "schema.toml"]
+    return [(c, rule) for table, c, rule, rows in reported(folder) if table == "schema.toml"]

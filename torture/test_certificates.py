@@ -46,13 +46,13 @@ def test_every_claim_of_the_grid_holds_and_the_page_shows_it(figures: Figures) -
 @pytest.mark.parametrize(
     ("alpha", "epsilon"), [("0.1", "1"), ("0.1", "2"), ("0.1", "4"), ("0.05", "0.8")]
 )
-def test_no_output_of_any_rung_loses_more(alpha: str, epsilon: str, figures: Figures) -> None:
-    """All outputs of the default mechanism, for all rungs: nothing is left to its theorem."""
+def test_no_output_of_any_bin_loses_more(alpha: str, epsilon: str, figures: Figures) -> None:
+    """All outputs of the default mechanism, for all bins: nothing is left to its theorem."""
     chosen = mechanism("leaning-staircase", alpha=alpha, epsilon=epsilon)
     assert isinstance(chosen, LeaningStaircase)
-    rungs = range(chosen.stairs.heights.last + 1)
-    figures["rungs"] = len(rungs)
-    figures["loss_over_epsilon"] = far_loss(chosen, rungs).found / float(Fraction(epsilon))
+    bins = range(chosen.densities.levels.last + 1)
+    figures["bins"] = len(bins)
+    figures["loss_over_epsilon"] = far_loss(chosen, bins).found / float(Fraction(epsilon))
     assert figures["loss_over_epsilon"] <= 1
 
 

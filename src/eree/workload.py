@@ -31,7 +31,7 @@ class DropFrom:
 class ScaleTo:
     """Scale a workplace with more than `total` workers down to `total`, keeping its shares.
 
-    A scaled count is kept in thousandths of a job and rounded down, so that every engine reaches
+    A scaled count is kept in thousandths of a job and rounded down, so that every engine comes to
     the same figure: `floor(1000 * count * total / size) / 1000`.
     """
 

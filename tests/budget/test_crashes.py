@@ -13,7 +13,7 @@ def test_eight_processes_together_get_exactly_the_cap(place: Place) -> None:
     assert race(place, races=1, attempts=400, cap=100) == 400
 
 
-def test_whatever_was_told_before_a_kill_is_in_the_ledger(place: Place) -> None:
+def test_whatever_was_reported_before_a_kill_is_in_the_ledger(place: Place) -> None:
     kills = 10 if place().startswith("postgresql:") else 30
     assert kill(place, kills, seed=1)["kills"] == kills
 

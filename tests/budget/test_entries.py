@@ -229,9 +229,9 @@ def test_what_cannot_be_written_down_is_refused_at_birth(make: Any, words: str) 
 
 
 def test_what_an_entry_tells_cannot_be_changed_afterwards() -> None:
-    told = {"tables": "place"}
-    event = Reserved("r", told, TOTAL, "ef" * 32, "", AT)
-    told["tables"] = "everything"
+    reported = {"tables": "place"}
+    event = Reserved("r", reported, TOTAL, "ef" * 32, "", AT)
+    reported["tables"] = "everything"
     assert event.what == {"tables": "place"}
     with pytest.raises(TypeError):
         event.what["tables"] = "nothing"

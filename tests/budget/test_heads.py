@@ -65,8 +65,8 @@ def release(folder: Path, name: str, paid: eree.Reservation) -> Path:
     """The part of a release's record that is a head."""
     home = folder / name
     home.mkdir(parents=True)
-    told = {"id": paid.ledger, "entry": paid.number, "hash": paid.hash}
-    (home / "release.json").write_text(json.dumps({"release": name, "ledger": told}))
+    reported = {"id": paid.ledger, "entry": paid.number, "hash": paid.hash}
+    (home / "release.json").write_text(json.dumps({"release": name, "ledger": reported}))
     return home
 
 
@@ -412,7 +412,7 @@ def test_a_place_that_may_not_be_written_is_refused_before_anything_is_spent(
     assert len(rows(str(where))) == 2
 
 
-def test_a_head_that_finds_no_room_is_told_with_what_was_spent(small_disk: Path) -> None:
+def test_a_head_that_finds_no_room_is_reported_with_what_was_spent(small_disk: Path) -> None:
     where, place = small_disk.parent / "ledger.db", small_disk / "heads"
     ledger = made(str(where), heads=place)
     place.write_bytes(place.read_bytes().ljust(4096 * 4, b"\n"))

@@ -130,9 +130,9 @@ def test_a_reservation_says_what_was_reserved(where: str) -> None:
     reserved = ledger.reserve(asked, release="a", what=what, protects=PROTECTS, period="2026-Q1")
     hash_ = ledger.entries()[1].hash
     assert reserved == eree.Reservation(2, hash_, asked, "a", ledger.identity)
-    told = ledger.entries()[1].event
-    assert (told.release, told.what, told.price) == ("a", what, asked)
-    assert (told.declaration, told.period) == (PROTECTS.digest, "2026-Q1")
+    reported = ledger.entries()[1].event
+    assert (reported.release, reported.what, reported.price) == ("a", what, asked)
+    assert (reported.declaration, reported.period) == (PROTECTS.digest, "2026-Q1")
 
 
 def test_a_release_is_settled_once_and_only_where_it_was_reserved(place: Place) -> None:
@@ -316,7 +316,7 @@ def moved(monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
     monkeypatch.setattr("eree.budget.ledger.datetime", Clock)
 
 
-def test_times_never_run_back_and_a_clock_that_does_is_told(
+def test_times_never_run_back_and_a_clock_that_does_is_reported(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = made(where)
@@ -435,9 +435,10 @@ def test_any_sequence_of_steps_leaves_what_a_plain_sum_leaves(
             if wrote:
                 expected.append((kind, epsilon, delta, heads))
         assert ledger.left() == price(epsilon, delta)
-        told = [(entry.kind, entry.then) for entry in ledger.entries()]
+        reported = [(entry.kind, entry.then) for entry in ledger.entries()]
         assert [
-            (kind, 1 - then.epsilon, Fraction(1, 5) - then.delta, then.heads) for kind, then in told
+            (kind, 1 - then.epsilon, Fraction(1, 5) - then.delta, then.heads)
+            for kind, then in reported
         ] == expected
         account = ledger.account()
         for kind, numbers in (("settle", set(account.settled)), ("close", account.closed)):

@@ -212,7 +212,7 @@ def test_a_wrong_request_gets_one_sentence_and_status_2(
     assert list(json.loads(as_json.out)) == ["error"]
 
 
-def test_an_existing_ledger_is_not_made_anew(tmp_path: Path) -> None:
+def test_an_existing_ledger_is_not_made_again(tmp_path: Path) -> None:
     made(str(tmp_path / "l.db"))
     before = (tmp_path / "l.db").read_bytes()
     done = run("ledger", "create", "l.db", *STRONG, cwd=tmp_path)
@@ -273,8 +273,8 @@ def test_close_tells_what_it_did_and_once(tmp_path: Path) -> None:
     words = "l.db: reservation 2 is closed; its price stays spent.\n"
     assert run("ledger", "close", "l.db", "2", cwd=tmp_path) == Done(0, words, "")
     done = run("ledger", "close", "l.db", "3", "--json", cwd=tmp_path)
-    told = {"ledger": "l.db", "entry": 5, "reservation": 3, "state": "closed"}
-    assert (done.status, json.loads(done.out)) == (0, told)
+    reported = {"ledger": "l.db", "entry": 5, "reservation": 3, "state": "closed"}
+    assert (done.status, json.loads(done.out)) == (0, reported)
     refused = run("ledger", "close", "l.db", "2", cwd=tmp_path)
     assert (refused.status, refused.out) == (2, "")
     assert refused.err.startswith("eree: reservation 2 is closed already; a release is settled")
@@ -398,7 +398,7 @@ def test_heads_are_named_and_compared(tmp_path: Path) -> None:
     assert f"heads: {tmp_path / 'new'} knows entry" in done.out
 
 
-def test_a_clock_that_is_behind_is_told_and_is_no_fault(tmp_path: Path) -> None:
+def test_a_clock_that_is_behind_is_reported_and_is_no_fault(tmp_path: Path) -> None:
     where = str(tmp_path / "l.db")
     made(where)
     event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2999-12-31T00:00:00Z")
@@ -408,11 +408,11 @@ def test_a_clock_that_is_behind_is_told_and_is_no_fault(tmp_path: Path) -> None:
         done = run("ledger", command, "l.db", cwd=tmp_path)
         assert (done.status, done.err) == (0, "")
         assert f"\nNote: {words}" in done.out
-        told = json.loads(run("ledger", command, "l.db", "--json", cwd=tmp_path).out)
-        assert told["clock"].startswith(words)
+        reported = json.loads(run("ledger", command, "l.db", "--json", cwd=tmp_path).out)
+        assert reported["clock"].startswith(words)
 
 
-def test_who_spends_is_told_of_a_clock_that_is_behind(
+def test_who_spends_is_reported_of_a_clock_that_is_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = str(tmp_path / "l.db")
@@ -422,9 +422,11 @@ def test_who_spends_is_told_of_a_clock_that_is_behind(
     event = Reserved("r", {}, price("1/10"), PROTECTS.digest, "", "2999-12-31T00:00:00Z")
     fill(where, [Row.after(Row(*rows(where)[0]), event, event.then(Standing()))])
     assert ledger_to_spend_from(where).spent() == price("1/10")
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"eree: note: the last entry of {where} is of 2999-12-31T00:00:00Z")
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert reported.err.startswith(
+        f"eree: note: the last entry of {where} is of 2999-12-31T00:00:00Z"
+    )
     spoil(where, "UPDATE eree_ledger SET kind = 'settle' WHERE number = 2")
     ledger_to_spend_from(where)  # whoever spends from it is refused there
     assert capsys.readouterr() == ("", "")

@@ -24,7 +24,7 @@ import pages
 from disks import OBEDIENT, full, small_disk
 from eree.budget import stores
 from eree.budget.entries import Reserved, Row, Standing
-from eree.budget.troubles import BY_RESULT_CODE, BY_SQLSTATE, Busy
+from eree.budget.refusals import BY_RESULT_CODE, BY_SQLSTATE, Busy
 from eree.errors import Refusal, Unreadable
 from ledgers import (
     PROTECTS,
@@ -71,7 +71,7 @@ def in_another_process(code: str, *, obedient: bool = False) -> Iterator[subproc
         yield process
 
 
-def told(code: str, *, obedient: bool = False) -> str:
+def reported(code: str, *, obedient: bool = False) -> str:
     """What some Python prints elsewhere."""
     with in_another_process(code, obedient=obedient) as process:
         out, err = process.communicate(timeout=PATIENCE)
@@ -99,11 +99,11 @@ except eree.Refusal as refusal:
 SPEND_WAITING = (
     """
 from eree.budget import stores
-trouble = stores.SQLiteStore._trouble
+refusal = stores.SQLiteStore._refusal
 def busy(store, error):
     print("waits", flush=True)
-    return trouble(store, error)
-stores.SQLiteStore._trouble = busy
+    return refusal(store, error)
+stores.SQLiteStore._refusal = busy
 """
     + SPEND
 )
@@ -125,14 +125,14 @@ def test_who_finds_the_lock_taken_waits_and_then_works(
 ) -> None:
     ledger = grown(where)
     waits: list[str] = []
-    trouble = stores.SQLiteStore._trouble
+    refusal = stores.SQLiteStore._refusal
 
     def busy(store: stores.SQLiteStore, error: BaseException | None) -> Refusal:
         waits.append(store.name)
-        return trouble(store, error)
+        return refusal(store, error)
 
     monkeypatch.setattr(stores, "WAIT_SECONDS", PATIENCE)
-    monkeypatch.setattr(stores.SQLiteStore, "_trouble", busy)
+    monkeypatch.setattr(stores.SQLiteStore, "_refusal", busy)
     thread = threading.Thread(target=lambda: spend(eree.Ledger.open(where), "1/10"))
     with held(where):
         thread.start()
@@ -149,7 +149,7 @@ def test_reading_does_not_wait_for_a_writer(where: str) -> None:
         assert len(ledger.entries()) == 8
 
 
-def test_who_waits_in_vain_is_told(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_in_vain_is_reported(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = grown(where)
     with monkeypatch.context() as hasty:
         hasty.setattr(stores, "WAIT_SECONDS", 0.3)
@@ -277,15 +277,15 @@ def test_what_may_only_be_read_can_be_shown_and_not_spent(own: Path, read_only: 
     content = where.read_bytes()
     where.chmod(0o444 if read_only != "folder" else 0o644)
     own.chmod(0o555 if read_only != "file" else 0o755)
-    assert told(LOOK.format(where=str(where)), obedient=True) == "8 entries\n"
-    assert told(SPEND.format(where=str(where)), obedient=True) == (
+    assert reported(LOOK.format(where=str(where)), obedient=True) == "8 entries\n"
+    assert reported(SPEND.format(where=str(where)), obedient=True) == (
         f"{where} cannot be written; it takes the permission to write the file and its folder\n"
     )
     assert where.read_bytes() == content
     assert [path.name for path in own.iterdir()] == ["ledger.db"]
     where.chmod(0o644)
     own.chmod(0o755)
-    assert told(SPEND.format(where=str(where)), obedient=True) == "spent\n"
+    assert reported(SPEND.format(where=str(where)), obedient=True) == "spent\n"
 
 
 def test_who_may_only_read_sees_what_a_writer_at_work_has_written(own: Path) -> None:
@@ -296,7 +296,7 @@ def test_who_may_only_read_sees_what_a_writer_at_work_has_written(own: Path) -> 
     spend(ledger, "1/10")  # is in the file beside it until the last process has gone
     where.chmod(0o444)
     own.chmod(0o555)
-    assert told(LOOK.format(where=str(where)), obedient=True) == "9 entries\n"
+    assert reported(LOOK.format(where=str(where)), obedient=True) == "9 entries\n"
     at_work.close()
 
 
@@ -305,12 +305,12 @@ def test_what_may_not_be_read_is_refused(own: Path) -> None:
     grown(str(where))
     where.chmod(0o000)
     for code in (LOOK, SPEND):
-        assert told(code.format(where=str(where)), obedient=True) == (
+        assert reported(code.format(where=str(where)), obedient=True) == (
             f"{where} cannot be opened; a ledger is a file, and it takes the permission to read"
             " it\n"
         )
     own.chmod(0o000)
-    assert "no ledger to be seen at" in told(LOOK.format(where=str(where)), obedient=True)
+    assert "no ledger to be seen at" in reported(LOOK.format(where=str(where)), obedient=True)
 
 
 def test_a_ledger_is_not_made_where_nobody_may_write(own: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_ledger_is_not_made_where_nobody_may_write(own: Path) -> None:
         f"try:\n    ledgers.made({str(own / 'ledger.db')!r})\n"
         "except eree.Refusal as refusal:\n    print(refusal)\n"
     )
-    assert "cannot be made (permission denied)" in told(code, obedient=True)
+    assert "cannot be made (permission denied)" in reported(code, obedient=True)
 
 
 # -------------------------------------------------------------------------------------- full disks
@@ -357,7 +357,7 @@ def test_a_limit_on_the_size_of_files_does_not_either(tmp_path: Path) -> None:
         "        print(i, reserved.number, reserved.hash, refusal, sep='|')\n"
         "        break\n"
     )
-    count, number, digest, words = told(code).rstrip("\n").split("|")
+    count, number, digest, words = reported(code).rstrip("\n").split("|")
     assert words.startswith(f"there is no room for {where}, or its disk fails; make room")
     ledger = eree.Ledger.open(where)
     assert ledger.verify() == ()
@@ -367,7 +367,7 @@ def test_a_limit_on_the_size_of_files_does_not_either(tmp_path: Path) -> None:
 
 
 def test_an_entry_is_committed_only_when_the_disk_has_it(tmp_path: Path) -> None:
-    """No test can cut the power; this one looks at what SQLite is told to do about it."""
+    """No test can cut the power; this one looks at what SQLite is asked to do about it."""
     ledger = made(str(tmp_path / "ledger.db"))
     seen: list[tuple[object, ...]] = []
 
@@ -386,7 +386,9 @@ def test_an_entry_is_committed_only_when_the_disk_has_it(tmp_path: Path) -> None
 # ------------------------------------------------------------------------------------ PostgreSQL
 
 
-def test_a_server_that_is_not_there_is_told_without_the_password(postgres: PostgresServer) -> None:
+def test_a_server_that_is_not_there_is_reported_without_the_password(
+    postgres: PostgresServer,
+) -> None:
     for address in (
         "postgresql://clerk:geheim@127.0.0.1:1/jobs",
         "postgres://clerk:geheim@127.0.0.1:1/jobs",
@@ -455,7 +457,7 @@ def test_a_server_that_takes_nothing_new_can_be_read(postgres: PostgresServer) -
         ("22012", r"refused to work on the PostgreSQL database postgres \(code 22012\)"),
     ],
 )
-def test_what_a_server_complains_of_is_told_in_our_words(
+def test_what_a_server_complains_of_is_reported_in_our_words(
     postgres: PostgresServer, state: str, words: str
 ) -> None:
     where = postgres.new_place()
@@ -476,13 +478,13 @@ def test_what_a_server_complains_of_is_told_in_our_words(
 def test_a_connection_that_breaks_leaves_it_to_the_ledger_to_say(postgres: PostgresServer) -> None:
     where = postgres.new_place()
     ledger = grown(where)
-    told: list[str] = []
+    reported: list[str] = []
 
     def work() -> None:
         try:
             spend(ledger, "1/10")
         except Refusal as refusal:
-            told.append(str(refusal))
+            reported.append(str(refusal))
 
     with held(where):
         thread = threading.Thread(target=work)
@@ -494,7 +496,7 @@ def test_a_connection_that_breaks_leaves_it_to_the_ledger_to_say(postgres: Postg
                 " AND NOT granted",
             )
             time.sleep(0.05)
-    assert told == [
+    assert reported == [
         "the connection to the PostgreSQL database postgres broke; see with 'eree ledger show'"
         " what was written when the server runs again"
     ]
@@ -549,15 +551,15 @@ def test_a_number_that_was_taken_meanwhile_makes_a_ledger_read_again(
 # ----------------------------------------------------------------------------------- every code
 
 
-def test_every_trouble_is_one_sentence_in_our_words() -> None:
-    for trouble in {*BY_RESULT_CODE.values(), *BY_SQLSTATE.values()}:
-        words = str(trouble("ledger"))
+def test_every_refusal_is_one_sentence_in_our_words() -> None:
+    for refused in {*BY_RESULT_CODE.values(), *BY_SQLSTATE.values()}:
+        words = str(refused("ledger"))
         assert SENTENCE.fullmatch(words), words
         assert words[0].islower()
         assert not re.search(r"sql(ite|alchemy)|operational|errno", words, re.IGNORECASE)
 
 
-def test_a_database_that_was_emptied_meanwhile_is_told(where: str) -> None:
+def test_a_database_that_was_emptied_meanwhile_is_reported(where: str) -> None:
     ledger = grown(where)
     spoil(where, "DROP TABLE eree_ledger")
     with pytest.raises(Unreadable, match="holds no ledger"):

@@ -38,7 +38,7 @@ SUM = "carries another sum than that of all prices up to it"
 BROKEN = "does not continue the entry before it, or that one was altered"
 
 
-def told(ledger: eree.Ledger) -> list[tuple[str, str]]:
+def reported(ledger: eree.Ledger) -> list[tuple[str, str]]:
     return [(fault.column, fault.rule) for fault in ledger.verify()]
 
 
@@ -79,15 +79,16 @@ def test_every_changed_byte_of_a_file_is_found_or_changes_nothing(tmp_path: Path
 def test_a_removed_entry_is_found(where: str) -> None:
     ledger = grown(where)
     spoil(where, "DELETE FROM eree_ledger WHERE number = 3")
-    assert ("entry 4", "follows entry 2: what stood between is missing or out of order") in told(
-        ledger
-    )
+    assert (
+        "entry 4",
+        "follows entry 2: what stood between is missing or out of order",
+    ) in reported(ledger)
 
 
 def test_a_removed_beginning_is_found(where: str) -> None:
     ledger = grown(where)
     spoil(where, "DELETE FROM eree_ledger WHERE number <= 2")
-    assert told(ledger)[0] == (
+    assert reported(ledger)[0] == (
         "entry 3",
         "follows the beginning: what stood between is missing or out of order",
     )
@@ -96,7 +97,7 @@ def test_a_removed_beginning_is_found(where: str) -> None:
 def test_an_emptied_ledger_is_found(where: str) -> None:
     ledger = grown(where)
     spoil(where, "DELETE FROM eree_ledger")
-    assert told(ledger) == [("", "has no entries, not even its first")]
+    assert reported(ledger) == [("", "has no entries, not even its first")]
     with pytest.raises(Refusal, match=r"is faulty \(has no entries, not even its first\)"):
         spend(ledger, "1/10")
 
@@ -105,7 +106,9 @@ def test_removed_entries_with_all_later_ones_renumbered_are_found(where: str) ->
     ledger = grown(where)
     spoil(where, "DELETE FROM eree_ledger WHERE number = 3")
     spoil(where, *(f"UPDATE eree_ledger SET number = {n - 1} WHERE number = {n}" for n in (4, 5)))
-    assert {("entry 3", BROKEN), ("entry 3", ALTERED), ("entry 4", ALTERED)} <= set(told(ledger))
+    assert {("entry 3", BROKEN), ("entry 3", ALTERED), ("entry 4", ALTERED)} <= set(
+        reported(ledger)
+    )
 
 
 def test_two_entries_that_changed_places_are_found(where: str) -> None:
@@ -116,7 +119,7 @@ def test_two_entries_that_changed_places_are_found(where: str) -> None:
         "UPDATE eree_ledger SET number = 2 WHERE number = 3",
         "UPDATE eree_ledger SET number = 3 WHERE number = 99",
     )
-    found = set(told(ledger))
+    found = set(reported(ledger))
     assert {(f"entry {n}", rule) for n in (2, 3) for rule in (BROKEN, ALTERED)} <= found
     assert ("entry 4", BROKEN) in found
 
@@ -132,10 +135,10 @@ def test_an_altered_price_is_found_even_with_a_new_hash(where: str) -> None:
         f"UPDATE eree_ledger SET body = {literal(cheap.body.encode(), where)}, hash = '{digest}'"
         f" WHERE number = {number}",
     )
-    assert told(ledger) == [("entry 3", BROKEN), ("entry 3", SUM)]
+    assert reported(ledger) == [("entry 3", BROKEN), ("entry 3", SUM)]
 
 
-def test_nothing_is_spent_or_told_while_there_is_a_fault(where: str) -> None:
+def test_nothing_is_spent_or_reported_while_there_is_a_fault(where: str) -> None:
     ledger = grown(where)
     reserved = spend(ledger, "1/2")
     last = reserved.number
@@ -164,7 +167,7 @@ def test_a_fault_between_the_ends_shows_to_those_who_read_every_entry(where: str
     assert "is faulty (entry 2 was altered" in str(refused.value)
     assert "spent" not in str(refused.value)  # it can be: whoever spends reads the ends alone
     spend(ledger, "1/2")
-    assert told(ledger) == [("entry 2", ALTERED), ("entry 3", BROKEN)]
+    assert reported(ledger) == [("entry 2", ALTERED), ("entry 3", BROKEN)]
 
 
 def test_lost_last_entries_show_only_against_what_was_kept_outside(where: str) -> None:
@@ -198,7 +201,7 @@ def test_more_spent_than_there_is_is_found_even_in_a_perfect_chain(where: str) -
         reserve("d", price("0", "1e-5")),
         reserve("e", price("0", neighbours=EDGE)),
     )
-    assert told(ledger) == [
+    assert reported(ledger) == [
         ("entry 4", "spends more than was left"),
         ("entry 6", "is paid under neighbours that promise nothing under the ledger's"),
     ]
@@ -223,7 +226,7 @@ def test_wrong_settlements_are_found_even_in_a_perfect_chain(where: str) -> None
         Closed(2, digest, AT),
         Closed(7, digest, AT),
     )
-    assert told(ledger) == [
+    assert reported(ledger) == [
         ("entry 3", "settles another entry 2 than the one here"),
         ("entry 5", "settles entry 2, which was settled or closed before"),
         ("entry 6", "settles entry 1, which is no reservation"),
@@ -239,7 +242,7 @@ def test_a_closed_reservation_that_is_settled_is_found(where: str) -> None:
     first = Row.after(None, created, Standing())
     digest = Row.after(first, reserved, reserved.then(Standing())).hash
     ledger = forge(where, created, reserved, Closed(2, digest, AT), Settled(2, digest, DIGEST, AT))
-    assert told(ledger) == [("entry 4", "settles entry 2, which was settled or closed before")]
+    assert reported(ledger) == [("entry 4", "settles entry 2, which was settled or closed before")]
 
 
 def test_an_entry_under_another_declaration_is_found(where: str) -> None:
@@ -251,7 +254,7 @@ def test_an_entry_under_another_declaration_is_found(where: str) -> None:
         reserve("b", price("1/10"), other),
         reserve("c", price("1/10")),
     )
-    assert told(ledger) == [
+    assert reported(ledger) == [
         ("entry 3", "is paid under another declaration than the ledger is bound to")
     ]
 
@@ -263,7 +266,7 @@ def test_times_that_run_back_are_found(where: str) -> None:
         reserve("a", price("1/10"), at="1999-12-31T23:59:59Z"),
         reserve("b", price("1/10")),
     )
-    assert told(ledger) == [("entry 2", "is older than the entry before it")]
+    assert reported(ledger) == [("entry 2", "is older than the entry before it")]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +290,7 @@ def test_an_entry_that_carries_something_else_than_the_sum_is_found(
         *(reserve(str(i), price("1/10" if i < 2 else "0")) for i in range(entries - 1)),
         then={entries: wrong},
     )
-    found = told(ledger)
+    found = reported(ledger)
     assert (f"entry {entries}", SUM) in found
     with pytest.raises(Refusal, match=rf"is faulty \(entry {entries} carries another sum"):
         spend(ledger, "1/10")
@@ -297,7 +300,7 @@ def test_an_entry_that_carries_something_else_than_the_sum_is_found(
 def test_who_spends_sees_entries_missing_at_the_ends(where: str, lost: str) -> None:
     ledger = grown(where)
     spoil(where, f"DELETE FROM eree_ledger WHERE number IN ({lost})")
-    assert told(ledger)
+    assert reported(ledger)
     left = [row[0] for row in rows(where)]
     seen = left[0] != 1 or left[-1] - left[-2] != 1
     words = "has no entries" if left[0] != 1 else f"entry 8 follows entry {left[-2]}"
@@ -308,7 +311,7 @@ def test_who_spends_sees_entries_missing_at_the_ends(where: str, lost: str) -> N
 def test_a_ledger_is_created_by_its_first_entry_and_no_other(where: str) -> None:
     created = Created("0f" * 16, "jobs", price("1"), AT)
     ledger = forge(where, reserve("a", price("1/2")), created)
-    assert told(ledger) == [
+    assert reported(ledger) == [
         ("entry 1", "is the first and does not create the ledger"),
         ("entry 2", "creates the ledger, which only the first entry can"),
     ]
@@ -319,7 +322,7 @@ def test_what_is_no_text_is_found(tmp_path: Path) -> None:
     where = str(tmp_path / "ledger.db")
     ledger = grown(where)
     spoil(where, "UPDATE eree_ledger SET body = CAST(body AS BLOB) WHERE number = 2")
-    assert told(ledger)[0] == ("entry 2", "holds something else than a number and texts")
+    assert reported(ledger)[0] == ("entry 2", "holds something else than a number and texts")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oracle import GRADE, SECTORS, Database, databases
 from selection import examples
-from town import Told, told
+from town import Reported, reported
 
 Rows = list[dict[str, Any]]
 
@@ -27,7 +27,7 @@ class Mistake:
     rule: str
     spoil: Callable[[Database, list[int]], Database]
 
-    def told(self, rows: int) -> Told:
+    def reported(self, rows: int) -> Reported:
         return self.table, self.column, self.rule, rows
 
 
@@ -125,7 +125,7 @@ def test_one_mistake_in_a_sound_database_is_found_and_counted(
 ) -> None:
     sound = data.draw(databases())
     with tempfile.TemporaryDirectory() as folder:
-        assert told(sound.write(Path(folder) / "sound", style, parts)) == []
+        assert reported(sound.write(Path(folder) / "sound", style, parts)) == []
         mistake = data.draw(st.sampled_from(MISTAKES))
         rows = st.sets(st.integers(0, size(sound, mistake) - 1), min_size=1, max_size=3)
         chosen = sorted(data.draw(rows))
@@ -134,8 +134,8 @@ def test_one_mistake_in_a_sound_database_is_found_and_counted(
         if keep and len(chosen) == size(sound, mistake):
             chosen = chosen[1:]
         spoilt = mistake.spoil(sound, chosen)
-        found = told(spoilt.write(Path(folder) / "spoilt", style, parts))
-        expected = [mistake.told(len(chosen))] if chosen else []
+        found = reported(spoilt.write(Path(folder) / "spoilt", style, parts))
+        expected = [mistake.reported(len(chosen))] if chosen else []
         assert [f for f in found if f in expected] == expected, found
         assert len(found) == (TWOFOLD.get(mistake.spoil, 1) if chosen else 0), found
 
@@ -144,4 +144,4 @@ def test_one_mistake_in_a_sound_database_is_found_and_counted(
 @given(database=databases(primary=True), style=st.sampled_from(["parquet", "csv"]))
 def test_a_sound_database_with_second_jobs_has_no_fault(database: Database, style: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        assert told(database.write(Path(folder) / "sound", style)) == []
+        assert reported(database.write(Path(folder) / "sound", style)) == []

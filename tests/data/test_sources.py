@@ -13,7 +13,7 @@ import pytest
 
 import eree
 from eree.data.sources import inspect_source, kind_of
-from town import TABLES, Town, csv_bytes, told
+from town import TABLES, Town, csv_bytes, reported
 
 BY = ["county", "sector", "sex", "grade"]
 
@@ -68,7 +68,7 @@ def test_a_path_that_matches_a_pattern_reads_itself_alone(tmp_path: Path) -> Non
     town.schema["worker"]["file"] = "worker[1].parquet"
     folder = town.write(tmp_path)
     parquet.write_table(town.arrow("worker").slice(0, 1), folder / "worker1.parquet")
-    assert told(folder) == []
+    assert reported(folder) == []
 
 
 def test_a_relative_folder_stays_the_same_when_the_process_moves(
@@ -141,7 +141,7 @@ def test_parts_may_differ_in_how_they_store_texts(tmp_path: Path) -> None:
     wide = whole.set_column(1, "sex", whole["sex"].cast(pa.large_string()))
     coded = whole.set_column(1, "sex", whole["sex"].dictionary_encode())
     folder = parts(tmp_path, a=whole.slice(0, 2), b=wide.slice(2, 2), c=coded.slice(4))
-    assert told(folder) == []
+    assert reported(folder) == []
 
 
 def test_every_damaged_part_is_named(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_another_suffix_is_a_fault_and_capitals_are_not(tmp_path: Path) -> None:
     town.schema["worker"]["file"] = "worker.PARQUET"
     town.schema["job"]["file"] = "job.txt"
     folder = town.write(tmp_path)
-    assert told(folder) == [
+    assert reported(folder) == [
         ("job", "", "must be Parquet (.parquet) or CSV (.csv), one format for all parts", None)
     ]
 
@@ -331,13 +331,13 @@ def test_csv_cut_anywhere_is_never_taken_as_whole(tmp_path: Path, seed: int) -> 
     whole = csv_bytes(TABLES["worker"], quoting=csv.QUOTE_ALL)
     for at in random.Random(seed).sample(range(len(whole) - 1), 8):
         (folder / "worker.csv").write_bytes(whole[:at])
-        assert told(folder), f"cut at {at}"
+        assert reported(folder), f"cut at {at}"
 
 
 def test_columns_are_checked_even_where_rows_cannot_be_read(tmp_path: Path) -> None:
     folder = Town().as_csv("worker").write(tmp_path)
     (folder / "worker.csv").write_bytes(b"worker_id,gender,grade\n1,F\n")
-    assert [(column, rule[:34]) for _, column, rule, _ in told(folder)] == [
+    assert [(column, rule[:34]) for _, column, rule, _ in reported(folder)] == [
         ("", "the row does not have as many fields as the header"[:34]),
         ("sex", "the column is missing"),
         ("column 2", "the column is not declared; declar"),
@@ -402,7 +402,7 @@ def test_leading_zeros_keep_texts_apart(tmp_path: Path) -> None:
     town = Town().as_csv("worker", "job")
     for table in ("worker", "job"):
         town.tables[table]["worker_id"] = ["1", "01", "001", "1.0", "+1", "1e0"]
-    assert told(town.write(tmp_path)) == []
+    assert reported(town.write(tmp_path)) == []
 
 
 @pytest.mark.parametrize("odd", ["01", "+1", " 1", "1 ", "1.0", "1e0", "-0", "x", "9" * 30])
@@ -410,13 +410,13 @@ def test_csv_ids_that_meet_numbers_are_written_plainly(tmp_path: Path, odd: str)
     town = Town().as_csv("job")
     town.tables["job"]["worker_id"] = [odd, 2, 3, 4, 5, 6]
     rule = "the value is not a plainly written integer"
-    assert ("job", "worker_id", rule, 1) in told(town.write(tmp_path))
+    assert ("job", "worker_id", rule, 1) in reported(town.write(tmp_path))
 
 
 def test_ids_of_two_types_are_a_fault(tmp_path: Path) -> None:
     town = Town()
     town.tables["job"]["workplace_id"] = [str(i) for i in town.tables["job"]["workplace_id"]]
-    assert told(town.write(tmp_path)) == [
+    assert reported(town.write(tmp_path)) == [
         ("job", "workplace_id", "the ids are of another type than the key of workplace", None)
     ]
 
@@ -455,15 +455,15 @@ def test_parquet_cut_anywhere_is_a_fault(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_overwritten_pages_are_a_fault_of_their_columns(tmp_path: Path, seed: int) -> None:
-    folder, chance = large(tmp_path), random.Random(seed)
+    folder, rng = large(tmp_path), random.Random(seed)
     path = folder / "worker.parquet"
     whole = bytearray(path.read_bytes())
     column = parquet.ParquetFile(path).metadata.row_group(0).column(seed % 3)
     start = column.dictionary_page_offset or column.data_page_offset
     for at in range(start, start + column.total_compressed_size):
-        whole[at] = chance.randrange(256)
+        whole[at] = rng.randrange(256)
     path.write_bytes(whole)
-    found = told(folder)
+    found = reported(folder)
     name = ("worker_id", "sex", "grade")[seed % 3]
     rule = "cannot be read to the end; the file is damaged"
     assert found == [("worker", name, rule, None)]
@@ -471,17 +471,17 @@ def test_overwritten_pages_are_a_fault_of_their_columns(tmp_path: Path, seed: in
 
 @pytest.mark.parametrize("seed", range(20))
 def test_scribbles_anywhere_never_end_in_anything_but_faults(tmp_path: Path, seed: int) -> None:
-    folder, chance = large(tmp_path), random.Random(seed)
+    folder, rng = large(tmp_path), random.Random(seed)
     path = folder / "worker.parquet"
     whole = bytearray(path.read_bytes())
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     first, last = (footer, len(whole)) if seed % 2 else (4, footer)
-    at = chance.randrange(first, last)
+    at = rng.randrange(first, last)
     for i in range(at, min(last, at + 40)):
-        whole[i] = chance.randrange(256)
+        whole[i] = rng.randrange(256)
     path.write_bytes(whole)
     (folder / "job.parquet").unlink()
-    assert ("job", "", "the file does not exist", None) in told(folder)
+    assert ("job", "", "the file does not exist", None) in reported(folder)
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
@@ -494,7 +494,7 @@ def test_texts_that_are_not_utf8_are_a_fault_of_their_column(
     table = Town().arrow("worker").set_column(1, "sex", broken)
     parquet.write_table(table, folder / "worker.parquet", use_dictionary=dictionary)
     rule = "cannot be read to the end; the file is damaged"
-    assert told(folder) == [("worker", "sex", rule, None)]
+    assert reported(folder) == [("worker", "sex", rule, None)]
 
 
 def test_columns_of_one_name_are_a_fault(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import eree
 from eree.data.engine import DuckEngine
 from eree.errors import EngineFailure, Faulty, Refusal
-from town import Told, Town, csv_bytes, short, told
+from town import Reported, Town, csv_bytes, reported, short
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def add(table: str, *row: Any) -> Callable[[Town], None]:
     return spoil
 
 
-ROW_FAULTS: list[tuple[Callable[[Town], None], list[Told]]] = [
+ROW_FAULTS: list[tuple[Callable[[Town], None], list[Reported]]] = [
     (put("worker", "sex", None, None), [("worker", "sex", MISSING, 2)]),
     (put("worker", "sex", "f", "F ", "X"), [("worker", "sex", UNDECLARED, 3)]),
     (put("worker", "grade", 0, 4), [("worker", "grade", UNDECLARED, 2)]),
@@ -109,12 +109,12 @@ ROW_FAULTS: list[tuple[Callable[[Town], None], list[Told]]] = [
 @pytest.mark.parametrize("style", ["parquet", "csv"])
 @pytest.mark.parametrize(("spoil", "expected"), ROW_FAULTS)
 def test_rows_that_break_a_rule_are_counted(
-    tmp_path: Path, style: str, spoil: Callable[[Town], None], expected: list[Told]
+    tmp_path: Path, style: str, spoil: Callable[[Town], None], expected: list[Reported]
 ) -> None:
     town = styled(style)
     spoil(town)
     town.types = {("job", c): pa.int64() for c in town.tables["job"]}
-    found = {(t, c, rule.replace(".csv", ".parquet"), n) for t, c, rule, n in told(
+    found = {(t, c, rule.replace(".csv", ".parquet"), n) for t, c, rule, n in reported(
         town.write(tmp_path)
     )}  # fmt: skip
     assert found == set(expected)
@@ -136,7 +136,7 @@ def test_an_empty_table_is_a_fault_and_makes_up_no_others(
     kinds = town.arrow(table).schema
     town.types = {(table, f.name): f.type for f in kinds}
     town.tables[table] = {name: [] for name in town.tables[table]}
-    found = told(town.write(tmp_path))
+    found = reported(town.write(tmp_path))
     name = "reference.county" if table == "county" else table
     assert found[0] == (name, "", "the table is empty", None)
     unknown = [("workplace", "county", f"the value is not in county.{style}", 4)]
@@ -178,7 +178,7 @@ def test_columns_that_are_missing_undeclared_or_mistyped_are_faults(
     folder = Town().write(tmp_path)
     parquet.write_table(spoil(Town().arrow(table)), folder / f"{table}.parquet")
     name = "reference.county" if table == "county" else table
-    assert (name, *expected, None) in told(folder)
+    assert (name, *expected, None) in reported(folder)
 
 
 def test_an_ignored_column_may_hold_anything_but_must_be_there(tmp_path: Path) -> None:
@@ -187,14 +187,14 @@ def test_an_ignored_column_may_hold_anything_but_must_be_there(tmp_path: Path) -
     folder = town.write(tmp_path)
     table = town.arrow("worker").append_column("name", pa.array([None, 1.5, 2, 3, 4, 5]))
     parquet.write_table(table, folder / "worker.parquet")
-    assert told(folder) == [("worker", "birth", "the column to ignore is missing", None)]
+    assert reported(folder) == [("worker", "birth", "the column to ignore is missing", None)]
 
 
 def test_whole_numbers_in_csv_are_read_as_such_where_declared(tmp_path: Path) -> None:
     town = Town().as_csv("workplace")
     town.tables["workplace"]["wages"] = [5, "06", "x", "7.5"]
     rule = "the value is not a plainly written integer"
-    assert told(town.write(tmp_path)) == [("workplace", "wages", rule, 3)]
+    assert reported(town.write(tmp_path)) == [("workplace", "wages", rule, 3)]
 
 
 # ------------------------------------------------------------------ groups and nesting
@@ -210,37 +210,37 @@ def nested(*levels: str, **groups: dict[str, list[str]]) -> Town:
 
 
 def test_a_group_above_what_it_groups_nests_by_construction(tmp_path: Path) -> None:
-    assert told(nested("sector", "goods").write(tmp_path)) == []
+    assert reported(nested("sector", "goods").write(tmp_path)) == []
 
 
 def test_a_group_above_another_column_must_nest_in_the_data(tmp_path: Path) -> None:
     town = nested("county", "goods")  # county 171 has farms and builders: both goods
-    assert told(town.write(tmp_path / "sound")) == []
+    assert reported(town.write(tmp_path / "sound")) == []
     town.tables["workplace"]["sector"][1] = "44-45"
     rule = "the county lies in more than one goods"
-    assert told(town.write(tmp_path / "not")) == [("workplace", "county", rule, 2)]
+    assert reported(town.write(tmp_path / "not")) == [("workplace", "county", rule, 2)]
 
 
 def test_a_group_below_another_column_must_nest_in_the_data(tmp_path: Path) -> None:
     region = {"east": ["171", "172"], "west": ["181"]}
-    assert told(nested("county", "region", "state", region=region).write(tmp_path / "a")) == []
+    assert reported(nested("county", "region", "state", region=region).write(tmp_path / "a")) == []
     region = {"east": ["171", "181"], "west": ["172"]}
     rule = "the region lies in more than one state"
     town = nested("county", "region", "state", region=region)
-    assert told(town.write(tmp_path / "b")) == [("workplace", "county", rule, 3)]
+    assert reported(town.write(tmp_path / "b")) == [("workplace", "county", rule, 3)]
 
 
 def test_a_group_below_a_group_must_nest_in_the_data(tmp_path: Path) -> None:
     halves = {"one": ["11"], "two": ["23", "44-45"]}
     rule = "the half lies in more than one goods"
     town = nested("half", "goods", half=halves)
-    assert told(town.write(tmp_path)) == [("workplace", "sector", rule, 2)]
+    assert reported(town.write(tmp_path)) == [("workplace", "sector", rule, 2)]
 
 
 def test_values_that_belong_to_no_group_are_a_fault(tmp_path: Path) -> None:
     town = nested("county", "region", region={"east": ["171"], "west": ["181"]})
     rule = "the value belongs to no region"
-    assert told(town.write(tmp_path)) == [("workplace", "county", rule, 1)]
+    assert reported(town.write(tmp_path)) == [("workplace", "county", rule, 1)]
 
 
 @pytest.mark.parametrize("style", ["parquet", "csv"])
@@ -290,7 +290,7 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
     town = with_second_jobs([True] * 8)
     del town.schema["job"]["primary"]
     town.schema["job"]["ignore"] = ["main"]
-    assert told(town.write(tmp_path)) == [("worker", "worker_id", SEVERAL, 2)]
+    assert reported(town.write(tmp_path)) == [("worker", "worker_id", SEVERAL, 2)]
 
 
 @pytest.mark.parametrize(
@@ -309,15 +309,15 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_each_worker_has_exactly_one_primary_job(
-    tmp_path: Path, marks: list[Any], expected: list[Told]
+    tmp_path: Path, marks: list[Any], expected: list[Reported]
 ) -> None:
-    assert told(with_second_jobs(marks).write(tmp_path)) == expected
+    assert reported(with_second_jobs(marks).write(tmp_path)) == expected
 
 
 def test_primary_marks_in_csv_are_checked_too(tmp_path: Path) -> None:
     town = with_second_jobs(["yes", "1", "1", "true", "1", "1", "", "no"], "csv")
     rule = "must mark the primary job by true or false, or by 1 or 0"
-    assert told(town.write(tmp_path)) == [
+    assert reported(town.write(tmp_path)) == [
         ("job", "main", MISSING, 1),
         ("job", "main", rule, 2),
         ("worker", "worker_id", NO_PRIMARY, 1),
@@ -328,7 +328,7 @@ def test_a_job_that_is_not_primary_still_needs_a_worker_and_a_workplace(tmp_path
     town = with_second_jobs([True] * 6 + [False] * 2)
     town.tables["job"]["worker_id"][6:] = [77, 78]
     town.tables["job"]["workplace_id"][6] = 99
-    assert told(town.write(tmp_path)) == [
+    assert reported(town.write(tmp_path)) == [
         ("job", "workplace_id", "the workplace does not exist", 1),
         ("job", "worker_id", "the worker does not exist", 2),
     ]
@@ -372,7 +372,7 @@ def everything_wrong(folder: Path) -> Path:
     return town.write(folder)
 
 
-EVERYTHING: list[Told] = [
+EVERYTHING: list[Reported] = [
     ("schema.toml", "extra", "is not a setting that eree knows", None),
     ("schema.toml", "group.goods.members", "holds a value that sector does not declare", None),
     ("schema.toml", "hierarchy.geography", "planet is not a declared workplace attribute", None),
@@ -397,8 +397,8 @@ EVERYTHING: list[Told] = [
 ]  # fmt: skip
 
 
-def test_everything_wrong_is_told_in_one_call(tmp_path: Path) -> None:
-    found = told(everything_wrong(tmp_path))
+def test_everything_wrong_is_reported_in_one_call(tmp_path: Path) -> None:
+    found = reported(everything_wrong(tmp_path))
     assert sorted(found, key=str) == sorted(EVERYTHING, key=str)
 
 
@@ -419,7 +419,7 @@ def test_load_raises_what_check_returns(tmp_path: Path) -> None:
 
 
 def test_spark_finds_the_same_faults(tmp_path: Path, spark: SparkSession) -> None:
-    found = told(everything_wrong(tmp_path), engine=spark)
+    found = reported(everything_wrong(tmp_path), engine=spark)
     assert sorted(found, key=str) == sorted(EVERYTHING, key=str)
 
 
@@ -442,7 +442,7 @@ def test_spark_checks_nesting_primary_jobs_and_the_rest_of_a_damaged_file(
     whole[start : start + 30] = b"\xff" * 30
     path.write_bytes(whole)
     mark = "must mark the primary job by true or false, or by 1 or 0"
-    assert told(folder, engine=spark) == [
+    assert reported(folder, engine=spark) == [
         ("worker", "sex", "cannot be read to the end; the file is damaged", None),
         ("job", "main", mark, 1),
         ("worker", "worker_id", NO_PRIMARY, 1),
@@ -457,11 +457,11 @@ def test_ids_in_many_slices_are_checked_like_a_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eree.data.rows.SLICE", 2)
-    test_everything_wrong_is_told_in_one_call(tmp_path / "all")
+    test_everything_wrong_is_reported_in_one_call(tmp_path / "all")
     for i, (spoil, expected) in enumerate(ROW_FAULTS):
         town = Town()
         spoil(town)
-        assert set(told(town.write(tmp_path / str(i)))) == set(expected)
+        assert set(reported(town.write(tmp_path / str(i)))) == set(expected)
 
 
 # ------------------------------------------------------------------- what is shown
@@ -533,8 +533,10 @@ def test_the_exit_status_says_sound_faulty_or_not_to_be_checked(
     else:
         assert answer["sound"] is (status == 0)
         assert bool(answer["faults"]) is (status == 1)
-        told_by_json = [(f["table"], f["column"], f["rule"], f["rows"]) for f in answer["faults"]]
-        assert told_by_json == told(folder)
+        reported_by_json = [
+            (f["table"], f["column"], f["rule"], f["rows"]) for f in answer["faults"]
+        ]
+        assert reported_by_json == reported(folder)
 
 
 def test_a_failure_of_the_engine_is_not_taken_for_a_damaged_file(

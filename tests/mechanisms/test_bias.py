@@ -15,10 +15,10 @@ from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.random.exact import exactly
 
-#: Laws that are not the same on both sides, or that count something else than the truth.
-BENT = {"log-laplace", "log-laplace-tight", "linlog", "linlog-integer"}
-LEANING, CLIPPED = {"leaning-staircase"}, {"two-stage-clip"}
-FAIR = sorted({*MECHANISMS} - BENT - LEANING)
+#: Distributions that are not the same on both sides, or that count something else than the truth.
+TRANSFORMED = {"log-laplace", "log-laplace-tight", "linlog", "linlog-integer"}
+ASYMMETRIC, CLIPPED = {"leaning-staircase"}, {"two-stage-clip"}
+FAIR = sorted({*MECHANISMS} - TRANSFORMED - ASYMMETRIC)
 FAIR_GROUPS = sorted({*VECTOR_MECHANISMS} - {"knorm-staircase"} - CLIPPED)
 
 
@@ -40,7 +40,7 @@ def mean(mechanism: Mechanism, size: int) -> float:
 
 
 @pytest.mark.parametrize("name", FAIR)
-def test_laws_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None:
+def test_distributions_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None:
     """From the probability of each output: then the mean of the noise is 0."""
     mechanism = made(name)
     with exactly():
@@ -50,20 +50,20 @@ def test_laws_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None
 
 
 @pytest.mark.parametrize("name", FAIR_GROUPS)
-def test_laws_of_groups_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None:
+def test_distributions_of_groups_that_are_called_fair_are_the_same_on_both_sides(name: str) -> None:
     mechanism = made(name, epsilon="3", cells=2)
     assert isinstance(mechanism, VectorMechanism)
     with exactly():
         for one, other in ((1, 0), (3, -2), (-40, 7)):
-            chances = [
+            probabilities = [
                 mechanism.joint_pmf(Group.of((20, 5), 25), (20 + side * one, 5 + side * other))
                 for side in (1, -1)
             ]
-            assert (chances[0] - chances[1]).contains(0)
+            assert (probabilities[0] - probabilities[1]).contains(0)
 
 
 @pytest.mark.parametrize(("epsilon", "size"), [("1", 20), ("2", 40), ("2", 150), ("4", 300)])
-def test_the_bias_of_leaning_noise_is_its_exact_mean(epsilon: str, size: int) -> None:
+def test_the_bias_of_asymmetric_noise_is_its_exact_mean(epsilon: str, size: int) -> None:
     mechanism = made("leaning-staircase", epsilon)
     assert isinstance(mechanism, LeaningStaircase)
     found = mean(mechanism, size)
@@ -71,7 +71,7 @@ def test_the_bias_of_leaning_noise_is_its_exact_mean(epsilon: str, size: int) ->
     assert mechanism.mean_noise.least - 1e-6 <= found <= mechanism.mean_noise.greatest + 1e-6
 
 
-def test_leaning_noise_is_off_as_the_pages_say() -> None:
+def test_asymmetric_noise_is_off_as_the_pages_say() -> None:
     """0.45 jobs at 40 workers and epsilon 2 were called right on average."""
     mechanism = made("leaning-staircase")
     assert isinstance(mechanism, LeaningStaircase)
@@ -88,7 +88,7 @@ def test_leaning_noise_is_off_as_the_pages_say() -> None:
 @pytest.mark.parametrize(
     ("alpha", "epsilon"), [("0.01", "1"), ("0.05", "0.9"), ("0.1", "1"), ("0.31", "4")]
 )
-def test_what_the_page_on_releases_says_of_leaning_noise(alpha: str, epsilon: str) -> None:
+def test_what_the_page_on_releases_says_of_asymmetric_noise(alpha: str, epsilon: str) -> None:
     mechanism = eree.mechanism("leaning-staircase", alpha=alpha, epsilon=epsilon)
     assert isinstance(mechanism, LeaningStaircase)
     lean = mechanism.mean_noise

@@ -14,7 +14,7 @@ import pytest
 from flint import arb
 from scipy.integrate import quad
 
-from cases import BENT, PURE_SCALED, cells, every, made
+from cases import PURE_SCALED, TRANSFORMED, cells, every, made
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism
@@ -56,21 +56,22 @@ def test_no_more_is_found_than_was_claimed(name: str, alpha: str, epsilon: str) 
 
 
 @pytest.mark.parametrize(
-    ("name", "alpha"), combinations([*PURE_SCALED, *BENT], [TENTH, Fraction(29, 100)], each=1)
+    ("name", "alpha"),
+    combinations([*PURE_SCALED, *TRANSFORMED], [TENTH, Fraction(29, 100)], each=1),
 )
 def test_no_pair_of_neighbouring_cells_loses_more_than_was_found(
     name: str, alpha: Fraction
 ) -> None:
-    """Brute force over whole cells and outputs, from the chances of the outputs.
+    """Brute force over whole cells and outputs, from the probabilities of the outputs.
 
-    A cell of several workplaces has a count of its own; the noise of scaled laws does not see it,
-    and bent laws lose most where one workplace is the whole cell.
+    A cell of several workplaces has a count of its own; the noise of scaled distributions does not
+    see it, and those on transformed counts lose most where one workplace is the whole cell.
     """
     chosen = made(name, alpha, "2")
     found = chosen.certify().found_epsilon
     logs: dict[tuple[int, int, int], float] = {}
 
-    def log_chance(output: int, count: int, largest: int) -> float:
+    def log_probability(output: int, count: int, largest: int) -> float:
         key = (output - count, 0, largest) if name in PURE_SCALED else (output, count, 0)
         if key not in logs:
             logs[key] = chosen.log_pmf(Cell(key[1], key[2]), key[0])
@@ -82,7 +83,7 @@ def test_no_pair_of_neighbouring_cells_loses_more_than_was_found(
         if x not in sizes:
             continue
         for output in (-8, -1, *range(x - 2, x + joined + 3), x + 20, x + 90):
-            old, new = log_chance(output, x, x), log_chance(output, x + joined, after)
+            old, new = log_probability(output, x, x), log_probability(output, x + joined, after)
             if old > -math.inf or new > -math.inf:
                 worst = max(worst, abs(old - new))
     assert worst <= found + 1e-12  # logarithms of size 100 are subtracted in doubles
@@ -103,8 +104,8 @@ def hockey_stick(chosen: Mechanism, x: int, after: int, joined: int, epsilon: fl
     new = old.copy()
     tails = [upper_tails(chosen, size) for size in (x, after)]
     for place, (tail, centre) in enumerate(zip(tails, (0, joined), strict=True)):
-        chances = np.array([1 - 2 * tail[0], *(-np.diff(tail))])
-        values = chances[np.minimum(np.abs(outputs - centre), len(chances) - 1)]
+        probabilities = np.array([1 - 2 * tail[0], *(-np.diff(tail))])
+        values = probabilities[np.minimum(np.abs(outputs - centre), len(probabilities) - 1)]
         if place:
             new = values
         else:
@@ -133,7 +134,9 @@ def test_no_pair_of_cells_has_a_greater_delta_than_was_found(name: str, alpha: F
 
 
 @pytest.mark.parametrize(("shift", "ratio"), [(1.0, 1.1), (1.0, 1.05), (0.5, 1.05), (1.0, 1.001)])
-def test_the_excess_of_two_laplace_laws_is_its_integral(shift: float, ratio: float) -> None:
+def test_the_excess_of_two_laplace_distributions_is_its_integral(
+    shift: float, ratio: float
+) -> None:
     """The closed form behind the delta, against numerical integration."""
     rate, epsilon = 0.6, 0.7
     growth = ratio - 1
@@ -183,8 +186,8 @@ def test_a_delta_that_is_exceeded_is_caught() -> None:
     assert far.certify().found_delta > 0.3
 
 
-@pytest.mark.parametrize("name", BENT)
-def test_a_bent_law_with_a_tenth_less_noise_is_caught(name: str) -> None:
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_noise_on_a_transformed_count_that_is_a_tenth_less_is_caught(name: str) -> None:
     chosen: Any = made(name)
     share = Fraction(9, 20) if name == "log-laplace" else Fraction(9, 10)
     certificate = replace(chosen, spread=chosen.spread * share).certify()
@@ -214,7 +217,7 @@ def test_fixed_noise_loses_exactly_what_theory_says() -> None:
 
 
 def test_a_node_that_is_larger_than_the_bound_is_hidden_too() -> None:
-    """From theta - 1 workers to theta the bounded count falls to 0; that is hidden as well."""
+    """From theta - 1 workers to theta the bounded count falls to 0; that is protected as well."""
     chosen = made("truncated-laplace", theta=20)
     for before, after in ((0, 19), (19, 0), (5, 19)):
         for output in (-40, 0, 3, 19, 90):

@@ -23,7 +23,7 @@ from eree.mechanisms.transformed.certificate import greatest_gain
 from eree.mechanisms.transformed.linlog import IntegerLinLog
 from eree.mechanisms.transformed.transform import Knots
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.transformed_rows import TransformedBoxes
 from eree.mechanisms.vector.vector import loss_of
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
@@ -78,7 +78,7 @@ def test_no_random_weak_neighbours_lose_more_than_epsilon(
         assert loss_of(old, new) <= chosen.guarantee.epsilon
 
 
-def heights(alpha: Fraction, most: int) -> Iterator[tuple[int, Fraction]]:
+def transformed_counts(alpha: Fraction, most: int) -> Iterator[tuple[int, Fraction]]:
     """The sum of 1 / max(floor(alpha i), 1) over i < n, for all n."""
     total = Fraction(0)
     for n in range(most):
@@ -87,22 +87,22 @@ def heights(alpha: Fraction, most: int) -> Iterator[tuple[int, Fraction]]:
 
 
 @pytest.mark.parametrize("alpha", ["0.1", "0.07", "0.29", "1", "2.5", "1000"])
-def test_no_step_gains_more_than_one_height(alpha: str) -> None:
+def test_no_step_gains_more_than_one(alpha: str) -> None:
     """To the last digit: a little more than 1 would cost a second plateau."""
     chosen = staircase(alpha, "9", 2)
     assert greatest_gain(chosen.single) == (1, 0)
-    share, bend = Fraction(alpha), chosen.bend
-    known = dict(heights(share, int(bend.at[-1]) + 1))
-    for n, height in known.items():
-        assert bend.exact_lift(n) == height
+    share, transform = Fraction(alpha), chosen.transform
+    known = dict(transformed_counts(share, int(transform.at[-1]) + 1))
+    for n, transformed in known.items():
+        assert transform.exact_forward(n) == transformed
         grown = n + max(int(share * n), 1)
         if grown in known:
-            assert known[grown] - height <= 1
-    assert bend.exact_lift(int(bend.at[-1]) + 1) is None
+            assert known[grown] - transformed <= 1
+    assert transform.exact_forward(int(transform.at[-1]) + 1) is None
     with exactly():
-        for n in (*range(int(bend.at[-1]) + 9), 10**6, 10**9, 10**15):
+        for n in (*range(int(transform.at[-1]) + 9), 10**6, 10**9, 10**15):
             grown = n + max(int(share * n), 1)
-            assert not bend.lift(grown) - bend.lift(n) > 1
+            assert not transform.forward(grown) - transform.forward(n) > 1
 
 
 def test_a_certificate_finds_what_was_claimed_and_meets_it() -> None:
@@ -130,14 +130,16 @@ def test_a_tenth_less_noise_is_caught(cells: int) -> None:
     ("alpha", "epsilon", "cells"),
     [("0.1", "2", 3), ("0.1", "1", 36), ("0.1", "0.2", 8), ("0.1", "3", 1_000), ("0.9", "2", 8)],
 )
-def test_a_law_that_is_not_what_the_fields_say_is_caught(
+def test_a_distribution_that_is_not_what_the_fields_say_is_caught(
     alpha: str, epsilon: str, cells: int
 ) -> None:
-    """Chances of outputs all along plateaus tell what the formula of the plateaus does not."""
+    """Probabilities of outputs along the plateaus show what the formula does not."""
 
     class Narrow(KNormStaircase):
-        def law(self, counts: Integers) -> BentBoxes:
-            return BentBoxes(self.bend, counts, self.spread * Fraction(9, 10), self.stairs)
+        def law(self, counts: Integers) -> TransformedBoxes:
+            return TransformedBoxes(
+                self.transform, counts, self.spread * Fraction(9, 10), self.stairs
+            )
 
     right, wrong = (
         kind.calibrate(guarantee(alpha, epsilon), cells=cells).certify()
@@ -158,11 +160,11 @@ def test_any_gamma_is_private() -> None:
 
 
 @pytest.mark.parametrize("fault", ["no floor", "a little steep", "logarithm too early"])
-def test_heights_that_grow_too_fast_are_caught(fault: str) -> None:
+def test_transformed_counts_that_grow_too_fast_are_caught(fault: str) -> None:
     class Steep(IntegerLinLog):
         @cached_property
-        def bend(self) -> Knots:
-            right = super().bend
+        def transform(self) -> Knots:
+            right = super().transform
             match fault:
                 case "no floor":  # 1 / (alpha i) from the first worker on
                     slopes = tuple(1 / (self.alpha * max(end / 2, 1)) for end in right.at[1:])
@@ -186,12 +188,14 @@ def test_heights_that_grow_too_fast_are_caught(fault: str) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "cells"), [("2", 1), ("1", 2), ("4", 8), ("2", 20)])
-def test_noise_of_heights_is_what_it_is_said_to_be(epsilon: str, cells: int) -> None:
+def test_noise_of_transformed_counts_is_what_it_is_said_to_be(epsilon: str, cells: int) -> None:
     """Draws of counts so large that rounding is nothing; a false alarm in a million runs."""
     n, chosen = 120_000 // cells + 20_000, staircase("0.1", epsilon, cells)
     deep = np.full((n, cells), 10**9, dtype=np.int64)
     rows = chosen.draw(deep, random=SeededRandom(cells)).astype(np.float64)
-    away = chosen.bend.near_height_of(rows) - chosen.bend.near_height_of(deep.astype(np.float64))
+    away = chosen.transform.near_preimage(rows) - chosen.transform.near_preimage(
+        deep.astype(np.float64)
+    )
     mean, root = chosen.height_error()
     of_groups = np.abs(away).mean(axis=1)
     error = of_groups.std() / math.sqrt(n)
@@ -241,16 +245,16 @@ def test_errors_near_the_least_epsilon_are_sums_too() -> None:
     """Most of the mean lies far out; compared with sums of exact tails over a geometric grid."""
     chosen = staircase("0.1", "0.16", 2)
     edges = np.unique(np.concatenate([np.arange(400.0), np.geomspace(400, 1e60, 24_000)]))
-    bend, centre = chosen.bend, float(chosen.bend.lift(3))
-    above = bend.near_height_of(3 + (edges[1:] + edges[:-1]) / 2) - centre
-    below = centre - bend.near_height_of(3 - np.arange(0.5, 4_000))
+    transform, centre = chosen.transform, float(chosen.transform.forward(3))
+    above = transform.near_preimage(3 + (edges[1:] + edges[:-1]) / 2) - centre
+    below = centre - transform.near_preimage(3 - np.arange(0.5, 4_000))
     total = chosen.near_tail(above) @ np.diff(edges) + chosen.near_tail(below).sum()
     mean, root = chosen.mean_error(Cell(3, 0))
     assert mean == pytest.approx(total, rel=2e-3)
     assert root == math.inf
 
 
-def test_many_cells_and_large_counts_are_drawn_and_have_chances() -> None:
+def test_many_cells_and_large_counts_are_drawn_and_have_probabilities() -> None:
     chosen = staircase("0.1", "4", 36)
     counts = np.tile(np.array([0, 3, 10**9, 15] * 9), (400, 1))
     rows = chosen.draw(counts, random=SeededRandom(8))
@@ -259,7 +263,7 @@ def test_many_cells_and_large_counts_are_drawn_and_have_chances() -> None:
     stated = chosen.mean_error(Cell(10**9, 0))[0]
     assert deep.mean() == pytest.approx(stated, rel=5 * deep.std() / stated / 20)
     logs = [chosen.joint_log_pmf(Group.of(counts[0], 0), row) for row in rows[:5]]
-    assert all(math.isfinite(chance) for chance in logs)
+    assert all(math.isfinite(probability) for probability in logs)
     far = chosen.joint_log_pmf(Group.of([10**9] * 36, 0), [10**12] * 36)
     near = chosen.joint_log_pmf(Group.of([10**9] * 36, 0), [10**9] * 36)
     assert far < near

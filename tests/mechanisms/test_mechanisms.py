@@ -1,4 +1,4 @@
-"""Every mechanism: chances, draws and errors agree, and what makes no sense is refused."""
+"""Every mechanism: probabilities, draws and errors agree, and what makes no sense is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cases import BENT, FALSE_ALARM, FIXED, SCALED, every, made
+from cases import FALSE_ALARM, FIXED, SCALED, TRANSFORMED, every, made
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import LIMIT, Mechanism
@@ -27,7 +27,7 @@ from selection import combinations, examples
 CELLS = [(0, 0), (1, 1), (7, 4), (60, 60), (2_000, 900)]
 
 
-def chance_within(chosen: Mechanism, error: int, count: int, largest: int) -> float:
+def probability_within(chosen: Mechanism, error: int, count: int, largest: int) -> float:
     with exactly():
         cell = Cell(count, largest)
         outside = [chosen.tail(cell, error + 1, side) for side in (1, -1)]
@@ -41,10 +41,14 @@ def classes(chosen: Mechanism, count: int, largest: int) -> list[tuple[int, floa
         for side in (-1, 1):
             distance = 1
             while True:
-                chance = float(chosen.tail(Cell(count, largest), distance, side))
-                if chance < 5e-3:
+                probability = float(chosen.tail(Cell(count, largest), distance, side))
+                if probability < 5e-3:
                     break
-                cut = (count + distance, 1 - chance) if side > 0 else (count - distance + 1, chance)
+                cut = (
+                    (count + distance, 1 - probability)
+                    if side > 0
+                    else (count - distance + 1, probability)
+                )
                 found.append(cut)
                 distance += max(distance // 3, 1)
     cuts = [(-LIMIT, 0.0)]
@@ -55,7 +59,7 @@ def classes(chosen: Mechanism, count: int, largest: int) -> list[tuple[int, floa
 
 
 def fit(outputs: Any, cuts: list[tuple[int, float]]) -> float:
-    below = np.array([0.0, *(chance for _, chance in cuts), 1.0])
+    below = np.array([0.0, *(probability for _, probability in cuts), 1.0])
     observed = np.bincount(
         np.searchsorted([cut for cut, _ in cuts], outputs, side="right"), minlength=len(cuts) + 1
     )
@@ -65,7 +69,9 @@ def fit(outputs: Any, cuts: list[tuple[int, float]]) -> float:
 @pytest.mark.parametrize(
     ("name", "count", "largest"), combinations(list(MECHANISMS), CELLS, each=2)
 )
-def test_draws_follow_the_stated_chances_and_no_others(name: str, count: int, largest: int) -> None:
+def test_draws_follow_the_stated_probabilities_and_no_others(
+    name: str, count: int, largest: int
+) -> None:
     """Chi-square and Kolmogorov-Smirnov; a scale a tenth off on either side is rejected."""
     n = 200_000
     chosen = made(name)
@@ -96,7 +102,9 @@ def below_of(chosen: Mechanism, cut: int, count: int, largest: int) -> float:
 @pytest.mark.parametrize(
     ("name", "count", "largest"), combinations(list(MECHANISMS), CELLS, each=3, start=2)
 )
-def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest: int) -> None:
+def test_errors_agree_with_draws_and_with_probabilities(
+    name: str, count: int, largest: int
+) -> None:
     n = 200_000
     chosen = made(name)
     outputs = chosen.draw(np.full(n, count), np.full(n, largest), random=SeededRandom(count))
@@ -110,33 +118,33 @@ def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest
     spread = squares.std() / math.sqrt(n)
     assert abs(squares.mean() - error.root_mean_square**2) < 8 * spread  # squares have heavy tails
     for level, within in error.quantiles.items():
-        assert chance_within(chosen, within, count, largest) >= level
-        assert within == 0 or chance_within(chosen, within - 1, count, largest) < level
-        assert abs((size <= within).mean() - chance_within(chosen, within, count, largest)) < (
+        assert probability_within(chosen, within, count, largest) >= level
+        assert within == 0 or probability_within(chosen, within - 1, count, largest) < level
+        assert abs((size <= within).mean() - probability_within(chosen, within, count, largest)) < (
             5.5 / math.sqrt(n)
         )
 
 
 @every
-def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
+def test_the_mean_error_is_the_sum_of_the_probabilities(name: str) -> None:
     """Mean and mean square summed output by output, against the closed forms and tail sums."""
-    chosen = made(name, "0.2" if name in SCALED + BENT else None, "4")
+    chosen = made(name, "0.2" if name in SCALED + TRANSFORMED else None, "4")
     for count, largest in ((3, 3), (40, 30)):
         reach = 1_500
-        chances = {
+        probabilities = {
             k: math.exp(chosen.log_pmf(Cell(count, largest), count + k))
             for k in range(-reach, reach + 1)
         }
-        assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         error = chosen.expected_error(Cell(count, largest))
-        mean = sum(abs(k) * chance for k, chance in chances.items())
+        mean = sum(abs(k) * probability for k, probability in probabilities.items())
         assert mean == pytest.approx(error.mean_absolute, rel=2e-4)
-        square = sum(k * k * chance for k, chance in chances.items())
+        square = sum(k * k * probability for k, probability in probabilities.items())
         assert square == pytest.approx(error.root_mean_square**2, rel=0.02)
 
 
 @every
-def test_chances_add_up_to_one_with_those_at_the_limit(name: str) -> None:
+def test_probabilities_add_up_to_one_with_those_at_the_limit(name: str) -> None:
     chosen = made(name)
     with exactly():
         cell = Cell(12, 5)
@@ -150,14 +158,14 @@ def test_chances_add_up_to_one_with_those_at_the_limit(name: str) -> None:
 
 
 def test_an_output_beyond_the_limit_is_set_to_it() -> None:
-    """A law without a bound on its draws gives integers of 61 bits at most."""
+    """A distribution without a bound on its draws gives integers of 61 bits at most."""
     chosen = mechanism("log-laplace", alpha="0.2", epsilon="0.3647")  # lambda just below 1
     counts = np.full(300_000, 10**17)
     outputs = chosen.draw(counts, random=SeededRandom(5))
     share = float((outputs == LIMIT).mean())
-    chance = math.exp(chosen.log_pmf(Cell(10**17), LIMIT))
+    probability = math.exp(chosen.log_pmf(Cell(10**17), LIMIT))
     assert outputs.max() == LIMIT
-    assert abs(share - chance) < 5.5 * math.sqrt(chance / len(outputs))
+    assert abs(share - probability) < 5.5 * math.sqrt(probability / len(outputs))
 
 
 @examples(20, torture=300)
@@ -235,8 +243,8 @@ def test_worker_cells_under_strong_neighbours_need_the_whole_workplace(name: str
     assert weak.mean_error(Cell(9)) == strong.mean_error(Cell(9))
 
 
-@pytest.mark.parametrize("name", BENT)
-def test_laws_of_the_count_alone_are_refused_in_worker_cells_under_strong_neighbours(
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_distributions_of_the_count_alone_are_refused_in_worker_cells_under_strong_neighbours(
     name: str,
 ) -> None:
     strong = made(name)
@@ -331,7 +339,7 @@ def test_what_makes_no_sense_is_refused(name: str, settings: dict[str, Any], wor
 
 
 def test_mechanisms_are_for_their_own_neighbours() -> None:
-    for name in SCALED + BENT:
+    for name in SCALED + TRANSFORMED:
         for relation in (EDGE, NODE):
             with pytest.raises(Refusal, match=f"{name} needs strong or weak neighbours"):
                 calibrate(name, Guarantee(relation, 2, "0.01"))

@@ -103,7 +103,7 @@ def test_what_a_refusal_names_is_accepted_and_nearly_the_least(
 
 
 @pytest.mark.parametrize("alpha", ["0.001", "0.037", "0.1", "0.163", "0.31", "0.5"])
-def test_what_leaning_names_is_accepted(alpha: str) -> None:
+def test_what_the_staircase_names_is_accepted(alpha: str) -> None:
     for epsilon in ("0.2", "0.75", "1.2"):
         check(SLOW, Guarantee(Strong(alpha), epsilon))
 

@@ -1,4 +1,4 @@
-"""The worst loss of scaled laws: its argument step by step, and brute force against its bound."""
+"""The worst loss of scaled noise: its argument step by step, and brute force against its bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scaled(name: str, *given: Any) -> ScaledMechanism:
 
 
 def shares(alpha: Fraction) -> list[Fraction]:
-    """Paces of a scale: alpha, what the radial law needs, less than that, and more than alpha."""
+    """Paces of a scale: alpha, what radial noise needs, less than that, and more than alpha."""
     needed = Fraction(math.log1p(alpha))
     return [alpha, needed, alpha / (1 + alpha), needed * Fraction(9, 10), alpha * Fraction(5, 4)]
 
@@ -76,10 +76,10 @@ def test_no_step_takes_more_than_unit_time_as_the_radial_proof_says(alpha: Fract
     assert 0 < short <= 1
 
 
-def test_the_scale_of_the_radial_law_is_the_smaller_one() -> None:
+def test_the_scale_of_the_radial_distribution_is_the_smaller_one() -> None:
     """ln(1 + alpha) x where others have alpha x, and 1 up to 1 / ln(1 + alpha) workers."""
     chosen: Any = made("radial")
-    assert chosen.pace == chosen.bend
+    assert chosen.pace == chosen.curve
     assert 0 <= chosen.pace - Fraction(math.log1p(0.1)) < Fraction(1, 2**39)
     assert scaled("smooth-pareto").pace == Fraction(1, 10)
     turn = chosen.power_from
@@ -186,7 +186,7 @@ def test_the_losses_are_monotone_where_the_weight_is_a_power_at_both_points(
 
 
 @every_pure
-def test_far_out_the_weight_falls_no_more_than_the_law_says(name: str) -> None:
+def test_far_out_the_weight_falls_no_more_than_the_distribution_says(name: str) -> None:
     chosen = scaled(name)
     rng = np.random.default_rng(4)
     for near in (chosen.far, chosen.far / 1.1, 10 * chosen.far):
@@ -198,19 +198,19 @@ def test_far_out_the_weight_falls_no_more_than_the_law_says(name: str) -> None:
                 assert (drop <= most + 1e-9).all()
 
 
-def test_a_law_without_a_bound_on_dilation_is_caught() -> None:
+def test_a_distribution_without_a_bound_on_dilation_is_caught() -> None:
     """Laplace noise of scale S has no finite loss when the scale changes: pure privacy fails."""
     assert worst_loss(scaled("smooth-laplace"), OneStep(0.1, 0.1)).found == math.inf
 
 
 def without_floor(chosen: ScaledMechanism) -> ScaledMechanism:
-    """The same law with S = pace x, not at least 1."""
+    """The same distribution with S = pace x, not at least 1."""
 
     class Sunk(type(chosen)):
         def law(self, largests: Any) -> Any:
-            law = super().law(largests)
-            object.__setattr__(law, "scales", Unfloored(law.scales))
-            return law
+            distribution = super().law(largests)
+            object.__setattr__(distribution, "scales", Unfloored(distribution.scales))
+            return distribution
 
     class Unfloored:
         def __init__(self, scales: Any) -> None:
@@ -241,7 +241,7 @@ def test_a_power_that_forgets_dilation_is_caught() -> None:
     chosen: Any = made("smooth-pareto")
     for wrong in (
         replace(chosen, power=chosen.power * Fraction(11, 10)),
-        replace(made("radial"), bend=Fraction(4, 100)),
+        replace(made("radial"), curve=Fraction(4, 100)),
     ):
         assert not wrong.certify().holds
 
@@ -249,13 +249,15 @@ def test_a_power_that_forgets_dilation_is_caught() -> None:
 @pytest.mark.parametrize(
     ("share", "least"), [(Fraction(9, 10), 2.1), (Fraction(10, 11) / Fraction(953102, 10**6), 2.05)]
 )
-def test_a_radial_law_whose_scale_grows_too_slowly_is_caught(share: Fraction, least: float) -> None:
+def test_a_radial_distribution_whose_scale_grows_too_slowly_is_caught(
+    share: Fraction, least: float
+) -> None:
     """A tenth less than ln(1 + alpha) x, and alpha / (1 + alpha) x: what can have joined it."""
 
     class Slow(Radial):
         @property
         def pace(self) -> Fraction:
-            return self.bend * share
+            return self.curve * share
 
     wrong = Slow.calibrate(made("radial").guarantee)
     certificate = wrong.certify()
@@ -264,24 +266,24 @@ def test_a_radial_law_whose_scale_grows_too_slowly_is_caught(share: Fraction, le
     assert certificate.found_epsilon >= certificate.worst_pair.loss
 
 
-def test_a_radial_law_drawn_at_another_scale_than_it_says_is_caught() -> None:
+def test_a_radial_distribution_drawn_at_another_scale_than_it_says_is_caught() -> None:
     class Other(Radial):
         def scales(self, largests: Any, factor: Fraction) -> Scales:
-            return Scales(largests, self.bend * Fraction(99, 100), factor)
+            return Scales(largests, self.curve * Fraction(99, 100), factor)
 
     assert not Other.calibrate(made("radial").guarantee).certify().holds
 
 
 @every_pure
 def test_a_missing_floor_is_caught(name: str) -> None:
-    """With S = pace x one worker who joins one other is no longer hidden."""
+    """With S = pace x one worker who joins one other is no longer protected."""
     certificate = without_floor(scaled(name)).certify()
     assert not certificate.holds
     assert certificate.worst_pair.loss > 2
 
 
 @pytest.mark.parametrize("name", ONE_WEIGHT)
-def test_chances_of_another_scale_than_the_law_says_are_caught(name: str) -> None:
+def test_probabilities_of_another_scale_than_the_distribution_says_are_caught(name: str) -> None:
     """S = floor(alpha x) agrees at multiples of 1 / alpha, and loses 14 from 19 to 20 workers."""
     chosen = scaled(name)
 

@@ -41,7 +41,8 @@ def neighbours(mechanism: Mechanism) -> Iterator[tuple[Cell, Cell]]:
 
 
 def excess(mechanism: Mechanism, one: Cell, other: Cell) -> tuple[arb, arb]:
-    """The mass of one law beyond e^epsilon times the other, and where there is such: all outputs.
+    """The mass of one distribution beyond e^epsilon times the other, and where there is such: all
+    outputs.
 
     Far out nothing comes back, so that all from there on is counted as mass: a little too much.
     """
@@ -69,15 +70,17 @@ def excess(mechanism: Mechanism, one: Cell, other: Cell) -> tuple[arb, arb]:
 def test_the_printed_inequality_holds_and_no_more_is_said(
     name: str, alpha: str | None, epsilon: str, delta: str | None, more: bool
 ) -> None:
-    """Every event: the worst one is where one law is above e^epsilon times the other."""
+    """Every event: the worst one is where one distribution is above e^epsilon times the other."""
     mechanism = made(name, alpha, epsilon, delta)
     words = mechanism.guarantee.statements()[0].words
-    told = re.search(r"at most ([0-9.,e+]+) times .* plus ([0-9.e-]+); that does not bound", words)
-    assert told is not None, words
-    addend = exact(told[2], "addend")
+    stated = re.search(
+        r"at most ([0-9.,e+]+) times .* plus ([0-9.e-]+); that does not bound", words
+    )
+    assert stated is not None, words
+    addend = exact(stated[2], "addend")
     with exactly():
         assert exact_ball(mechanism.guarantee.epsilon).exp() <= exact_ball(
-            exact(told[1].replace(",", ""), "factor")
+            exact(stated[1].replace(",", ""), "factor")
         )
         found = [excess(mechanism, *pair) for pair in neighbours(mechanism)]
         assert all(beyond <= exact_ball(addend) for beyond, _ in found)

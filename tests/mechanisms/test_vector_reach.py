@@ -1,4 +1,4 @@
-"""How far vector noise reaches, for many groups at once: never too near, and not much too far."""
+"""Tail points of vector noise, for many groups at once: never too near, and not much too far."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
         each=3,
     ),
 )
-def test_sums_stay_within_their_reach_with_the_stated_chance(
+def test_sums_stay_within_their_reach_with_the_stated_probability(
     name: str, cells: int, epsilon: str
 ) -> None:
     chosen, n = vector(name, epsilon=epsilon, cells=cells), 60_000 // cells
@@ -90,7 +90,7 @@ def test_far_reaches_meet_the_near_ones() -> None:
 
 
 @pytest.mark.parametrize("cells", [1, 3, 8])
-def test_the_norm_of_the_radial_law_has_the_tail_of_its_density(cells: int) -> None:
+def test_the_norm_of_the_radial_distribution_has_the_tail_of_its_density(cells: int) -> None:
     chosen = vector("vector-radial", cells=cells)
 
     def density(t: float) -> float:

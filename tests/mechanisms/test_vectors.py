@@ -25,7 +25,7 @@ from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import worst_vector_loss
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
-from eree.mechanisms.vector.scaled import chances_agree
+from eree.mechanisms.vector.scaled import probabilities_agree
 from eree.mechanisms.vector.two_stage import TwoStageClip, greatest_move
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
@@ -36,7 +36,7 @@ from selection import combinations, examples
 
 TENTH = Fraction(1, 10)
 SCALED = ["vector-radial", "vector-pareto"]
-ON_HEIGHTS = "knorm-staircase"
+ON_TRANSFORMED = "knorm-staircase"
 every = pytest.mark.parametrize("name", VECTOR_MECHANISMS)
 every_scaled = pytest.mark.parametrize("name", SCALED)
 GRID = [
@@ -55,7 +55,7 @@ GRID = [
 
 
 def relation(name: str, alpha: Any) -> Neighbours:
-    return Weak(alpha, ["sex", "education"]) if name == ON_HEIGHTS else Strong(alpha)
+    return Weak(alpha, ["sex", "education"]) if name == ON_TRANSFORMED else Strong(alpha)
 
 
 def vector(name: str, alpha: Any = "0.1", epsilon: Any = "2", cells: int = 3, **given: Any) -> Any:
@@ -105,10 +105,10 @@ def worst_of_neighbours(
     cells, allows = chosen.cells, chosen.guarantee.neighbours.allows
     logs: dict[Any, float] = {}
 
-    def log_chance(outputs: tuple[int, ...], counts: tuple[int, ...], largest: int) -> float:
+    def log_probability(outputs: tuple[int, ...], counts: tuple[int, ...], largest: int) -> float:
         noise = tuple(o - c for o, c in zip(outputs, counts, strict=True))
         key: Any = (*sorted(map(abs, noise)), largest)
-        if chosen.name == ON_HEIGHTS:  # bent: by count, in any order
+        if chosen.name == ON_TRANSFORMED:  # transformed: by count, in any order
             key = tuple(sorted(zip(outputs, counts, strict=True)))
         if key not in logs:
             logs[key] = chosen.joint_log_pmf(Group.of(counts, largest), outputs)
@@ -125,7 +125,9 @@ def worst_of_neighbours(
             largest = [max(sum(group), other) for group in (before, after)]
             ranges = [(-9, o - 1, o, n, n + 2, n + 60) for o, n in zip(old, new, strict=True)]
             for outputs in product(*ranges):
-                loss = log_chance(outputs, old, largest[0]) - log_chance(outputs, new, largest[1])
+                loss = log_probability(outputs, old, largest[0]) - log_probability(
+                    outputs, new, largest[1]
+                )
                 worst = max(worst, abs(loss))
     return worst
 
@@ -154,7 +156,7 @@ def test_no_strong_neighbours_lose_more_than_was_found(
 def test_no_random_neighbours_lose_more_than_was_found(
     name: str, alpha: str, epsilon: int, cells: int
 ) -> None:
-    """Of any size, from exact chances: the largest grows, another one, or another takes over."""
+    """From exact probabilities: the largest grows, another one does, or another takes over."""
     chosen, strong = vector(name, alpha, epsilon, cells), Strong(alpha)
     found, rng = chosen.certify().found_epsilon, np.random.default_rng(13)
     share, worst = float(Fraction(alpha)), dict.fromkeys(("same", "largest", "over"), 0.0)
@@ -190,7 +192,7 @@ def test_no_strong_neighbours_of_three_cells_lose_more_than_was_found(name: str)
 
 @pytest.mark.parametrize(("alpha", "cells"), [("0.5", 2), ("0.29", 2), ("0.5", 3)])
 def test_no_weak_neighbours_lose_more_than_was_found(alpha: str, cells: int) -> None:
-    chosen = vector(ON_HEIGHTS, alpha, 2, cells)
+    chosen = vector(ON_TRANSFORMED, alpha, 2, cells)
     found = chosen.certify().found_epsilon
     some = [(0, 0, 0), (2, 2, 2), (1, 4, 6), (8, 2, 0), (5, 5, 5)]
     worst = worst_of_neighbours(chosen, list(histograms(2, 8)) if cells == 2 else some, 4, 0)
@@ -199,7 +201,7 @@ def test_no_weak_neighbours_lose_more_than_was_found(alpha: str, cells: int) -> 
 
 def test_weak_neighbours_can_move_all_cells_at_once() -> None:
     """10 and 10 who become 11 and 11 are one weak step; it costs no more than one of them."""
-    chosen = vector(ON_HEIGHTS, "0.1", 2, 2)
+    chosen = vector(ON_TRANSFORMED, "0.1", 2, 2)
     assert chosen.guarantee.neighbours.allows((10, 10), (11, 11))
     one, both = (
         chosen.joint_log_pmf(Group.of(after, 0), far)
@@ -249,8 +251,8 @@ def test_both_stages_together_lose_no_more_than_was_found(alpha: Fraction) -> No
     chosen: TwoStageClip = vector("two-stage-clip", alpha, 4, 2)
     found, worst = chosen.certify().found_epsilon, 0.0
 
-    def log_chance(total: int, outputs: tuple[int, int], histogram: tuple[int, ...]) -> float:
-        stage_one = chosen.first_stage.log_pmf(Cell(sum(histogram)), total)
+    def log_probability(total: int, outputs: tuple[int, int], histogram: tuple[int, ...]) -> float:
+        stage_one = chosen.bounding.log_pmf(Cell(sum(histogram)), total)
         counts = scaled_to(histogram, total)
         return stage_one + chosen.joint_log_pmf(Group.of(counts, total), outputs)
 
@@ -261,7 +263,9 @@ def test_both_stages_together_lose_no_more_than_was_found(alpha: Fraction) -> No
             size = sum(before)
             for total in {1, 5, max(size, 1), size + joined, 2 * size + 3}:
                 for outputs in product((-9, 0, size // 2, size, size + joined + 2), repeat=2):
-                    loss = log_chance(total, outputs, before) - log_chance(total, outputs, after)
+                    loss = log_probability(total, outputs, before) - log_probability(
+                        total, outputs, after
+                    )
                     worst = max(worst, abs(loss))
     assert 0.9 * found < worst <= found + 1e-12
 
@@ -270,11 +274,13 @@ def test_independent_noise_in_every_cell_is_not_private() -> None:
     """All eight scales grow at once: smooth-pareto by S of the whole workplace loses 15.6."""
     single = made("smooth-pareto")
 
-    def log_chances(counts: list[int], largest: int) -> float:
+    def log_probabilities(counts: list[int], largest: int) -> float:
         return sum(single.log_pmf(Cell(c, largest), -(10**7)) for c in counts)
 
     before, after = [2, 2, 1, 1, 1, 1, 1, 1], [3, 2, 1, 1, 1, 1, 1, 1]
-    assert log_chances(after, 11) - log_chances(before, 10) == pytest.approx(15.6, abs=0.1)
+    assert log_probabilities(after, 11) - log_probabilities(before, 10) == pytest.approx(
+        15.6, abs=0.1
+    )
 
 
 # ------------------------------------------------------------------------------ the bound itself
@@ -297,8 +303,8 @@ def test_random_moves_and_ratios_lose_no_more_than_was_found(name: str) -> None:
 
 
 @every_scaled
-def test_the_bound_sees_the_law_that_is_drawn(name: str) -> None:
-    """Weights, slopes and powers of the certificate are those of the chances."""
+def test_the_bound_sees_the_distribution_that_is_drawn(name: str) -> None:
+    """Weights, slopes and powers of the certificate are those of the probabilities."""
     chosen = vector(name, "0.1", 4, 3)
     size = 50_000  # where rounding no longer changes a density
     scale = size * float(chosen.pace)
@@ -354,7 +360,7 @@ def test_the_normaliser_grows_as_the_proof_says(cells: int) -> None:
         ("vector-pareto", {"slope": Fraction(10, 9)}),
         ("vector-pareto", {"power": Fraction(11, 10)}),
         ("vector-radial", {"rate": Fraction(10, 9)}),
-        ("vector-radial", {"bend": Fraction(1, 2)}),
+        ("vector-radial", {"curve": Fraction(1, 2)}),
         ("knorm-staircase", {"drop": Fraction(10, 9)}),
         ("knorm-staircase", {"spread": Fraction(9, 10)}),
         ("knorm-staircase", {"rate": Fraction(9, 10)}),
@@ -371,7 +377,7 @@ def test_a_tenth_less_noise_is_caught(name: str, change: dict[str, Fraction]) ->
 
 
 @every_scaled
-def test_a_law_that_forgets_the_dilation_of_all_cells_is_caught(name: str) -> None:
+def test_a_distribution_that_forgets_the_dilation_of_all_cells_is_caught(name: str) -> None:
     """The weight calibrated for one cell, on eight."""
     weight = vector(name, "0.1", 2, 1)
 
@@ -385,7 +391,7 @@ def test_a_law_that_forgets_the_dilation_of_all_cells_is_caught(name: str) -> No
     assert worst_vector_loss(weight, weight.one_step).found <= 2
 
 
-def test_a_power_that_is_not_a_law_is_caught() -> None:
+def test_a_power_that_is_not_a_distribution_is_caught() -> None:
     """With p <= d the weights have no sum."""
     chosen = vector("vector-pareto", "0.1", 4, 8)
     assert worst_vector_loss(replace(chosen, power=Fraction(8)), chosen.one_step).found == math.inf
@@ -393,7 +399,7 @@ def test_a_power_that_is_not_a_law_is_caught() -> None:
 
 @every_scaled
 def test_a_missing_floor_is_caught(name: str) -> None:
-    """With S = pace x one worker who joins one other is no longer hidden."""
+    """With S = pace x one worker who joins one other is no longer protected."""
     kind: Any = VECTOR_MECHANISMS[name]
 
     class Sunk(kind):
@@ -410,7 +416,7 @@ def test_a_missing_floor_is_caught(name: str) -> None:
     certificate = Sunk.calibrate(Guarantee(Strong("0.1"), 2), cells=3).certify()
     assert not certificate.holds
     assert certificate.worst_pair.loss > 2
-    assert not chances_agree(Sunk.calibrate(Guarantee(Strong("0.1"), 2), cells=3))
+    assert not probabilities_agree(Sunk.calibrate(Guarantee(Strong("0.1"), 2), cells=3))
 
 
 @pytest.mark.parametrize(
@@ -425,23 +431,23 @@ def test_a_radial_scale_that_grows_too_slowly_is_caught(
     class Slow(VectorRadial):
         @property
         def pace(self) -> Fraction:
-            return self.bend * share
+            return self.curve * share
 
     wrong = Slow.calibrate(Guarantee(Strong("0.1"), 2), cells=cells)
-    assert chances_agree(wrong)
+    assert probabilities_agree(wrong)
     certificate = wrong.certify()
     assert not certificate.holds
     assert certificate.worst_pair.loss > least
     assert certificate.found_epsilon >= certificate.worst_pair.loss
 
 
-def test_a_radial_law_drawn_at_another_scale_than_it_says_is_caught() -> None:
+def test_a_radial_distribution_drawn_at_another_scale_than_it_says_is_caught() -> None:
     class Other(VectorRadial):
         def scales(self, largests: Any, factor: Fraction) -> Scales:
-            return Scales(largests, self.bend * Fraction(19, 20), factor)
+            return Scales(largests, self.curve * Fraction(19, 20), factor)
 
     wrong = Other.calibrate(Guarantee(Strong("0.1"), 2), cells=2)
-    assert not chances_agree(wrong)
+    assert not probabilities_agree(wrong)
     assert not wrong.certify().holds
 
 
@@ -486,7 +492,7 @@ def drawn(chosen: Any, counts: tuple[int, ...], largest: int, n: int, seed: int)
         each=2,
     ),
 )
-def test_draws_follow_the_stated_joint_chances_and_no_others(
+def test_draws_follow_the_stated_joint_probabilities_and_no_others(
     name: str, counts: tuple[int, ...], largest: int
 ) -> None:
     """Rows most common in one half of the draws; the other half is tested, off by a tenth too."""
@@ -507,7 +513,9 @@ def test_draws_follow_the_stated_joint_chances_and_no_others(
     ("name", "count", "largest"),
     combinations(list(VECTOR_MECHANISMS), [(0, 1), (12, 12), (400, 500)], each=2),
 )
-def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest: int) -> None:
+def test_errors_agree_with_draws_and_with_probabilities(
+    name: str, count: int, largest: int
+) -> None:
     n = 150_000
     chosen = vector(name, "0.1", 4, 4)
     scale = 1000 if name == "two-stage-clip" else 1
@@ -529,17 +537,17 @@ def test_errors_agree_with_draws_and_with_chances(name: str, count: int, largest
 
 
 @every
-def test_the_mean_error_is_the_sum_of_the_chances(name: str) -> None:
+def test_the_mean_error_is_the_sum_of_the_probabilities(name: str) -> None:
     chosen = vector(name, "0.2", 6, 3)
     for count, largest in ((3, 3), (40, 30)):
-        chances = {
+        probabilities = {
             k: math.exp(chosen.log_pmf(Cell(count, largest), count + k)) for k in range(-500, 501)
         }
-        assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         error = chosen.expected_error(Cell(count, largest))
-        mean = sum(abs(k) * chance for k, chance in chances.items())
+        mean = sum(abs(k) * probability for k, probability in probabilities.items())
         assert mean == pytest.approx(error.mean_absolute, rel=2e-4)
-        square = sum(k * k * chance for k, chance in chances.items())
+        square = sum(k * k * probability for k, probability in probabilities.items())
         assert square == pytest.approx(error.root_mean_square**2, rel=0.02)
 
 
@@ -554,16 +562,17 @@ def test_where_sums_grow_long_integrals_take_their_place() -> None:
 
 
 def test_noise_whose_square_has_no_mean_says_so() -> None:
-    assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(Cell(0))[1] == math.inf
-    assert vector("vector-radial", "0.1", "0.15", 1).mean_error(Cell(0))[1] == math.inf
-    assert vector(ON_HEIGHTS, "0.1", "0.15", 2).mean_error(Cell(3, 0))[1] == math.inf
+    assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(Cell(0, 0))[1] == math.inf
+    assert vector("vector-radial", "0.1", "0.15", 1).mean_error(Cell(0, 0))[1] == math.inf
+    assert vector(ON_TRANSFORMED, "0.1", "0.15", 2).mean_error(Cell(3, 0))[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).real_error()[1] == math.inf
 
 
 def test_the_figures_of_the_methods_are_met() -> None:
     """alpha = 0.1, eight cells: in workers where S is 1, and in units of S for large groups.
 
-    The figures of the radial law are in units of its own scale, ln(1 + alpha) times the largest.
+    The figures of the radial distribution are in units of its own scale, ln(1 + alpha) times the
+    largest.
     """
     chosen = vector("vector-pareto", "0.1", 4, 8)
     assert chosen.mean_error(Cell(0, 10))[0] == pytest.approx(0.0681, abs=5e-5)
@@ -691,13 +700,13 @@ def test_outputs_are_whole_and_within_the_limit(name: str) -> None:
         (
             "vector-pareto",
             {"epsilon": "0.85", "cells": 8},
-            r"needs epsilon of 0.8578 or more \(above 9 ln.* to hide 8 cells by noise of finite"
+            r"needs epsilon of 0.8578 or more \(above 9 ln.* to protect 8 cells by noise of finite"
             r" mean; .* vector-radial \(from a little above 8 ln.* or two-stage-clip",
         ),
         (
             "vector-radial",
             {"epsilon": "0.7", "cells": 8},
-            r"needs epsilon of 0.7633 or more \(above 8 ln.* to hide 8 cells; .* two-stage-clip",
+            r"needs epsilon of 0.7633 or more \(above 8 ln.* to protect 8 cells; .* two-stage-clip",
         ),
         ("two-stage-clip", {"epsilon": "0.4"}, r"needs epsilon of 0.4766 or more for a bound"),
         ("two-stage-clip", {"share": "1"}, "share must be above 0 and below 1"),
@@ -729,8 +738,10 @@ def test_vector_mechanisms_are_for_their_own_neighbours() -> None:
         for other in (EDGE, NODE):
             with pytest.raises(Refusal, match=f"{name} (needs strong or weak|is for weak)"):
                 kind.calibrate(Guarantee(other, 2), cells=2)
-    with pytest.raises(Refusal, match=f"{ON_HEIGHTS} is for weak neighbours: under strong ones"):
-        VECTOR_MECHANISMS[ON_HEIGHTS].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
+    with pytest.raises(
+        Refusal, match=f"{ON_TRANSFORMED} is for weak neighbours: under strong ones"
+    ):
+        VECTOR_MECHANISMS[ON_TRANSFORMED].calibrate(Guarantee(Strong("0.1"), 2), cells=2)
     for name in ("vector-radial", "vector-pareto", "two-stage-clip"):
         weak = VECTOR_MECHANISMS[name].calibrate(Guarantee(Weak("0.1", ["sex"]), 2), cells=2)
         assert replace(weak, guarantee=Guarantee(Strong("0.1"), 2)) == vector(name, cells=2)
@@ -744,5 +755,5 @@ def test_workplaces_are_scaled_to_one_worker_at_least() -> None:
 
 def test_errors_too_large_for_doubles_are_infinite() -> None:
     weak = Guarantee(Weak("0.1", ["type"]), "0.11")
-    chosen = VECTOR_MECHANISMS[ON_HEIGHTS].calibrate(weak, cells=1_000)
-    assert chosen.mean_error(Cell(10)) == (math.inf, math.inf)
+    chosen = VECTOR_MECHANISMS[ON_TRANSFORMED].calibrate(weak, cells=1_000)
+    assert chosen.mean_error(Cell(10, 10)) == (math.inf, math.inf)

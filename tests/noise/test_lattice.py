@@ -1,4 +1,4 @@
-"""Laws of rows: joint chances, draws, and the fast path against the slow one, draw for draw."""
+"""Rows: joint probabilities, draws, and the fast path against the slow one, draw for draw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from drawn_rows import check_fast_against_slow
 from eree.cells import Cell
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.transformed.transform import Knots
-from eree.mechanisms.vector.boxes import BoxStairs
+from eree.mechanisms.vector.boxes import BoxPlateaus
 from eree.mechanisms.vector.lattice import (
     VectorLatticePareto,
     points_at,
@@ -29,39 +29,41 @@ from eree.mechanisms.vector.lattice import (
     whole,
 )
 from eree.mechanisms.vector.radial_density import RoundedVectorRadial, VectorRadialShape
-from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.transformed_rows import TransformedBoxes
 from eree.mechanisms.vector.two_stage import LaplaceOfThousandths
 from eree.random import exact
 from eree.random.exact import Verdict, draw, draw_rows, near_choice, settle, sure_choice
 from eree.random.source import SeededRandom
 from selection import combinations
 
-#: A right law fails a test of its draws less often than once in a million runs.
+#: A right distribution fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
 TENTH = Fraction(1, 10)
-BEND = Fraction(953, 10_000)
+CURVE = Fraction(953, 10_000)
 SIZES = [0, 1, 9, 10, 15, 37, 200, 4_000]
 
 
-def law(name: str, sizes: Any, width: int, stretch: Fraction = Fraction(1)) -> Any:
-    """A law of rows; `sizes` has a number per group."""
+def noise_of(name: str, sizes: Any, width: int, stretch: Fraction = Fraction(1)) -> Any:
+    """A distribution of rows; `sizes` has a number per group."""
     sizes = np.asarray(sizes, dtype=np.int64)
     match name:
         case "radial":
-            shape = VectorRadialShape(Fraction(2), BEND, width)
+            shape = VectorRadialShape(Fraction(2), CURVE, width)
             return RoundedVectorRadial(Scales(sizes, TENTH, stretch), shape)
         case "boxes":
             counts = np.stack([sizes + 12 * i for i in range(width)], axis=1)
-            bend = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), BEND)
-            return BentBoxes(bend, counts, stretch, BoxStairs(Fraction(5, 4), Fraction(2), width))
+            transform = Knots((Fraction(0), Fraction(10)), (Fraction(1),), Fraction(1), CURVE)
+            return TransformedBoxes(
+                transform, counts, stretch, BoxPlateaus(Fraction(5, 4), Fraction(2), width)
+            )
     return VectorLatticePareto(Scales(sizes, TENTH, stretch * 12), Fraction(2097, 100), width)
 
 
-LAWS = ["pareto", "radial", "boxes"]
-every_law = pytest.mark.parametrize("name", LAWS)
+DISTRIBUTIONS = ["pareto", "radial", "boxes"]
+every_distribution = pytest.mark.parametrize("name", DISTRIBUTIONS)
 
 
-def chance(chosen: Any, row: tuple[int, ...]) -> float:
+def probability(chosen: Any, row: tuple[int, ...]) -> float:
     return float(chosen.pmf(row, 0))
 
 
@@ -72,56 +74,56 @@ def classes(drawn: Any, most: int = 60) -> list[tuple[int, ...]]:
 
 
 def fit(drawn: Any, chosen: Any, rows: list[tuple[int, ...]]) -> float:
-    """The p-value of draws against the joint chances of some rows, and of all others together."""
+    """The p-value of draws against joint probabilities of some rows, and of all others together."""
     seen = Counter(map(tuple, drawn.tolist()))
-    chances = [chance(chosen, row) for row in rows]
+    probabilities = [probability(chosen, row) for row in rows]
     observed = [seen[row] for row in rows]
     observed.append(len(drawn) - sum(observed))
-    expected = np.array([*chances, 1 - sum(chances)]) * len(drawn)
+    expected = np.array([*probabilities, 1 - sum(probabilities)]) * len(drawn)
     assert expected.min() > 20
     return float(stats.chisquare(observed, expected).pvalue)
 
 
 @pytest.mark.parametrize(
     ("name", "size", "width"),
-    combinations(LAWS, [(0, 2), (15, 2), (37, 2), (3, 3), (0, 4)], each=2),
+    combinations(DISTRIBUTIONS, [(0, 2), (15, 2), (37, 2), (3, 3), (0, 4)], each=2),
 )
-def test_draws_follow_the_stated_joint_chances_and_no_others(
+def test_draws_follow_the_stated_joint_probabilities_and_no_others(
     name: str, size: int, width: int
 ) -> None:
     """The rows compared are those of one half of the draws; the other half is tested."""
     n = 200_000
-    chosen = law(name, [size] * 2 * n, width)
+    chosen = noise_of(name, [size] * 2 * n, width)
     drawn = draw_rows(chosen, 2 * n, SeededRandom(size))
     rows = classes(drawn[:n])
     assert fit(drawn[n:], chosen, rows) > FALSE_ALARM
     for stretch in (Fraction(9, 10), Fraction(11, 10)):
-        assert fit(drawn[n:], law(name, [size], width, stretch), rows) < FALSE_ALARM
+        assert fit(drawn[n:], noise_of(name, [size], width, stretch), rows) < FALSE_ALARM
 
 
-@pytest.mark.parametrize(("name", "width"), combinations(LAWS, [1, 3, 8, 20], each=2))
+@pytest.mark.parametrize(("name", "width"), combinations(DISTRIBUTIONS, [1, 3, 8, 20], each=2))
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str, width: int) -> None:
     n = 600
-    chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)], min(width, 18))
+    chosen = noise_of(name, [SIZES[i % len(SIZES)] for i in range(n)], min(width, 18))
     check_fast_against_slow(chosen, n)
 
 
-@every_law
-def test_draws_that_are_all_in_doubt_follow_the_law_too(
+@every_distribution
+def test_draws_that_are_all_in_doubt_follow_the_distribution_too(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a fast path that never dares, every draw takes the slow one."""
-    sampled = draw_rows(law(name, [5] * 30_000, 2), 30_000, SeededRandom(1))
+    sampled = draw_rows(noise_of(name, [5] * 30_000, 2), 30_000, SeededRandom(1))
     monkeypatch.setattr(exact, "COARSE", 1.0)
     n = 4_000
-    chosen = law(name, [5] * n, 2)
+    chosen = noise_of(name, [5] * n, 2)
     assert fit(draw_rows(chosen, n, SeededRandom(2)), chosen, classes(sampled, 12)) > FALSE_ALARM
 
 
-@every_law
+@every_distribution
 def test_extreme_words_are_decided_and_finite(name: str) -> None:
     """All zeros and all ones, where a logarithm of a float would be lost."""
-    chosen = law(name, [0, 40_000], 3)
+    chosen = noise_of(name, [0, 40_000], 3)
     for word in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
         words = np.full((chosen.uniforms, 2), word, dtype=np.uint64)
         for group, verdict in enumerate(chosen.fast(words, np.arange(2))[1]):
@@ -130,14 +132,14 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
             assert settled is None or max(map(abs, settled)) < 10**60
 
 
-@every_law
-def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> None:
-    chosen = law(name, [3], 2)
+@every_distribution
+def test_one_number_of_a_row_has_the_probabilities_of_the_row_added_up(name: str) -> None:
+    chosen = noise_of(name, [3], 2)
     reach = 700 if name == "pareto" else 250
     spread = range(-reach, reach + 1)
     with ctx.workprec(120):
         for first in (0, 1, 4, 15):
-            added = sum(chance(chosen, (first, other)) for other in spread)
+            added = sum(probability(chosen, (first, other)) for other in spread)
             if name == "boxes":
                 single = chosen.tail(Cell(3), first, 1) - chosen.tail(Cell(3), first + 1, 1)
             elif first:
@@ -147,17 +149,17 @@ def test_one_number_of_a_row_has_the_chances_of_the_row_added_up(name: str) -> N
             assert added == pytest.approx(float(single), rel=1e-6)
 
 
-@every_law
+@every_distribution
 def test_the_numbers_of_a_row_are_alike(name: str) -> None:
-    """Any order and, around the centre, any signs have the same chance."""
+    """Any order and, around the centre, any signs have the same probability."""
     if name == "boxes":  # the same counts and one direction
-        chosen = replace(law(name, [0], 3), counts=np.zeros((1, 3), dtype=np.int64))
+        chosen = replace(noise_of(name, [0], 3), counts=np.zeros((1, 3), dtype=np.int64))
         rows = [(1, -2, 3), (3, 1, -2), (-3, -1, 2)]  # straight below 10, so both directions too
     else:
-        chosen = law(name, [15], 3)
+        chosen = noise_of(name, [15], 3)
         rows = [(1, -2, 3), (3, 1, -2), (-3, -1, -2), (2, 3, 1)]
-    assert {round(1e12 * chance(chosen, row)) for row in rows} == {
-        round(1e12 * chance(chosen, rows[0]))
+    assert {round(1e12 * probability(chosen, row)) for row in rows} == {
+        round(1e12 * probability(chosen, rows[0]))
     }
 
 
@@ -207,7 +209,7 @@ def test_lattice_points_are_counted(d: int) -> None:
 @pytest.mark.parametrize(("d", "m"), [(2, 3), (3, 1), (3, 2), (3, 4), (4, 2)])
 def test_a_row_of_a_norm_is_any_of_that_norm(d: int, m: int) -> None:
     n = 300_000
-    drawn = draw_rows(law("pareto", [12] * n, d), n, SeededRandom(m))
+    drawn = draw_rows(noise_of("pareto", [12] * n, d), n, SeededRandom(m))
     seen = Counter(map(tuple, drawn[np.abs(drawn).sum(axis=1) == m].tolist()))
     points = [row for row in lattice(d, m) if sum(map(abs, row)) == m]
     observed = [seen[row] for row in points]
@@ -216,10 +218,10 @@ def test_a_row_of_a_norm_is_any_of_that_norm(d: int, m: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 15, 60])
-def test_the_norm_of_a_row_has_its_law(size: int) -> None:
+def test_the_norm_of_a_row_has_its_distribution(size: int) -> None:
     """Norms weigh as many points as there are times the weight; d = 8, by an independent sum."""
     n, d = 100_000, 8
-    chosen = law("pareto", [size] * n, d)
+    chosen = noise_of("pareto", [size] * n, d)
     norms = np.abs(draw_rows(chosen, n, SeededRandom(size))).sum(axis=1)
     a, p = float(chosen.scales.of(0)), float(chosen.power)
     m = np.arange(1.0, 200_000.0)
@@ -230,9 +232,9 @@ def test_the_norm_of_a_row_has_its_law(size: int) -> None:
             ways *= np.maximum(m - 1 - i, 0) / (i + 1)
         points += math.comb(d, j) * 2**j * ways
     weights = np.concatenate([[1.0], points * (1 + m / a) ** -p])
-    chances = weights / weights.sum()
-    cuts = np.unique(np.searchsorted(np.cumsum(chances), np.linspace(0.01, 0.99, 30)) + 1)
-    expected = np.add.reduceat(chances, np.concatenate([[0], cuts])) * n
+    probabilities = weights / weights.sum()
+    cuts = np.unique(np.searchsorted(np.cumsum(probabilities), np.linspace(0.01, 0.99, 30)) + 1)
+    expected = np.add.reduceat(probabilities, np.concatenate([[0], cuts])) * n
     observed = np.bincount(np.searchsorted(cuts, norms, side="right"), minlength=len(cuts) + 1)
     assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
     assert float(whole(d, chosen.scales.of(0), chosen.power)) == pytest.approx(weights.sum())
@@ -257,7 +259,9 @@ def test_sums_over_the_lattice_are_those_of_its_points() -> None:
     ("d", "slope", "power"),
     [(1, "1/10", 42), (8, "88/1000", 42), (30, "7/1000", 400), (60, "1/100", "123/2"), (3, 1, 5)],
 )
-def test_chances_on_the_lattice_are_known_to_many_digits(d: int, slope: Any, power: Any) -> None:
+def test_probabilities_on_the_lattice_are_known_to_many_digits(
+    d: int, slope: Any, power: Any
+) -> None:
     with ctx.workprec(320):
         for size in (0, 15, 1_000, 10**6, 10**9):
             scales = Scales(np.array([size]), TENTH, 1 / Fraction(slope))
@@ -266,21 +270,22 @@ def test_chances_on_the_lattice_are_known_to_many_digits(d: int, slope: Any, pow
                 assert value.rel_accuracy_bits() > 280
 
 
-# ------------------------------------------------------------------------------ the radial law
+# ------------------------------------------------------------------------------ the radial
+# distribution
 
 
 def weight(shape: VectorRadialShape, t: float) -> float:
     """The density by its slopes alone."""
-    rate, bend, d = float(shape.rate), float(shape.bend), shape.width
+    rate, curve, d = float(shape.rate), float(shape.curve), shape.width
     turn = d / rate
-    inner = (rate - d * bend) / bend * math.log1p(-bend * min(t, turn))
-    outer = (rate + d * bend) / bend * math.log((1 + bend * max(t, turn)) / (1 + bend * turn))
+    inner = (rate - d * curve) / curve * math.log1p(-curve * min(t, turn))
+    outer = (rate + d * curve) / curve * math.log((1 + curve * max(t, turn)) / (1 + curve * turn))
     return math.exp(inner - outer)
 
 
 @pytest.mark.parametrize("d", [1, 2, 8])
-def test_the_radial_law_is_the_integral_of_its_density(d: int) -> None:
-    shape = VectorRadialShape(Fraction(2), BEND, d)
+def test_the_radial_distribution_is_the_integral_of_its_density(d: int) -> None:
+    shape = VectorRadialShape(Fraction(2), CURVE, d)
     turn = d / 2
 
     def integral(power: int, start: float) -> float:
@@ -297,7 +302,7 @@ def test_the_radial_law_is_the_integral_of_its_density(d: int) -> None:
         assert float(shape.norm_moment(n)) == pytest.approx(moment, rel=1e-6)
     for x in (0.0, 0.3, 0.9 * turn, 1.5 * turn, 9 * turn):
         tail = integral(d - 1, x) / mass / 2
-        stated = shape.beyond(arb(x)) / shape.beyond(arb(0)) / 2
+        stated = shape.tail_integral(arb(x)) / shape.tail_integral(arb(0)) / 2
         assert float(stated) == pytest.approx(tail, rel=1e-6)
         assert shape.near_tail(np.array([x]))[0] == pytest.approx(tail, rel=1e-6)
 

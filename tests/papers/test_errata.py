@@ -31,9 +31,9 @@ SHARP = made("linlog-integer")
 
 
 def loss(chosen: Mechanism, before: int, after: int, output: int) -> float:
-    """ln P(output | before) - ln P(output | after), from the chances alone."""
-    old = chosen.log_pmf(Cell(before), output)
-    return old - chosen.log_pmf(Cell(after), output)
+    """ln P(output | before) - ln P(output | after), from the probabilities alone."""
+    old = chosen.log_pmf(Cell(before, before), output)
+    return old - chosen.log_pmf(Cell(after, after), output)
 
 
 # ------------------------------------------------------------------ sections 4 and 7
@@ -51,7 +51,7 @@ def test_the_rounded_up_size_of_definition_4_2_may_be_two_steps_away() -> None:
 
 
 def bell(steps: int) -> float:
-    """The chance that a bell rings: private, as one step changes `steps` by one at most."""
+    """The probability that a bell rings: private, as one step changes `steps` by one at most."""
     return (1 - math.exp(-EPSILON)) * math.exp(-EPSILON * steps)
 
 
@@ -133,14 +133,14 @@ def test_weak_privacy_does_not_bound_the_shape_of_a_workplace_at_epsilon() -> No
 
 
 def kinds(workers: int, types: int) -> Any:
-    """The chances of how many of some equally likely types are present among workers."""
-    chances = np.zeros(workers + 1)
-    chances[0] = 1
+    """The probabilities of how many of some equally likely types are present among workers."""
+    probabilities = np.zeros(workers + 1)
+    probabilities[0] = 1
     present = np.arange(workers + 1)
     for _ in range(workers):
-        known, new = chances * present / types, chances * (types - present) / types
-        chances = known + np.concatenate([[0.0], new[:-1]])
-    return chances
+        known, new = probabilities * present / types, probabilities * (types - present) / types
+        probabilities = known + np.concatenate([[0.0], new[:-1]])
+    return probabilities
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_weak_privacy_does_not_bound_the_size_for_a_weak_adversary(
                 together = max(together, sum(joined))
     assert together > 2  # many workers may join at once where the types are large
     noisy, output = made("edge-geometric", None), after + 1
-    chances = np.exp([noisy.log_pmf(Cell(k), output) for k in range(after + 1)])
+    probabilities = np.exp([noisy.log_pmf(Cell(k), output) for k in range(after + 1)])
     small, large = kinds(before, types), kinds(after, types)
     assert small.sum() == pytest.approx(1)
-    found = math.log(large @ chances / (small @ chances[: before + 1]))
+    found = math.log(large @ probabilities / (small @ probabilities[: before + 1]))
     assert STRONG.growth(before) == after - before  # one step, as the size requirement says
     assert found / EPSILON == pytest.approx(steps, abs=0.01)
 
@@ -234,7 +234,7 @@ def test_equation_38_is_upside_down_and_the_first_step_of_39_does_not_hold() -> 
 
 
 def excess(first: Any, second: Any, epsilon: float) -> float:
-    """The greatest P(S) - e^epsilon Q(S) of two laws on a few outputs."""
+    """The greatest P(S) - e^epsilon Q(S) of two distributions on a few outputs."""
     return float(np.maximum(np.array(first) - math.exp(epsilon) * np.array(second), 0).sum())
 
 
@@ -242,7 +242,7 @@ def excess(first: Any, second: Any, epsilon: float) -> float:
 def test_the_delta_of_equation_36_lacks_a_factor_e_to_epsilon_1(
     first: float, second: float, delta: float
 ) -> None:
-    """Three laws with delta/2 at each step of the chain, and more than delta over both."""
+    """Three distributions with delta/2 at each step of the chain, and more than delta over both."""
     y = np.array([0.0, 1.0])
     middle = np.array([delta / 2, 1 - delta / 2])
     most = (1 + math.exp(first)) * delta / 2
@@ -297,7 +297,7 @@ def test_lemma_9_1_holds_with_the_logarithm_of_one_plus_its_bound(
 
 
 def test_smooth_laplace_exceeds_its_delta_where_alpha_is_1_and_epsilon_12() -> None:
-    """Lemma 9.2 claims e^(-epsilon / (2 b)) = 1.74e-4; the chances of integers show 3.1e-4."""
+    """Lemma 9.2 claims e^(-epsilon / (2 b)) = 1.74e-4; those of integers show 3.1e-4."""
     claimed = math.exp(-12 / (2 * math.log(2)))
     assert claimed == pytest.approx(1.74e-4, rel=1e-3)
     pair = made("smooth-laplace", 1, 12, delta="0.01").certify().worst_pair
@@ -328,7 +328,8 @@ def test_a_delta_of_5_in_100_is_half_a_million_times_one_in_all_jobs() -> None:
     """Section 9 warns of any delta above 1/n; section 10 takes 0.05 with 10.9 million jobs."""
     jobs, delta = 10_900_000, 0.05
     assert delta * jobs == pytest.approx(545_000)
-    # a worker's record in the open with the chance delta, nothing else: (epsilon, delta)-private
+    # a worker's record in the open with probability delta, else nothing:
+    # (epsilon, delta)-private
     present, absent = [delta, 1 - delta], [0.0, 1.0]
     for epsilon in (0.0, 1.0, 50.0):
         assert excess(present, absent, epsilon) == pytest.approx(delta)

@@ -26,8 +26,9 @@ def test_a_cap_of_1_at_epsilon_7_changes_2_cells_in_1000_and_not_23_in_100() -> 
     chosen = made("capped-laplace", None, **EVALUATED)
     up, down = (math.exp(chosen.log_pmf(Cell(5), 5 + k)) for k in (1, -1))
     assert up + down == pytest.approx(2 * math.exp(-7) / (1 + 2 * math.exp(-7)))
-    assert up + down == pytest.approx(0.00182, abs=5e-6)  # noise of 1: variance and chance agree
-    assert chosen.mean_error(Cell(0))[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
+    # noise of 1: variance and probability agree
+    assert up + down == pytest.approx(0.00182, abs=5e-6)
+    assert chosen.mean_error(Cell(0, 0))[1] ** 2 == pytest.approx(0.00182, abs=5e-6)
     assert 17_280 * (up + down) == pytest.approx(31.5, abs=0.1)
 
 
@@ -38,13 +39,13 @@ def weighted_loss(record: int, output: int) -> float:
     """
     noise = made("edge-geometric", None)
 
-    def log_chance(count: int) -> float:
+    def log_probability(count: int) -> float:
         steps = Fraction(output - count, WEIGHT)
         if steps.denominator > 1:
             return -math.inf
         return noise.log_pmf(Cell(1_000), 1_000 + int(steps))
 
-    present, absent = log_chance(record), log_chance(0)
+    present, absent = log_probability(record), log_probability(0)
     return present - absent if present > -math.inf else -math.inf
 
 

@@ -47,7 +47,7 @@ def test_closeness_as_printed_lets_a_whole_workforce_go_in_one_step() -> None:
     assert NODE.allows([0], [1_000])
     assert not Strong("0.1").allows([0], [1_000])
     assert distance(Strong("0.1"), {"mill": nobody}, {"mill": everyone}) > 50
-    # a mechanism for that policy would have to hide 1,000 from 0; Algorithm 1 loses 48 there
+    # a mechanism for that policy would have to protect 1,000 from 0; Algorithm 1 loses 48 there
     chosen = made("log-laplace")
     full, empty = (chosen.log_pmf(Cell(n), 5_000) for n in (1_000, 0))
     lost = math.log((1_000 + 10) / 10) / (2 * math.log1p(ALPHA) / EPSILON)
@@ -78,7 +78,7 @@ def test_counts_of_two_ages_in_one_tract_lose_twice_epsilon_together() -> None:
 
 
 def noise_of_algorithm_2(z: float, largest: int) -> float:
-    """The density of (2 alpha x / epsilon) eta + eta', the sum of two Laplace laws."""
+    """The density of (2 alpha x / epsilon) eta + eta', the sum of two Laplace distributions."""
     wide, narrow, z = 1 / EPSILON, 2 * ALPHA * largest / EPSILON, abs(z)
     if narrow == 0:
         return math.exp(-z / wide) / (2 * wide)
@@ -112,7 +112,7 @@ def test_smooth_laplace_without_a_floor_does_not_hide_a_worker(
     assert math.log(ratio) == pytest.approx(most, abs=1e-3)
 
 
-def test_the_sum_of_two_laplace_laws_is_the_one_used_here() -> None:
+def test_the_sum_of_two_laplace_distributions_is_the_one_used_here() -> None:
     for largest in (0, 1, 3):
         parts = [(0.0, 1.0), (1.0, 40.0)]
         whole = 2 * sum(
@@ -129,7 +129,8 @@ def test_the_sum_of_two_laplace_laws_is_the_one_used_here() -> None:
 def test_smooth_gamma_without_a_floor_loses_without_bound_when_the_first_worker_comes() -> None:
     """At x = 0 the scale is 0 and Laplace noise is all; at x = 1 a power of the output is added.
 
-    P(output >= t) is e^(-epsilon t) / 2 before; after, half the chance of the power alone at least.
+    P(output >= t) is e^(-epsilon t) / 2 before; after, half the probability of the power alone at
+    least.
     """
     gamma: Any = made("smooth-gamma")
     scale = ALPHA * 1 / (EPSILON / 16)

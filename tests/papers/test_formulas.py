@@ -24,7 +24,7 @@ WIDE = 5.5
 
 
 def laplace_mean(of: Callable[[float], float], spread: float, *breaks: float) -> float:
-    """E[of(eta)], eta of the Laplace law of a scale, by numerical integration.
+    """E[of(eta)], eta of the Laplace distribution of a scale, by numerical integration.
 
     `breaks` are where `of` has a corner; the integral is cut there.
     """
@@ -101,7 +101,7 @@ def test_the_mean_of_log_laplace_has_no_bound_from_lambda_1_on(spread: float) ->
 
 @pytest.mark.parametrize(("count", "seed"), [(50, 1), (400, 2), (3_000, 3)])
 def test_draws_of_log_laplace_have_the_mean_of_lemma_8_2(count: int, seed: int) -> None:
-    """Seeded; a right law fails once in 26 million seeds.  Rounding moves the mean by < 0.01."""
+    """Seeded; a right one fails once in 26 million seeds.  Rounding moves the mean by < 0.01."""
     chosen = made("log-laplace")
     draws = chosen.draw(np.full(400_000, count), random=SeededRandom(seed))
     spread, gamma = 2 * math.log(1.1) / 2, 10
@@ -255,9 +255,9 @@ def test_the_mechanism_uses_the_stated_factor(aim: str) -> None:
 def test_table_2_of_the_query_tool_is_the_capped_law() -> None:
     printed = [0.76159, 0.10307, 0.013949, 0.0018878, 0.0002555, 0.0000346, 0.0000047, 0.0000006]
     chosen = made("capped-laplace", None, "2")
-    for k, chance in enumerate(printed):
+    for k, probability in enumerate(printed):
         last_digit = 10.0 ** -(7 if k > 2 else 6 if k == 2 else 5)
         for side in (k, -k):
             found = math.exp(chosen.log_pmf(Cell(100), 100 + side))
-            assert found == pytest.approx(chance, abs=0.51 * last_digit)
+            assert found == pytest.approx(probability, abs=0.51 * last_digit)
     assert chosen.log_pmf(Cell(100), 108) == -math.inf

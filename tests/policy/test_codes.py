@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import eree
-from town import Town, schema_faults, told
+from town import Town, reported, schema_faults
 
 
 def listed(content: bytes, attribute: str = "sex", **settings: str) -> Town:
@@ -68,7 +68,7 @@ def test_whole_numbers_come_from_a_file_when_the_type_says_so(tmp_path: Path) ->
 def test_numbers_in_a_file_are_texts_unless_the_type_says_otherwise(tmp_path: Path) -> None:
     folder = listed(b"", "grade").write(tmp_path)
     (folder / "codes.csv").write_bytes(b"value\n1\n2\n3\n")
-    assert told(folder) == [("worker", "grade", "the column holds integers, not texts", None)]
+    assert reported(folder) == [("worker", "grade", "the column holds integers, not texts", None)]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_members_in_a_file_are_numbers_where_the_type_says_so(tmp_path: Path) ->
     assert counted["size"] == ["first", "others"]
     assert counted["workplaces"] == [1, len(keys) - 1]
     (folder / "size.csv").write_text("\n".join(["value,group", *lines[1:]]), encoding="utf-8")
-    assert told(folder) == [("workplace", "workplace_id", "the value belongs to no size", 1)]
+    assert reported(folder) == [("workplace", "workplace_id", "the value belongs to no size", 1)]
 
 
 @pytest.mark.parametrize(

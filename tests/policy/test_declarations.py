@@ -10,7 +10,7 @@ import eree
 from eree.errors import Faulty, Unreadable
 from eree.policy.declarations import inspect_schema, read_schema
 from eree.policy.schema import RESERVED
-from town import Town, schema_faults, told
+from town import Town, reported, schema_faults
 
 GONE = object()
 
@@ -169,7 +169,7 @@ def test_a_sound_schema_keeps_what_it_declares(tmp_path: Path) -> None:
         ("reference/county/key", "wages", "reference.county", "wages is confidential and cannot"),
     ],
 )  # fmt: skip
-def test_a_contradiction_is_told_with_its_place_and_rule(
+def test_a_contradiction_is_reported_with_its_place_and_rule(
     tmp_path: Path, path: str, value: Any, place: str, rule: str
 ) -> None:
     found = schema_faults(spoilt(path, value).write(tmp_path))
@@ -211,7 +211,7 @@ def test_a_fault_of_the_schema_hides_no_fault_of_the_data(
     town = spoilt(path, value)
     town.tables["workplace"]["sector"][1] = "99"
     town.tables["workplace"]["tract"][2] = "1711"
-    found = told(town.write(tmp_path))
+    found = reported(town.write(tmp_path))
     assert ("workplace", "sector", "the value is not declared", 1) in found
     assert ("workplace", "tract", "the tract lies in more than one county", 2) in found
     assert [table for table, _, _, _ in found if table == "schema.toml"]
@@ -220,7 +220,7 @@ def test_a_fault_of_the_schema_hides_no_fault_of_the_data(
 
 def test_groups_settle_the_type_of_a_column_without_a_list_of_values(tmp_path: Path) -> None:
     town = spoilt("group/region", {"of": "county", "members": {"all": [171, 172, 181]}})
-    found = told(town.write(tmp_path))
+    found = reported(town.write(tmp_path))
     assert found[0] == ("workplace", "county", "the column holds texts, not integers", None)
 
 

@@ -105,8 +105,8 @@ def test_delta_shows_in_the_words() -> None:
 
 def printed(words: str) -> list[Fraction]:
     """The factor and the addend that a statement tells."""
-    told = re.findall(r"(?:factor of|at most|plus) ([0-9](?:[0-9.,e+-]*[0-9])?)", words)
-    return [Fraction(number.replace(",", "")) for number in told]
+    reported = re.findall(r"(?:factor of|at most|plus) ([0-9](?:[0-9.,e+-]*[0-9])?)", words)
+    return [Fraction(number.replace(",", "")) for number in reported]
 
 
 @given(

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import eree
 import eree_study
-from eree.cli.ending import cli
+from eree.cli.exit_status import cli
 from eree.release.record import RECORD, digest_of, record_text
 from selection import EVERYTHING
 from uses import shown

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cases import BENT, SCALED, made
+from cases import SCALED, TRANSFORMED, made
 from eree.cells import Cell
 from eree.mechanisms.intervals import UNBOUNDED, CountInterval
 from eree.mechanisms.registry import MECHANISMS, mechanism
@@ -77,7 +77,7 @@ def test_where_noise_outgrows_the_count_there_is_no_high_end() -> None:
     assert (made("truncated-laplace").interval(nothing, 0.9)[1] == UNBOUNDED).all()
 
 
-@pytest.mark.parametrize("name", BENT)
+@pytest.mark.parametrize("name", TRANSFORMED)
 def test_an_interval_on_a_bent_scale_is_as_tight_as_the_noise(name: str) -> None:
     """Coverage is close to the level, not far above it, where counts are large."""
     n, count = 60_000, 5_000

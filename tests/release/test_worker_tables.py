@@ -62,7 +62,7 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
         (
             {"by": ["place", "sex", "education", "age"]},
             "auto: two-stage-clip because vector-radial needs epsilon of 2.29 or more (above"
-            " 24 ln(1 + alpha)) to hide 24 cells",
+            " 24 ln(1 + alpha)) to protect 24 cells",
         ),
         (
             {"weak": True, "epsilon": "0.9"},
@@ -142,7 +142,8 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
         ({"parameters": {"share": "1/5"}}, "auto takes no parameters; name a mechanism that does"),
         (
             {"mechanism": "vector-radial", "epsilon": "0.5"},
-            "vector-radial needs epsilon of 0.7633 or more (above 8 ln(1 + alpha)) to hide 8 cells",
+            "vector-radial needs epsilon of 0.7633 or more (above 8 ln(1 + alpha)) to protect 8"
+            " cells",
         ),
         (
             {"mechanism": "vector-pareto", "parameters": {"theta": 3}},

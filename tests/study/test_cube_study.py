@@ -12,7 +12,7 @@ import pytest
 
 import eree
 import eree_study
-from eree.cli.ending import run as command
+from eree.cli.exit_status import run as command
 from eree.cli.interrupts import Interrupts
 from eree.survey.settings import METHODS
 from eree_study.querytool.guaranteed import (

@@ -176,7 +176,7 @@ def test_the_likelihood_of_everything_that_is_drawn_changes_by_epsilon_at_most(
         Bounds(W, most),
         unit,
         Guarantee(relation, "3/2"),
-        Shares.usual(CONTROLS, variance=True),
+        Shares.default(CONTROLS, variance=True),
         squares,
     )
     known: dict[tuple[ShiftNoise, int], float] = {}
@@ -276,7 +276,7 @@ def capped(
     delta: Fraction = DELTA,
 ) -> Guaranteed:
     relation = RECORD if unit == "record" else ESTABLISHMENT
-    shares = Shares.usual(CONTROLS, variance=True)
+    shares = Shares.default(CONTROLS, variance=True)
     return Guaranteed(Bounds(W, most), unit, Guarantee(relation, epsilon, delta), shares, squares)
 
 
@@ -328,11 +328,11 @@ def test_a_cap_or_a_scale_that_is_a_tenth_too_small_would_be_seen() -> None:
 
 
 def test_shares_are_exact_and_add_up() -> None:
-    usual = Shares.usual((("a",), ("a", "b"), ()), variance=True)
+    usual = Shares.default((("a",), ("a", "b"), ()), variance=True)
     assert (usual.cells, usual.variance) == (Fraction(19, 40), Fraction(1, 20))
     assert set(usual.controls.values()) == {Fraction(19, 120)}
     assert Shares.of(usual.as_json()) == usual
-    assert Shares.usual() == Shares(1) == Shares.of(Shares().as_json())
+    assert Shares.default() == Shares(1) == Shares.of(Shares().as_json())
     with pytest.raises(Refusal, match="add up to 1"):
         Shares("1/2", {("a",): "1/3"})
     for wrong in (("3/2", {}, "-1/2"), ("0", {("a",): 1}, 0), ("1", {("a",): 0}, 0)):

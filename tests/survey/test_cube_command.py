@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import eree
-from eree.cli.ending import run as command
+from eree.cli.exit_status import run as command
 from eree.cli.interrupts import Interrupts
 from eree.survey.cube import Cube
 from small_survey import changed, write_survey

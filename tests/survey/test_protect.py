@@ -21,7 +21,7 @@ from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.estimates import SamplingModel
 from eree.survey.modes import MODES, with_noise
-from eree.survey.plan import usual_controls
+from eree.survey.plan import default_controls
 from eree.survey.settings import MODE_NAMES
 from eree.survey.shape import Impossible
 from small_cubes import Cube, count, shape, survey, table_of
@@ -263,12 +263,12 @@ def test_as_published_a_cube_is_raked_to_its_exact_one_way_tables(tmp_path: Path
 
 
 def test_small_cubes_spend_all_on_their_cells_and_large_ones_half_on_one_way_tables() -> None:
-    assert usual_controls(SHAPE) == ()
-    assert usual_controls(shape(7)) == ()
+    assert default_controls(SHAPE) == ()
+    assert default_controls(shape(7)) == ()
     large = shape(5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
-    assert usual_controls(large) == tuple((name,) for name in "abcdefghij")
-    assert usual_controls(large, "none") == ()
-    assert usual_controls(SHAPE, "rake") == (("a",), ("b",), ("c",))
+    assert default_controls(large) == tuple((name,) for name in "abcdefghij")
+    assert default_controls(large, "none") == ()
+    assert default_controls(SHAPE, "rake") == (("a",), ("b",), ("c",))
 
 
 @pytest.mark.parametrize("zeros", [(), ZEROS])

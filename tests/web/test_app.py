@@ -288,7 +288,7 @@ def test_a_fault_of_ours_says_nothing_about_us(
     assert "could not be answered" in caplog.text
 
 
-def test_too_many_questions_at_once_are_told_to_come_again(
+def test_too_many_questions_at_once_are_reported_to_come_again(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, let_go = catalogue.data_sets[0].name, threading.Event()

@@ -306,7 +306,7 @@ def test_an_answer_that_nobody_reads_is_given_up(
         assert lost.wait(PATIENCE)
 
 
-def test_too_many_connections_are_told_to_come_again(
+def test_too_many_connections_are_reported_to_come_again(
     tool: QueryTool, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)

@@ -13,7 +13,7 @@ import pytest
 from eree.release.contents import schema_of
 from eree.web.dataset import Group, Variable
 from eree.web.linked import LinkedTable, nests_of
-from eree.web.query import Query, usual
+from eree.web.query import Query, default_query
 
 
 def figures(data: LinkedTable, query: Query) -> dict[str, tuple[int, float, float]]:
@@ -178,5 +178,5 @@ def test_filters_keep_the_rows_of_their_groups(name: str, tables: dict[str, Link
 
 
 def test_the_first_table_of_a_long_list_is_by_its_groups(tables: dict[str, LinkedTable]) -> None:
-    assert usual(tables["tracts"]).rows == ("tract",)  # thirteen fit
-    assert not usual(tables["jobs"]).groups
+    assert default_query(tables["tracts"]).rows == ("tract",)  # thirteen fit
+    assert not default_query(tables["jobs"]).groups

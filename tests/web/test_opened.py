@@ -440,12 +440,12 @@ TRESPASSES = {
     "out of the cache": "import os; os.rename('{home}/cache/entry', '{public}/entry')",
     "into the cache": "import os; os.rename('{public}/release.json', '{home}/cache/new')",
 }
-#: Begins to listen, and says so to the hook, which is not told of it.
+#: Begins to listen, and says so to the hook, which does not hear of it.
 LISTEN = (
     "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen();"
     " noted.append(['listening'])"
 )
-#: What Python is not told of.
+#: What Python does not hear of.
 UNHEARD = {
     "data by a library": "import pyarrow.parquet as p; p.read_table('{home}/data/place.parquet')",
     "folder by its number": "import os; f = os.open('{public}', os.O_RDONLY);"
@@ -538,7 +538,7 @@ def test_the_tracer_finds_every_trespass(name: str, trespassers: Trespassers) ->
 
 
 @pytest.mark.parametrize("name", TRESPASSES)
-def test_the_hook_finds_what_python_is_told_of(name: str, trespassers: Trespassers) -> None:
+def test_the_hook_finds_what_python_is_reported_of(name: str, trespassers: Trespassers) -> None:
     assert trespassers(True)[name]
 
 

@@ -1,4 +1,4 @@
-"""Pages promise what the guarantee and the law of a data set give, and no more."""
+"""Pages promise what the guarantee and the distribution of a data set give, and no more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue
 from eree.web.export import notes
 from eree.web.linked import LinkedTable
-from eree.web.methods import LAWS
+from eree.web.methods import DESCRIPTIONS
 from eree.web.query import Query
 from eree.web.site import Site
 
@@ -64,27 +64,27 @@ def promised(releases: list[Path], tmp_path_factory: pytest.TempPathFactory) -> 
     return Site(Catalogue.open([home / name for name in PLANS]), "http://home")
 
 
-def test_bias_is_told_wherever_figures_are(promised: Site) -> None:
-    told = set()
+def test_bias_is_reported_wherever_figures_are(promised: Site) -> None:
+    reported = set()
     for data in promised.catalogue.data_sets:
         assert isinstance(data, LinkedTable)
         (words,) = (WORDS[name] for name in WORDS if data.table.startswith(name))
-        told.add(words)
+        reported.add(words)
         noise = " ".join(data.noise())
         assert ("Estimates are right on average" in noise) == (not words) and words in noise
         assert bool(data.bias) == bool(words)
         assert (data.bias in promised.table(data.name, "", False).body.decode()) or not words
         assert words in " ".join(notes(data, Query(), ()))
-    assert told == set(WORDS.values())
+    assert reported == set(WORDS.values())
     methods = promised.methods("").body.decode()
     biased = [data for data in promised.catalogue.data_sets if data.bias]
     assert "These are not, and their pages say" in methods and len(biased) == 6
 
 
-def test_every_law_is_explained_in_words_of_its_own(promised: Site) -> None:
+def test_every_mechanism_is_explained_in_words_of_its_own(promised: Site) -> None:
     drawn = {ShiftNoise(eree.Guarantee(RECORD, 1), 1, cap).name for cap in (None, 3)}
-    assert set(LAWS) == {*MECHANISMS, *VECTOR_MECHANISMS, *drawn}
-    assert len(set(LAWS.values())) == len(LAWS)
+    assert set(DESCRIPTIONS) == {*MECHANISMS, *VECTOR_MECHANISMS, *drawn}
+    assert len(set(DESCRIPTIONS.values())) == len(DESCRIPTIONS)
     methods = promised.methods("").body.decode()
     assert "plateau" in methods and "stand in the record" not in methods
     (lean,) = (data for data in promised.catalogue.data_sets if "lean" in data.name)

@@ -10,7 +10,7 @@ import eree
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
-from eree.web.query import MOST_PARTS, Query, carried, parse, read, sent, usual
+from eree.web.query import MOST_PARTS, Query, carried, default_query, parse, read, sent
 from questions import queries
 
 
@@ -115,6 +115,6 @@ def test_no_more_variables_than_a_table_can_show(cube: CubeSet) -> None:
 
 def test_every_data_set_shows_something_first(catalogue: Catalogue) -> None:
     for data in catalogue.data_sets:
-        query = usual(data)
+        query = default_query(data)
         assert query.rows and parse(data, read(query.address())) == query
     assert Query().address() == "show=margin"

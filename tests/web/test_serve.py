@@ -19,7 +19,7 @@ import pytest
 
 import eree
 import pages
-from eree.cli.ending import run
+from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
 from eree.errors import Refusal
 from eree.web.catalogue import Catalogue

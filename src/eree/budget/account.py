@@ -249,7 +249,7 @@ class _Reading:
         self.reserved[row.number] = row.hash
         if event.declaration != then.declaration:
             self._fault(row, "is paid under another declaration than the ledger is bound to")
-        if self.created is None:  # its fault is told already
+        if self.created is None:  # its fault is reported already
             return
         if not implies(event.price.neighbours, self.created.total.neighbours):
             self._fault(row, "is paid under neighbours that promise nothing under the ledger's")

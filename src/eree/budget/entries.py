@@ -36,7 +36,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _FRACTION = re.compile(r"([0-9]+)(?:/([0-9]+))?")
-_MOST_NAME, _MOST_TOLD = 1_000, 100_000  # characters
+_MOST_NAME, _MOST_TEXT = 1_000, 100_000  # characters
 _MOST_BITS = 3_300  # about a thousand digits: far beyond any price, and always quick to write
 
 
@@ -170,10 +170,10 @@ class Reserved(_Event):
     def __post_init__(self) -> None:
         check_name(self.release, "the id of the release")
         if not isinstance(self.what, Mapping):
-            raise Refusal("what is released must be told as names with a text each")
-        for name, told in self.what.items():
+            raise Refusal("what is released must be given as names with a text each")
+        for name, text in self.what.items():
             check_name(name, "a name in what is released")
-            check_name(told, f"what is released ({name})", most=_MOST_TOLD)
+            check_name(text, f"what is released ({name})", most=_MOST_TEXT)
         object.__setattr__(self, "what", MappingProxyType(dict(self.what)))
         check_guarantee(self.price, "the price")
         _check_hash(self.declaration, "the digest of a declaration")
@@ -183,9 +183,9 @@ class Reserved(_Event):
 
     def body(self) -> dict[str, Any]:
         """The event as plain data."""
-        told = {"at": self.at, "release": self.release, "what": dict(self.what)}
+        stated = {"at": self.at, "release": self.release, "what": dict(self.what)}
         about = {"declaration": self.declaration, "period": self.period}
-        return told | about | {"price": guarantee_as_json(self.price)}
+        return stated | about | {"price": guarantee_as_json(self.price)}
 
     def then(self, before: Standing) -> Standing:
         """How the ledger stands after it."""
@@ -321,8 +321,8 @@ class Entry:
 
     def as_json(self) -> dict[str, Any]:
         """The entry as `eree ledger show --json` prints it."""
-        told = {"number": self.number, "kind": self.kind, "hash": self.hash}
-        return told | self.event.body() | {"then": self.then.as_json()}
+        stated = {"number": self.number, "kind": self.kind, "hash": self.hash}
+        return stated | self.event.body() | {"then": self.then.as_json()}
 
 
 def read_entry(row: Row) -> Entry | None:

@@ -1,4 +1,4 @@
-"""What a database is told of a ledger's table, so that it refuses what nobody should do there.
+"""Triggers of a ledger's table, by which a database refuses what nobody should do there.
 
 Who owns the table can take these guards away.  They are there for everybody else who may write:
 nothing is changed or removed, and a row is added at the end or not at all.
@@ -7,7 +7,7 @@ nothing is changed or removed, and a row is added at the end or not at all.
 from __future__ import annotations
 
 from eree.budget.entries import ORIGIN
-from eree.budget.troubles import OUT_OF_TURN
+from eree.budget.refusals import OUT_OF_TURN
 
 TABLE = "eree_ledger"
 NEVER = "entries of a ledger are never changed or removed"
@@ -35,10 +35,10 @@ _FRACTION = "^[0-9]+(/[1-9][0-9]*)?$"
 #: Whoever spends reads the last two rows alone, so two rows that agree with each other must not be
 #: able to forget what was spent before them, or under which declaration.
 _CARRY_ON = f"""
-    told := NEW.body; was := last.body::json -> 'then';
+    stated := NEW.body; was := last.body::json -> 'then';
     FOREACH name IN ARRAY ARRAY['epsilon', 'delta'] LOOP
-        sums := ARRAY[told -> 'then' -> 'spent' ->> name, was -> 'spent' ->> name,
-            CASE NEW.kind WHEN 'reserve' THEN told -> 'price' ->> name ELSE '0' END];
+        sums := ARRAY[stated -> 'then' -> 'spent' ->> name, was -> 'spent' ->> name,
+            CASE NEW.kind WHEN 'reserve' THEN stated -> 'price' ->> name ELSE '0' END];
         fits := fits AND (
             SELECT bool_and(coalesce(one, '') ~ '{_FRACTION}') FROM unnest(sums) AS one);
         CONTINUE WHEN NOT fits;
@@ -48,10 +48,10 @@ _CARRY_ON = f"""
         fits := over[1] * under[2] * under[3]
             = under[1] * (over[2] * under[3] + over[3] * under[2]);
     END LOOP;
-    bound := coalesce(nullif(was ->> 'declaration', ''), told ->> 'declaration', '');
-    fits := fits AND told -> 'then' ->> 'declaration' IS NOT DISTINCT FROM bound
-        AND coalesce(told ->> 'declaration', bound) = bound AND told -> 'then' ->> 'heads'
-        IS NOT DISTINCT FROM CASE NEW.kind WHEN 'heads' THEN told ->> 'place'
+    bound := coalesce(nullif(was ->> 'declaration', ''), stated ->> 'declaration', '');
+    fits := fits AND stated -> 'then' ->> 'declaration' IS NOT DISTINCT FROM bound
+        AND coalesce(stated ->> 'declaration', bound) = bound AND stated -> 'then' ->> 'heads'
+        IS NOT DISTINCT FROM CASE NEW.kind WHEN 'heads' THEN stated ->> 'place'
         ELSE was ->> 'heads' END;
     IF NOT fits THEN RAISE EXCEPTION '{CARRIED}'; END IF;
 """
@@ -62,9 +62,9 @@ POSTGRES = (
     f"CREATE TRIGGER {TABLE}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {TABLE}"
     f" FOR EACH STATEMENT EXECUTE FUNCTION {TABLE}_guard()",
     # its table by its full name, and nothing of the session's: who inserts may have made a
-    # table of the same name for himself.  Who was overtaken reads again (see `troubles`).
+    # table of the same name for himself.  Who was overtaken reads again (see `refusals`).
     f"CREATE FUNCTION {TABLE}_turn() RETURNS trigger LANGUAGE plpgsql"
-    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; told json; was json;"
+    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; stated json; was json;"
     " name text; sums text[]; over numeric[]; under numeric[]; bound text; fits boolean := true;"
     " BEGIN EXECUTE 'SELECT number, hash, body FROM ' || quote_ident(TG_TABLE_SCHEMA) || '.'"
     " || quote_ident(TG_TABLE_NAME) || ' ORDER BY number DESC LIMIT 1' INTO last;"

@@ -148,8 +148,8 @@ class Heads:
         """Add a head, durably; the `first` one makes the file.  No folder is written to."""
         if self.folder:
             return
-        told = dict(zip(_FILE_NAMES, head, strict=True))
-        line = f"{json.dumps(told)}\n".encode()
+        stated = dict(zip(_FILE_NAMES, head, strict=True))
+        line = f"{json.dumps(stated)}\n".encode()
         try:
             with opened(self.place, _ADDING | (os.O_CREAT if first else 0)) as handle:
                 size = os.fstat(handle).st_size
@@ -210,9 +210,9 @@ class Heads:
 def _head(text: bytes, names: tuple[str, str, str], within: str | None = None) -> Iterator[Head]:
     """The head that a text tells of, if it tells of one."""
     try:
-        told: Any = json.loads(text)
-        told = told if within is None else told[within]
-        ledger, number, digest = (told[name] for name in names)
+        stated: Any = json.loads(text)
+        stated = stated if within is None else stated[within]
+        ledger, number, digest = (stated[name] for name in names)
     except (KeyError, TypeError, ValueError, RecursionError):
         return  # a line that was cut off by a crash, or no release
     if isinstance(ledger, str) and type(number) is int and isinstance(digest, str):

@@ -29,7 +29,7 @@ from eree.budget.entries import (
     seal,
 )
 from eree.budget.heads import Head, Heads
-from eree.budget.troubles import DamagedStore
+from eree.budget.refusals import DamagedStore
 from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
@@ -334,7 +334,7 @@ class Ledger:
             with suppress(Refusal):
                 Heads.named(old).keep(head)
         if then.heads:
-            # the head of a reservation knows its price; what ends one may be told late
+            # the head of a reservation knows its price; what ends one may be reported late
             with suppress(Refusal) if row.about is not None else nullcontext():
                 Heads.named(then.heads).keep(head)
         return row, head.ledger
@@ -378,7 +378,7 @@ def _heads(view: View) -> tuple[Heads, str] | None:
 
 
 def _known(heads: tuple[Heads, str] | None) -> list[Head] | Refusal:
-    """Everything that is kept of a ledger, or why that cannot be told."""
+    """Everything that is kept of a ledger, or why that cannot be said."""
     try:
         return [] if heads is None else heads[0].of(heads[1], whole=True)
     except Refusal as refusal:

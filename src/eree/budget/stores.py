@@ -40,10 +40,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.elements import ColumnElement
 
-from eree.budget import guards, troubles
+from eree.budget import guards, refusals
 from eree.budget.entries import Row
 from eree.budget.files import is_mounted, sync_folder
-from eree.budget.troubles import WAIT_SECONDS, Busy, Unreachable
+from eree.budget.refusals import WAIT_SECONDS, Busy, Unreachable
 from eree.errors import Refusal
 from eree.partial import held_file, sweep
 
@@ -142,7 +142,7 @@ class Store(ABC):
         """Begin a transaction; for writing, with the lock."""
 
     @abstractmethod
-    def _trouble(self, error: BaseException | None) -> Refusal:
+    def _refusal(self, error: BaseException | None) -> Refusal:
         """What a failure of the database means."""
 
     def _patiently(self, work: Callable[[Connection], _T], *, writing: bool) -> _T:
@@ -156,19 +156,19 @@ class Store(ABC):
                     self._begin(connection, writing=writing)
                     return work(connection)
             except SQLAlchemyError as error:
-                trouble = self._trouble(error.orig if isinstance(error, DBAPIError) else error)
-                if connected and isinstance(trouble, Unreachable):
-                    trouble = troubles.cut_off(self.name)
+                refusal = self._refusal(error.orig if isinstance(error, DBAPIError) else error)
+                if connected and isinstance(refusal, Unreachable):
+                    refusal = refusals.cut_off(self.name)
             except UnicodeDecodeError:  # the database's complaint itself quotes damaged bytes
-                trouble = troubles.damaged(self.name)
-            if not isinstance(trouble, Busy) or time.monotonic() > until:
-                raise trouble
+                refusal = refusals.damaged(self.name)
+            if not isinstance(refusal, Busy) or time.monotonic() > until:
+                raise refusal
             time.sleep(0.005)
 
     def _make(self, connection: Connection, first: Row) -> None:
         """The table, what guards it, and its first row."""
         if inspect(connection).has_table(_NAME):
-            raise troubles.exists(f"a ledger in {self.name}")
+            raise refusals.exists(f"a ledger in {self.name}")
         _TABLE.create(connection)
         for guard in self._guards:
             connection.exec_driver_sql(guard)
@@ -206,7 +206,7 @@ class SQLiteStore(Store):
             sync_folder(path.parent)
         except OSError as error:
             if os.path.lexists(path):
-                raise troubles.exists(self.name) from None
+                raise refusals.exists(self.name) from None
             words = (error.strerror or "the system refused").lower()
             raise Refusal(
                 f"{path} cannot be made ({words}); choose a folder that exists, that you may write"
@@ -219,7 +219,7 @@ class SQLiteStore(Store):
             with self._engine.connect() as connection:  # in no transaction
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         except DBAPIError as error:
-            raise self._trouble(error.orig) from None
+            raise self._refusal(error.orig) from None
 
     def _connect(self) -> sqlite3.Connection:
         """The file, to be written if that is allowed, and never to be made.
@@ -254,11 +254,11 @@ class SQLiteStore(Store):
             path = self._path.resolve()
             kind = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            raise troubles.missing(self.name) from None
+            raise refusals.missing(self.name) from None
         except (OSError, RuntimeError):  # a link to itself is a RuntimeError
-            raise troubles.not_readable(self.name) from None
+            raise refusals.not_readable(self.name) from None
         if not stat.S_ISREG(kind):
-            raise troubles.not_readable(self.name)
+            raise refusals.not_readable(self.name)
         return path
 
     def _check_links(self) -> None:
@@ -276,9 +276,9 @@ class SQLiteStore(Store):
                     if os.path.samestat(other.lstat(), here):
                         other.unlink()
             if path.stat().st_nlink > 1:
-                raise troubles.linked(self.name)
+                raise refusals.linked(self.name)
         if is_mounted(path):
-            raise troubles.mounted(self.name)
+            raise refusals.mounted(self.name)
 
     @staticmethod
     def _partials(path: Path) -> list[Path]:
@@ -289,12 +289,12 @@ class SQLiteStore(Store):
         except OSError:  # a folder may be used by those who may not list it
             return []
 
-    def _trouble(self, error: BaseException | None) -> Refusal:
+    def _refusal(self, error: BaseException | None) -> Refusal:
         code = getattr(error, "sqlite_errorcode", 0)
-        known = troubles.BY_RESULT_CODE.get(code & 0xFF)
-        if known is troubles.not_readable and not os.access(self._path, os.F_OK):
-            known = troubles.missing
-        return known(self.name) if known else troubles.unknown(self.name, code)
+        known = refusals.BY_RESULT_CODE.get(code & 0xFF)
+        if known is refusals.not_readable and not os.access(self._path, os.F_OK):
+            known = refusals.missing
+        return known(self.name) if known else refusals.unknown(self.name, code)
 
 
 class PostgresStore(Store):
@@ -343,10 +343,10 @@ class PostgresStore(Store):
             )
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({self._lock})")
 
-    def _trouble(self, error: BaseException | None) -> Refusal:
+    def _refusal(self, error: BaseException | None) -> Refusal:
         code = getattr(error, "sqlstate", None) or ""
-        known = troubles.BY_SQLSTATE.get(code) or troubles.BY_SQLSTATE.get(code[:2])
-        return known(self.name) if known else troubles.unknown(self.name, code)
+        known = refusals.BY_SQLSTATE.get(code) or refusals.BY_SQLSTATE.get(code[:2])
+        return known(self.name) if known else refusals.unknown(self.name, code)
 
 
 def store_at(where: str | os.PathLike[str]) -> Store:

@@ -13,7 +13,7 @@ __all__ = ["main"]
 def main() -> None:
     """The command `eree`.  Signals are heard before the first slow import."""
     with Interrupts() as interrupts:
-        from eree.cli.ending import run
+        from eree.cli.exit_status import run
 
         status = run(sys.argv[1:], interrupts)
     sys.exit(status)

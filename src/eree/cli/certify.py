@@ -26,7 +26,7 @@ from eree.cli.terminal import progress
 @click.argument("name", metavar="MECHANISM", required=False)
 @click.option("--alpha", metavar="A", help="The share by which a workplace may grow, such as 0.1.")
 @click.option("--epsilon", metavar="E", help="The price of one step, such as 2.")
-@click.option("--delta", metavar="D", help="The chance that may be left over.")
+@click.option("--delta", metavar="D", help="The probability that may be left over.")
 @click.option("--set", "given", multiple=True, metavar="P=V", help="A parameter of the mechanism.")
 @click.option("--all", "whole_grid", is_flag=True, help="Every mechanism over the papers' grid.")
 @fresh_option
@@ -43,10 +43,10 @@ def certify(
 ) -> None:
     """Find the worst loss of MECHANISM over all neighbouring cells.
 
-    It is computed from the chances of the outputs alone, and compared with what is claimed.  What
-    was found once for the same mechanism, parameters and source is kept; --all and --fresh compute
-    it again.  Exit status: 0 the claim holds, 1 it does not, 2 there is no such mechanism for these
-    parameters.
+    It is computed from the probabilities of the outputs alone, and compared with what is claimed.
+    What was found once for the same mechanism, parameters and source is kept; --all and --fresh
+    compute it again.  Exit status: 0 the claim holds, 1 it does not, 2 there is no such mechanism
+    for these parameters.
     """
     if whole_grid:
         if name or alpha or epsilon or delta or given:

@@ -94,7 +94,7 @@ def build(
     """Count the records of the survey in FOLDER into a cube that only you can read.
 
     The cube is CONFIDENTIAL: exact counts and weights of every cell.  The survey is checked first.
-    Which records are the first is told by their ids: shorter ids come first.
+    Which records are the first is said by their ids: shorter ids come first.
     """
     names = [name.strip() for part in variables for name in part.split(",") if name.strip()]
     with progress() as tell:

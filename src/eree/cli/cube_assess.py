@@ -81,13 +81,13 @@ def assess(
             progress=tell,
         )
     if as_json:
-        told = {
+        report = {
             "folder": str(out),
             "confidential": True,
             "files": sorted(made.name for made in out.iterdir()),
             "public": [item.as_json() for item in made.public],
         }
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(report))
         return
     click.echo(
         f"{out}: a confidential assessment of {len(made.tables):,} tables; read assessment.md\n"

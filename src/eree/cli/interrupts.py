@@ -68,7 +68,7 @@ class Interrupts:
                 if "--json" in sys.argv:
                     os.write(1, f'{{"error": "{SENTENCE}"}}\n'.encode())
                 os.write(2, f"eree: {SENTENCE}\n".encode())
-            finally:  # nobody may be there to be told
+            finally:  # nobody may be there to read it
                 os._exit(130)
         earlier, self.last = self.last, time.monotonic()
         if earlier is None or self.last - earlier > TIDY_SECONDS:

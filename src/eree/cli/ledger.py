@@ -186,8 +186,8 @@ def close(where: str, number: int, release: Path | None, as_json: bool) -> None:
     entry = opened.balance().last.number
     state = "closed" if release is None else "settled"
     if as_json:
-        told = {"ledger": opened.name, "entry": entry, "reservation": number, "state": state}
-        click.echo(json.dumps(told))
+        report = {"ledger": opened.name, "entry": entry, "reservation": number, "state": state}
+        click.echo(json.dumps(report))
     else:
         click.echo(f"{opened.name}: reservation {number} is {state}; its price stays spent.")
 
@@ -243,8 +243,8 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         end = {"number": last.number, "hash": last.hash} if last else None
         found = [asdict(fault) for fault in faults]
-        told = {"sound": not faults, "last": end, "faults": found, "clock": note}
-        click.echo(json.dumps(told))
+        report = {"sound": not faults, "last": end, "faults": found, "clock": note}
+        click.echo(json.dumps(report))
     elif last is not None:
         click.echo(f"{opened.name}: no fault found; the hash of the last entry, {last.number}, is")
         click.echo(f"  {last.hash}")
@@ -285,7 +285,7 @@ def settle_late(opened: eree.Ledger, number: int, folder: Path) -> None:
             and record["private"] is (record.get("mode") != AsPublished.name)
             and bool(files)
             and all(Path(file).parent == Path("tables") for file in files)
-            and not any(file_fault(folder / file, told) for file, told in files.items())
+            and not any(file_fault(folder / file, stated) for file, stated in files.items())
         )
         same = (
             entry is not None
@@ -330,7 +330,7 @@ def shown(entry: Entry, account: Account) -> Sequence[str]:
         case Created():
             return number, when, "made", "", "", "", ""
         case Reserved() as reserved:
-            what = "; ".join(f"{name}: {told}" for name, told in reserved.what.items())
+            what = "; ".join(f"{name}: {text}" for name, text in reserved.what.items())
             figures = plain(reserved.price.epsilon), plain(reserved.price.delta)
             if reserved.period:
                 what = f"{reserved.period}: {what}"

@@ -42,7 +42,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         _setting("epsilon", "The price, such as 2.", "E"),
         _setting("delta", "Its delta.", "D"),
-        _setting("unit", "Whose presence is hidden.", choices=UNITS),
+        _setting("unit", "Whose presence is protected.", choices=UNITS),
         click.option(
             "--control",
             "controls",
@@ -239,7 +239,7 @@ def protect(
     default="0.9",
     show_default=True,
     metavar="C",
-    help="The chance that an interval holds.",
+    help="The probability that an interval holds.",
 )
 @path("--out", "FILE.csv", "Write all rows into a new file.")
 @as_json
@@ -260,7 +260,7 @@ def show(
     from eree.estimate.listing import checked_level, write_csv  # databases take a while to import
 
     query = eree.Query.from_text(by, where, levels)
-    chance = checked_level(confidence)
+    level = checked_level(confidence)
     if out is not None:
         eree.new_csv(out)
     with progress() as tell:
@@ -268,12 +268,12 @@ def show(
         opened = eree.ProtectedCube.open(folder)
         found = opened.table(query)
     if out is not None:
-        write_csv(found.rows(chance), out)
+        write_csv(found.rows(level), out)
     if as_json:
         identity = {"release": opened.release.identity, "private": opened.release.private}
-        click.echo(json.dumps(identity | {"mode": opened.mode} | found.as_json(chance)))
+        click.echo(json.dumps(identity | {"mode": opened.mode} | found.as_json(level)))
         return
-    Console(markup=False, highlight=False).print(_answer(found, chance))
+    Console(markup=False, highlight=False).print(_answer(found, level))
     rows = found.values.size
     if rows > SHOWN:
         click.echo(f"{rows - SHOWN:,} more rows; --out FILE.csv writes all.")
@@ -288,7 +288,7 @@ def show(
         click.echo(f"{out}: {rows:,} rows")
 
 
-def _answer(found: eree.Estimates, chance: float) -> Table:
+def _answer(found: eree.Estimates, level: float) -> Table:
     """The first rows of an answer."""
     from eree.workload import JOB
 
@@ -297,11 +297,11 @@ def _answer(found: eree.Estimates, chance: float) -> Table:
     shown = Table(title=f"{title}{f', {kept}' if kept else ''}", title_justify="left")
     for axis in found.axes:
         shown.add_column(axis.name, overflow="fold")  # nothing is cut off
-    for name in ("jobs", "error", f"margin ({chance:.4g})"):
+    for name in ("jobs", "error", f"margin ({level:.4g})"):
         shown.add_column(name, justify="right", no_wrap=True)
     shown.add_column("", no_wrap=True)
-    margins = found.margin(chance).reshape(-1)[:SHOWN] / JOB
-    for row, margin in zip(found.rows(chance).slice(0, SHOWN).to_pylist(), margins, strict=True):
+    margins = found.margin(level).reshape(-1)[:SHOWN] / JOB
+    for row, margin in zip(found.rows(level).slice(0, SHOWN).to_pylist(), margins, strict=True):
         sides = [_label(row, axis.name) for axis in found.axes]
         figures = (row["jobs"], row["standard_error"], margin)
         shown.add_row(*sides, *(f"{figure:,.0f}" for figure in figures), row["flag"])
@@ -315,15 +315,15 @@ def _label(row: dict[str, Any], name: str) -> str:
     return code if code == words or any(map(str.isalpha, code)) else f"{code} {words}"
 
 
-def _tables(outlook: list[Any]) -> list[tuple[str, str, str, str]]:
-    """Rows of the outlook: pairs of variables, which may be many, by their extremes."""
+def _tables(expected: list[Any]) -> list[tuple[str, str, str, str]]:
+    """Rows of expected errors: pairs of variables, which may be many, by their extremes."""
 
     def row(words: str, cells: int, drawn: float, left: float) -> tuple[str, str, str, str]:
         return words, f"{cells:,}", _figure(drawn), _figure(left)
 
-    pairs = sorted((o for o in outlook if len(o.by) == 2), key=lambda o: float(o.left))
+    pairs = sorted((o for o in expected if len(o.by) == 2), key=lambda o: float(o.left))
     shown = []
-    for one in outlook:
+    for one in expected:
         if len(one.by) == 2 and len(pairs) > 1:
             if one is pairs[0]:
                 for words, pair in (("best", pairs[0]), ("worst", pairs[-1])):

@@ -32,7 +32,7 @@ level_option = click.option(
     default="0.9",
     show_default=True,
     metavar="L",
-    help="The chance that all intervals hold together.",
+    help="The probability that all intervals hold together.",
 )
 
 
@@ -65,7 +65,7 @@ def rank(
     """Rank areas by the jobs that TABLE of the release in DIR has in them.
 
     Jobs are added up from the noisy counts.  Beside each rank stand the best and the worst that
-    the true one can be, if the chance that is asked for holds.
+    the true one can be, with the confidence that is asked for.
     """
     _check(top, out)
     with progress() as tell:
@@ -121,7 +121,7 @@ def threshold(
 ) -> None:
     """Say which areas have more damage for each job than a threshold.
 
-    Areas are above or below it if that is sure whatever the noise hides, else undecided.  The
+    Areas are above or below it if that is sure whatever the noise is, else undecided.  The
     file has the attributes and 'damage' as its columns; areas that are not in it are left out.
     """
     _check(None, out)
@@ -210,14 +210,14 @@ def shrink(
 ) -> None:
     """Estimate the worker cells of TABLE of the release in DIR with smaller errors.
 
-    Cells are drawn to what is usual for their kind of workplaces, the more, the more noise they
-    have.  Only the release is used, so it costs no privacy; low and high stay what they are.
-    Tables that share no workplace are added up, such as large ones one by one and small ones
-    together.
+    Empirical-Bayes estimates: cells are shrunk to the shares of their kind of workplaces, the more,
+    the more noise they have.  Only the release is used, so it costs no privacy; low and high stay
+    what they are.  Tables that share no workplace are added up, such as large ones one by one and
+    small ones together.
     """
     _check(None, out)
     with progress() as tell:
-        tell("learning what is usual", 0.0)
+        tell("estimating shares of each kind", 0.0)
         made = eree.shrink(eree.Release.open(folder), tables, by)
         made.write(out)
     if as_json:
@@ -342,7 +342,7 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
     Console(markup=False).print(shown)
     if rows < len(found):
         click.echo(f"{len(found) - rows:,} more areas; --out FILE.csv writes all.")
-    click.echo(f"All {what} hold together with a chance of {found.level:.4g} or more.")
+    click.echo(f"All {what} hold together with a probability of {found.level:.4g} or more.")
     if out is not None:
         click.echo(f"{out}: {len(found):,} areas")
     _warn(found.private)

@@ -161,7 +161,7 @@ def release(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Reserve the price, count, hide, write and settle the tables of PLAN.toml.
+    """Reserve the price, count, perturb, write and settle the tables of PLAN.toml.
 
     The tables are checked first.  What can be refused is refused before anything is paid; after
     that the price is spent, whatever happens.
@@ -243,7 +243,7 @@ def verify(
 ) -> None:
     """Recheck every file, price, mechanism and interval of the release in DIR.
 
-    With --size-release, classes by noisy size ('eree classes') are made anew and compared; without
+    With --size-release, classes by noisy size ('eree classes') are made again and compared; without
     it they are on their author's word, and that is said.
 
     Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.

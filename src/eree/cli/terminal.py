@@ -30,7 +30,7 @@ QUIET_SECONDS = 2.0  # shorter work shows no progress
 def progress() -> Iterator[Callable[[str, float], None]]:
     """A bar on the terminal for work that takes longer than a moment; silence elsewhere.
 
-    Every step that is told is also a place to stop at.
+    Every step that is reported is also a place to stop at.
     """
     on_terminal = sys.stderr is not None and sys.stderr.isatty()
     bar = Progress(
@@ -66,7 +66,7 @@ def progress() -> Iterator[Callable[[str, float], None]]:
 
 
 def ledger_to_spend_from(where: str) -> eree.Ledger:
-    """A ledger; where this machine's clock is behind its last entry, that is told on stderr."""
+    """A ledger; where this machine's clock is behind its last entry, that is said on stderr."""
     opened = eree.Ledger.open(where)
     with suppress(Refusal):  # a faulty one is refused when it is spent from
         if note := opened.clock_note():

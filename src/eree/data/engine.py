@@ -62,8 +62,8 @@ class _SpillFolder:
             start_new_session=True,  # so that Ctrl-C, meant for us, leaves it alone
         )
         assert self._keeper.stdout is not None
-        with self._keeper.stdout as told:
-            made = told.readline().removesuffix(b"\n")
+        with self._keeper.stdout as answers:
+            made = answers.readline().removesuffix(b"\n")
         if not made:
             self._end()
             home = os.environ.get("TMPDIR") or "the system's place for them"

@@ -56,7 +56,7 @@ class HeightNoise:
     def heights(self, counts: Array) -> Array:
         """g of counts, which may be below 0."""
         assert self.mechanism.transform is not None
-        return self.mechanism.transform.near_height_of(counts)
+        return self.mechanism.transform.near_preimage(counts)
 
     def counts(self, heights: Array) -> Array:
         """The counts of heights."""

@@ -1,1 +1,1 @@
-"""How counts are hidden: mechanisms, and certificates that recheck them."""
+"""How counts are protected: mechanisms, and certificates that recheck them."""

@@ -1,4 +1,4 @@
-"""A certificate: what was claimed of a mechanism, and what its chances show.
+"""A certificate: what was claimed of a mechanism, and what its probabilities show.
 
 Certificates know no calibration.  Whatever the family of a mechanism, the two cells that come
 nearest to the bound are named, and their loss is computed once more from `pmf` alone.
@@ -18,13 +18,13 @@ from eree.cells import Cell
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
 
-#: Bits for chances in the far tails.
+#: Bits for probabilities in the far tails.
 _BITS = 320
 #: A loss that stands for one without bound.
 NEVER = Fraction(10**18)
 
 
-class Chances(Protocol):
+class Probabilities(Protocol):
     """What a certificate asks of any mechanism."""
 
     @property
@@ -41,10 +41,10 @@ class Chances(Protocol):
 
 @dataclass(frozen=True)
 class WorstPair:
-    """Two neighbouring cells and an output that tell them apart best, of those looked at.
+    """Two neighbouring cells and an output that distinguish them best, of those looked at.
 
-    `loss` is the logarithm of the ratio of the chances of the output, rounded down; `delta`, the
-    greatest difference of the chances of an event, one of them times e^epsilon.
+    `loss` is the logarithm of the ratio of the probabilities of the output, rounded down; `delta`,
+    the greatest difference of the probabilities of an event, one of them times e^epsilon.
     """
 
     before: Cell
@@ -56,7 +56,7 @@ class WorstPair:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was claimed of a mechanism, and what its chances show.
+    """What was claimed of a mechanism, and what its probabilities show.
 
     `found_epsilon` and `found_delta` bound the loss over all neighbouring cells and all outputs;
     where a delta is claimed, `found_epsilon` is the epsilon at which `found_delta` was found.
@@ -69,7 +69,7 @@ class Certificate:
     worst_pair: WorstPair
 
     @classmethod
-    def pure(cls, mechanism: Chances, bound: Fraction, pair: WorstPair) -> Certificate:
+    def pure(cls, mechanism: Probabilities, bound: Fraction, pair: WorstPair) -> Certificate:
         """Of a mechanism without delta; cells that are seen to lose more overrule the bound."""
         seen = Fraction(pair.loss) if pair.loss < inf else NEVER
         return cls(mechanism.name, mechanism.guarantee, max(bound, seen), 0.0, pair)
@@ -143,8 +143,8 @@ def _fraction(point: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def log_chance(mechanism: Chances, size: int, output: int) -> float:
-    """The logarithm of the chance of an output of a cell that is one workplace."""
+def log_probability(mechanism: Probabilities, size: int, output: int) -> float:
+    """The logarithm of the probability of an output of a cell that is one workplace."""
     saved, ctx.prec = ctx.prec, _BITS
     try:
         return float(mechanism.pmf(Cell(size), output).log())
@@ -153,9 +153,9 @@ def log_chance(mechanism: Chances, size: int, output: int) -> float:
 
 
 def loss_between(
-    mechanism: Chances, before: Cell, after: Cell, output: int, *, bits: int = _BITS
+    mechanism: Probabilities, before: Cell, after: Cell, output: int, *, bits: int = _BITS
 ) -> float:
-    """The loss at an output, from the chances alone, rounded down."""
+    """The loss at an output, from the probabilities alone, rounded down."""
     saved, ctx.prec = ctx.prec, bits
     try:
         old = mechanism.pmf(before, output)
@@ -171,7 +171,7 @@ def loss_between(
 
 
 def worst_of(
-    mechanism: Chances,
+    mechanism: Probabilities,
     candidates: Iterable[tuple[Cell, Cell, Iterable[int]]],
     *,
     bits: int = _BITS,

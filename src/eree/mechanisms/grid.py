@@ -22,7 +22,7 @@ ALPHAS = ("0.01", "0.05", "0.1", "0.15", "0.2")
 EPSILONS = ("0.25", "0.5", "0.67", "1", "2", "4")
 #: How many scales the large cell of an error has.
 LARGE = 1_000
-#: How many cells vector mechanisms hide together: two sexes by four levels of education.
+#: How many cells vector mechanisms protect together: two sexes by four levels of education.
 CELLS = 8
 
 
@@ -31,10 +31,10 @@ class Point:
     """One mechanism at one alpha and epsilon.
 
     `small` is the mean absolute error of a cell with one worker; `large`, that of a cell with one
-    workplace of a thousand times 1 / alpha workers, in units of S.  A vector mechanism hides eight
-    cells, of which the others are empty; the errors of `two-stage-clip` are those against a count
-    scaled to that workplace.  Where the mechanism does not exist, `refusal` says why and the rest
-    is None.
+    workplace of a thousand times 1 / alpha workers, in units of S.  A vector mechanism protects
+    eight cells, of which the others are empty; the errors of `two-stage-clip` are those against a
+    count scaled to that workplace.  Where the mechanism does not exist, `refusal` says why and the
+    rest is None.
     """
 
     mechanism: str

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eree.mechanisms.transformed.transform import Bend
+from eree.mechanisms.transformed.transform import Transform
 from eree.random.exact import Array, Integers
 
 #: Stands for "no finite bound" in a column of high ends; written as null.
@@ -136,7 +136,7 @@ def group_interval(noise: Noise, level: float, cells: int) -> CountInterval:
 
 
 def transformed_ends(
-    transform: Bend, distance: float, noisy: Integers
+    transform: Transform, distance: float, noisy: Integers
 ) -> tuple[Integers, Integers]:
     """On a transformed scale the noise is the same everywhere: it stays within a distance.
 
@@ -145,7 +145,7 @@ def transformed_ends(
     away = distance * (1 + 1e-9) + 1e-9
 
     def count_at(values: Array, shift: float) -> Array:
-        return transform.near_count(transform.near_height_of(values) + shift)
+        return transform.near_count(transform.near_preimage(values) + shift)
 
     values: Array = noisy.astype(np.float64)
     low = count_at(values - 0.5, -away)

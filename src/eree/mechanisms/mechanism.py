@@ -32,7 +32,7 @@ from eree.workload import GREATEST_BOUND, DropFrom
 
 if TYPE_CHECKING:
     from eree.mechanisms.certificate import Certificate
-    from eree.mechanisms.transformed.transform import Bend
+    from eree.mechanisms.transformed.transform import Transform
 
 
 #: Outputs beyond this are set to it: they are made from the output alone, so it costs nothing.
@@ -191,7 +191,7 @@ class Mechanism(ABC):
         return 0
 
     @property
-    def transform(self) -> Bend | None:
+    def transform(self) -> Transform | None:
         """The transform of the count to which noise is added; None where it is the count itself."""
         return None
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from eree.errors import Refusal
-from eree.policy.decimals import decimal_above, told_above
+from eree.policy.decimals import decimal_above, text_above
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak
 
@@ -45,9 +45,9 @@ class TooLittle(Refusal):
         self.why, self.advice, self.most = why, advice, most
         ways = []
         if delta is not None and decimal_above(delta, _DIGITS) < 1:
-            ways.append(f"a delta of {told_above(delta, _DIGITS)} or more")
+            ways.append(f"a delta of {text_above(delta, _DIGITS)} or more")
         if epsilon is not None and decimal_above(epsilon, _DIGITS) <= most:
-            ways.append(f"epsilon of {told_above(epsilon, _DIGITS)} or more")
+            ways.append(f"epsilon of {text_above(epsilon, _DIGITS)} or more")
         needs = f"needs {', or '.join(ways)}"
         if not ways:
             needs = "cannot be had at this price or any other"

@@ -20,7 +20,7 @@ def decimal_above(value: Fraction, digits: int) -> Fraction:
     return -(-value // grain) * grain
 
 
-def told_above(value: Fraction, digits: int = 3) -> str:
+def text_above(value: Fraction, digits: int = 3) -> str:
     """That decimal in digits: never below the number, and by less than one of the last digit."""
     if not value:
         return "0"

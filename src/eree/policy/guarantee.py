@@ -16,7 +16,7 @@ from fractions import Fraction
 from math import inf, nextafter
 
 from eree.errors import Refusal
-from eree.policy.decimals import MOST_POWER, exp_above, sum_of_exp_above, told_above
+from eree.policy.decimals import MOST_POWER, exp_above, sum_of_exp_above, text_above
 from eree.policy.neighbours import (
     Establishment,
     Exact,
@@ -113,12 +113,12 @@ class Guarantee:
         if factor is None or addend == 1:
             words = "nothing that is of use is promised."
         elif not addend:
-            words = f"a release changes the odds by at most a factor of {told_above(factor)}."
+            words = f"a release changes the odds by at most a factor of {text_above(factor)}."
         else:
             words = (
                 "whatever is seen in a release, or concluded from it, has in one case at most"
-                f" {told_above(factor)} times the probability that it has in the other, plus"
-                f" {told_above(addend)}; that does not bound the odds."
+                f" {text_above(factor)} times the probability that it has in the other, plus"
+                f" {text_above(addend)}; that does not bound the odds."
             )
         return Statement(topic, steps, self.factor(steps), self.addend(steps), f"{what}: {words}")
 

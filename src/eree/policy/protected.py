@@ -88,7 +88,7 @@ def _records(said: Mapping[str, Any]) -> Protected:
 
 
 def _jobs(said: Mapping[str, Any], schema: Schema) -> Protected:
-    """The same declaration made anew: what has another form comes out differently."""
+    """The same declaration made again: what has another form comes out differently."""
     keys = {o: {n: said[o][n] for n in ("key", "column")} for o in ("workplace", "worker")}
     types = {name: _read_type(name, kind) for name, kind in said["types"].items()}
     for name, kind in types.items():
@@ -102,7 +102,7 @@ def _jobs(said: Mapping[str, Any], schema: Schema) -> Protected:
 
 
 def _read_type(name: str, kind: Mapping[str, Any]) -> dict[str, Any]:
-    """A type made anew; one without members is a column, and else each value of one has a group."""
+    """A type made again; one without members is a column, else each value of one has a group."""
     values: list[Value] = kind["values"]
     members: dict[Value, str] = dict(kind["members"])
     whole = all(type(value) in (str, int) for value in values) and len(set(values)) == len(values)

@@ -22,7 +22,7 @@ SCHEMA_FILE = "schema.toml"
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 NO_QUOTES = r'^[^"`\\\x00-\x1f\x7f]+$'
 
-#: The description of a type is what a reader is told who wrote something else.
+#: The description of a type is what a reader sees who wrote something else.
 Text = Annotated[
     StrictStr, Field(min_length=1, description="must be a text in quotes, and not empty")
 ]
@@ -148,7 +148,7 @@ _S = TypeVar("_S", bound=Settings)
 def read_toml(path: Path, *, missing: str) -> dict[str, Any]:
     """What a TOML file holds; raises `Unreadable` where it cannot be read, `missing` if not there.
 
-    A file of settings is public, so what is wrong with it is told in the parser's words.
+    A file of settings is public, so what is wrong with it is said in the parser's words.
     """
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
@@ -167,7 +167,7 @@ def read_toml(path: Path, *, missing: str) -> dict[str, Any]:
 
 
 class FileFaults:
-    """The faults of a file of settings, each told once."""
+    """The faults of a file of settings, each reported once."""
 
     def __init__(self, file: str = SCHEMA_FILE) -> None:
         self.file = file

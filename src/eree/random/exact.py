@@ -73,11 +73,11 @@ class Sampled(Protocol[Drawn]):
         """The draw of one try, None if rejected; raises `Doubt` if the balls are too wide."""
 
 
-class Law(Sampled[int], Protocol):
+class Distributions(Sampled[int], Protocol):
     """Distributions on the integers, one for each cell."""
 
 
-class RowLaw(Sampled[Row], Protocol):
+class RowDistributions(Sampled[Row], Protocol):
     """Distributions of rows of integers, one for each group."""
 
     @property
@@ -85,28 +85,30 @@ class RowLaw(Sampled[Row], Protocol):
         """How many integers a row has."""
 
 
-def draw(law: Law, cells: int, random: Random) -> Integers:
+def draw(family: Distributions, cells: int, random: Random) -> Integers:
     """One exact draw for each cell."""
-    return _sample(law, np.empty(cells, dtype=np.int64), random)
+    return _sample(family, np.empty(cells, dtype=np.int64), random)
 
 
-def draw_rows(law: RowLaw, groups: int, random: Random) -> Integers:
+def draw_rows(family: RowDistributions, groups: int, random: Random) -> Integers:
     """One exact draw of a row for each group."""
-    return _sample(law, np.empty((groups, law.width), dtype=np.int64), random)
+    return _sample(family, np.empty((groups, family.width), dtype=np.int64), random)
 
 
-def _sample(law: Law | RowLaw, drawn: Integers, random: Random) -> Integers:
+def _sample(family: Distributions | RowDistributions, drawn: Integers, random: Random) -> Integers:
     """Fill in all draws, trying until all are accepted."""
     rows = drawn.reshape(len(drawn), -1) if drawn.size else drawn
     at_once = max(AT_ONCE * len(drawn) // max(drawn.size, 1), 64)
     for start in range(0, len(drawn), at_once):
         pending = np.arange(start, min(start + at_once, len(drawn)))
         while pending.size:
-            words = random.words(law.uniforms * pending.size).reshape(law.uniforms, pending.size)
-            drawn[pending], verdicts = law.fast(words, pending)
+            words = random.words(family.uniforms * pending.size).reshape(
+                family.uniforms, pending.size
+            )
+            drawn[pending], verdicts = family.fast(words, pending)
             again = verdicts == Verdict.REJECT
             for place in np.flatnonzero(verdicts == Verdict.DOUBT):
-                decided = settle(law, words[:, place], int(pending[place]), random)
+                decided = settle(family, words[:, place], int(pending[place]), random)
                 if decided is None:
                     again[place] = True
                 else:
@@ -116,7 +118,7 @@ def _sample(law: Law | RowLaw, drawn: Integers, random: Random) -> Integers:
     return drawn
 
 
-def settle(law: Sampled[Drawn], words: Words, cell: int, random: Random) -> Drawn | None:
+def settle(family: Sampled[Drawn], words: Words, cell: int, random: Random) -> Drawn | None:
     """Decide one try in interval arithmetic, asking for more bits of its uniforms as needed."""
     numerators, bits = [int(word) for word in words], 64
     before = ctx.prec
@@ -124,7 +126,7 @@ def settle(law: Sampled[Drawn], words: Words, cell: int, random: Random) -> Draw
         while True:
             ctx.prec = bits + 64
             try:
-                return law.slow([ball(numerator, bits) for numerator in numerators], cell)
+                return family.slow([ball(numerator, bits) for numerator in numerators], cell)
             except Doubt:
                 more = random.words(len(numerators))
                 numerators = [n << 64 | int(w) for n, w in zip(numerators, more, strict=True)]

@@ -2,7 +2,7 @@
 
 The stream is AES-256 in counter mode under a key from the operating system.  It is never written,
 shown, copied or carried over a fork: a repeated word of noise would undo the protection of both
-counts that it hides.
+counts that it protects.
 """
 
 from __future__ import annotations

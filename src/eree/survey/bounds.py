@@ -146,7 +146,7 @@ class Shares:
             raise Refusal("the shares of the price must add up to 1, exactly")
 
     @classmethod
-    def usual(cls, controls: Sequence[By] = (), *, variance: bool = False) -> Shares:
+    def default(cls, controls: Sequence[By] = (), *, variance: bool = False) -> Shares:
         """A twentieth for the squares; of the rest half for the cells, the other for the tables."""
         squares = _FOR_VARIANCE if variance else Fraction(0)
         rest = 1 - squares

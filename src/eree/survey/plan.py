@@ -187,17 +187,17 @@ def _as_published(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
 def _guaranteed(chosen: CubeSettings, shape: Shape, bounds: Bounds) -> Mode:
     neighbours, shares, controls = bounds.relation(chosen.unit), chosen.shares, chosen.controls
     if controls is None:
-        controls = tuple(shares.controls) if shares else usual_controls(shape, chosen.calibration)
+        controls = tuple(shares.controls) if shares else default_controls(shape, chosen.calibration)
     tables = _checked(shape, controls)
     squares = _squares(chosen, bounds)
-    divided = shares or Shares.usual(tables, variance=squares is not None)
+    divided = shares or Shares.default(tables, variance=squares is not None)
     if set(divided.controls) != set(tables):
         raise Refusal("shares must be given for the control tables, and for no others")
     price = Guarantee(neighbours, chosen.epsilon, chosen.delta)
     return Guaranteed(bounds, chosen.unit, price, divided, squares)
 
 
-def usual_controls(shape: Shape, calibration: Method | None = None) -> tuple[By, ...]:
+def default_controls(shape: Shape, calibration: Method | None = None) -> tuple[By, ...]:
     """The control tables of a guaranteed cube where nobody names any, by its shape alone.
 
     All one-way tables, which take half of the price; unless that would leave more noise in them
@@ -210,7 +210,7 @@ def usual_controls(shape: Shape, calibration: Method | None = None) -> tuple[By,
         return tables
     deviations = []
     for controls in ((), tables):
-        shares = Shares.usual(controls)  # noise has a variance that goes with 1 / share²
+        shares = Shares.default(controls)  # noise has a variance that goes with 1 / share²
         known = tuple(ControlNoise(by, 1 / float(s) ** 2) for by, s in shares.controls.items())
         method: Method = "least-squares" if controls else "none"
         model = NoiseModel(Shape(shape.variables), method, 1 / float(shares.cells) ** 2, known)
@@ -229,7 +229,7 @@ def _checked(shape: Shape, controls: Sequence[Sequence[str]]) -> tuple[By, ...]:
 
 
 def _squares(chosen: CubeSettings, bounds: Bounds) -> Squares | None:
-    """Which squares are paid for: usually those of establishments, if their records are bounded."""
+    """Which squares are paid for: by default of establishments, if their records are bounded."""
     squares, shares = chosen.squares, chosen.shares
     if squares == "none" or (squares is None and shares is not None and not shares.variance):
         return None
@@ -242,8 +242,8 @@ def _squares(chosen: CubeSettings, bounds: Bounds) -> Squares | None:
 
 def _method(chosen: CubeSettings, mode: Mode) -> Method:
     """How the cube is calibrated: by least squares, or raked as published, if it has controls."""
-    usual: Method = "least-squares" if isinstance(mode, Guaranteed) else "rake"
-    method = chosen.calibration or (usual if mode.controls else "none")
+    default: Method = "least-squares" if isinstance(mode, Guaranteed) else "rake"
+    method = chosen.calibration or (default if mode.controls else "none")
     if method != "none" and not mode.controls:
         raise Refusal("a cube is calibrated to control tables; name one or more")
     cycles = chosen.cycles

@@ -38,12 +38,12 @@ class CubeSettings:
     """How a cube is to be protected, at the price of `epsilon` and `delta` for one `unit`.
 
     `controls` are tables, each named by its variables, that get a share of the price of their own
-    and that the cube is calibrated to; usually all one-way tables, where that helps (see
-    `usual_controls`).  `calibration` is usually by least squares, whose remaining noise is known;
+    and that the cube is calibrated to; by default all one-way tables, where that helps (see
+    `default_controls`).  `calibration` is by default least squares, whose remaining noise is known;
     raked cubes (at most `cycles`) publish a bound of it.  `squares` are the squared weights of
     records, or the squared totals of establishments, whose noisy sum makes a model of sampling
-    variances; usually of establishments where the cube bounds their records.  `shares` divides the
-    price among them all.
+    variances; by default of establishments where the cube bounds their records.  `shares` divides
+    the price among them all.
 
     The mode `as-published` needs a `cap`, and takes its delta from it.  It publishes control tables
     without noise unless `exact_controls` is false, rakes to them, and of the empty cells it keeps

@@ -24,7 +24,7 @@ By = tuple[str, ...]
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-#: A dense array of more cells does not fit into a usual memory.
+#: A dense array of more cells does not fit into the memory of most machines.
 MOST_CELLS = 50_000_000
 
 

@@ -24,7 +24,7 @@ from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.
-USUAL_PER_JOB = "3.50"
+DEFAULT_PER_JOB = "3.50"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000

@@ -136,7 +136,7 @@ class CubeSet(DataSet):
             made = noise.certify()
             found.append(
                 {
-                    "law": made.mechanism,
+                    "mechanism": made.mechanism,
                     "of": part,
                     "claimed": in_one_line(made.guarantee),
                     "found_epsilon": plain(made.guarantee.epsilon),

@@ -206,7 +206,7 @@ class LinkedTable(DataSet):
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]
             else "It has no further parameters.",
-            *([_HEIGHTS] if "heights" in about["parameters"] else []),
+            *([_LEVELS] if "levels" in about["parameters"] else []),
             "Cells without a workplace are not listed: which workplaces exist is public.",
             self.bias
             or "Estimates are right on average, so that sums of them are; that is why a single one"
@@ -221,7 +221,7 @@ class LinkedTable(DataSet):
         claim = made.guarantee
         return [
             {
-                "law": made.mechanism,
+                "mechanism": made.mechanism,
                 "of": self.table,
                 "claimed": in_one_line(claim),
                 "found_epsilon": f"{float(made.found_epsilon):.6g}",
@@ -265,8 +265,8 @@ class _Remembered(Measurement):
 
 
 _NO_KEYS = pa.table({})
-_HEIGHTS = (
-    "The number of the heights is a digest of all plateaus of the distribution, which follow"
+_LEVELS = (
+    "The number of the levels is a digest of all plateaus of the distribution, which follow"
     " from alpha and epsilon."
 )
 

@@ -1,4 +1,4 @@
-"""How figures were protected, in words for the public: the laws of noise that are in use here."""
+"""How figures were protected, in words for the public: the mechanisms that are in use here."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ _SLOWER = (
     "Its size grows with the largest workplace of a cell, in proportion to ln(1 + alpha) times its"
     " workers."
 )
-_BENT = "Its size grows with the count of the cell: about a share of it, and at least a few jobs."
+_BY_COUNT = (
+    "Its size grows with the count of the cell: about a share of it, and at least a few jobs."
+)
 _FIXED = "Its size is the same in every cell."
 _TOGETHER = "All worker cells of a workplace cell get noise together, and are paid for once."
-#: What a law does, in a sentence or two.
-LAWS: Mapping[str, str] = MappingProxyType(
+#: What a mechanism does, in a sentence or two.
+DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "leaning-staircase": "Integers whose probabilities fall in steps from a plateau around"
-        " 0, by another law for each size of the largest workplace of a cell: each falls as fast"
-        " as the sizes next to it allow. Where a workplace may grow by one worker alone, there is"
-        " as little noise as hides one worker; beyond, it grows with the largest workplace. It is"
-        " not the same on both sides: its mean is near 0, but not 0.",
-        "smooth-pareto": f"Integers whose chances fall like a power. {_SCALED}",
-        "radial": f"Numbers whose chances fall like two powers, then rounded. {_SLOWER}",
-        "smooth-gamma": f"Numbers whose chances fall like the fourth power, rounded. {_SCALED}",
-        "smooth-gamma-tight": f"Chances fall like the fourth power, scaled tightly. {_SCALED}",
+        " 0, by another distribution for each size of the largest workplace of a cell: each falls"
+        " as fast as the sizes next to it allow. Where a workplace may grow by one worker alone,"
+        " there is as little noise as protects one worker; beyond, it grows with the largest"
+        " workplace. It is not the same on both sides: its mean is near 0, but not 0.",
+        "smooth-pareto": f"Integers whose probabilities fall like a power. {_SCALED}",
+        "radial": f"Numbers whose density falls like two powers, then rounded. {_SLOWER}",
+        "smooth-gamma": f"Numbers whose density falls like the fourth power, rounded. {_SCALED}",
+        "smooth-gamma-tight": f"The density falls like the fourth power, scaled tightly. {_SCALED}",
         "smooth-laplace": f"Laplace noise, rounded; it needs a delta. {_SCALED}",
         "smooth-laplace-exact": f"Laplace noise of the least scale for its delta. {_SCALED}",
-        "log-laplace": f"Laplace noise on the logarithm of the count. {_BENT}",
-        "log-laplace-tight": f"The same of the least scale, times a factor. {_BENT}",
-        "linlog": f"Laplace noise on a scale that is straight, then a logarithm. {_BENT}",
-        "linlog-integer": f"The same on integers. {_BENT}",
+        "log-laplace": f"Laplace noise on the logarithm of the count. {_BY_COUNT}",
+        "log-laplace-tight": f"The same of the least scale, times a factor. {_BY_COUNT}",
+        "linlog": f"Laplace noise on a scale that is straight, then a logarithm. {_BY_COUNT}",
+        "linlog-integer": f"The same on integers. {_BY_COUNT}",
         "truncated-laplace": f"Laplace noise; workplaces above a size are left out. {_FIXED}",
-        "edge-geometric": f"Integers whose chances halve at equal steps. {_FIXED}",
+        "edge-geometric": f"Integers whose probabilities halve at equal steps. {_FIXED}",
         "capped-laplace": f"Laplace noise on the smallest unit, cut off far away. {_FIXED}",
         "discrete-laplace": "Multiples of the smallest unit whose probabilities fall by the"
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
-        "vector-radial": f"As the radial law, for several cells. {_TOGETHER}",
-        "vector-pareto": f"As the smooth Pareto law, for several cells. {_TOGETHER}",
+        "vector-radial": f"As radial, for several cells. {_TOGETHER}",
+        "vector-pareto": f"As smooth-pareto, for several cells. {_TOGETHER}",
         "knorm-staircase": f"As linlog-integer, for several cells, in steps. {_TOGETHER}",
         "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
     }
@@ -52,27 +54,27 @@ LAWS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Law:
-    """A law of noise, what it does, and the data sets that it was used for."""
+class Used:
+    """A mechanism, what it does, and the data sets that it was used for."""
 
     name: str
     words: str
     data_sets: tuple[DataSet, ...]
 
 
-def laws_used(
+def mechanisms_used(
     data_sets: Iterable[DataSet], certificates: Mapping[str, list[dict[str, Any]]]
-) -> list[Law]:
-    """The laws that the data sets were protected with, in order of their names."""
+) -> list[Used]:
+    """The mechanisms that the data sets were protected with, in order of their names."""
     found: dict[str, list[DataSet]] = {}
     for data in data_sets:
-        for name in dict.fromkeys(str(one["law"]) for one in certificates[data.name]):
+        for name in dict.fromkeys(str(one["mechanism"]) for one in certificates[data.name]):
             found.setdefault(name, []).append(data)
-    return [Law(name, LAWS[name], tuple(found[name])) for name in sorted(found)]
+    return [Used(name, DESCRIPTIONS[name], tuple(found[name])) for name in sorted(found)]
 
 
-def hidden_words(relation: Neighbours) -> str:
-    """What a guarantee hides, and what it does not."""
+def protected_words(relation: Neighbours) -> str:
+    """What a guarantee protects, and what it does not."""
     public = "which workplaces exist, and what they are, is public"
     if isinstance(relation, (Strong, Weak)):
         within = "how many workers a workplace has within a share of alpha"

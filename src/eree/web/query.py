@@ -3,7 +3,7 @@
     rows=place&cols=sector&where.ownership=private&group.occupation=major
     &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2&across=2&subtotals=yes
 
-Names may come several times: each adds one variable, or one code that is kept.  What is usual is
+Names may come several times: each adds one variable, or one code that is kept.  Defaults are
 left out of an address, but for `show`, so that no query has an empty one.
 
 Forms name every variable, as browsers do; addresses name only what is asked.  A form is answered by
@@ -80,9 +80,9 @@ class Query:
         found = [("rows", name) for name in self.rows] + [("cols", name) for name in self.cols]
         found += [(f"{GROUP}{name}", level) for name, level in self.groups.items()]
         found += [(f"{WHERE}{n}", code) for n, codes in self.where.items() for code in codes]
-        usual = Query()
+        default = Query()
         for name in ("measure", "confidence", "sort", "page", "across"):
-            if (value := getattr(self, name)) != getattr(usual, name):
+            if (value := getattr(self, name)) != getattr(default, name):
                 found.append((name, str(value)))
         if self.subtotals:
             found.append(("subtotals", YES))
@@ -198,13 +198,16 @@ def _checked(
         if len(set(codes)) < len(codes):
             raise Refusal(f"{variable.name} keeps a code twice; name each once")
         kept[variable.name] = variable.ordered(codes)
-    usual = Query()
-    measure, show = single.get("measure", usual.measure), single.get("show", usual.show)
+    default = Query()
+    measure, show = single.get("measure", default.measure), single.get("show", default.show)
     if measure not in data.measures:
         raise Refusal(f"there is no measure {measure!r}; there is {', '.join(data.measures)}")
     if show not in data.errors:
         raise Refusal(_no_such_error(data, show))
-    confidence, sort = single.get("confidence", usual.confidence), single.get("sort", usual.sort)
+    confidence, sort = (
+        single.get("confidence", default.confidence),
+        single.get("sort", default.sort),
+    )
     if confidence not in CONFIDENCES:
         raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
     if sort not in SORTS:
@@ -245,7 +248,7 @@ def _no_such_error(data: DataSet, show: str) -> str:
     return f"there is no error {show!r} to show; choose from {choice}"
 
 
-def usual(data: DataSet) -> Query:
+def default_query(data: DataSet) -> Query:
     """The table that a reader sees first: by a variable that fits on a page, if there is one."""
     fitting = [v for v in data.variables if 2 <= len(v.codes) <= 40]
     names = {variable.name for variable in data.variables}
@@ -262,7 +265,7 @@ def usual(data: DataSet) -> Query:
 
 def query_of(data: DataSet, text: str) -> Query:
     """The query of a query string; the one that a reader sees first where that is empty."""
-    return parse(data, read(text)) if text else usual(data)
+    return parse(data, read(text)) if text else default_query(data)
 
 
 def with_own_settings(
@@ -278,7 +281,7 @@ def with_own_settings(
             raise Refusal(f"{name} is given twice; give it once")
         else:
             own[name] = value
-    return parse(data, rest) if rest else usual(data), own
+    return parse(data, rest) if rest else default_query(data), own
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from eree.mechanisms.cache import left_closed
 from eree.web.answer import TooLarge, answer
 from eree.web.app import SECURITY, application
 from eree.web.catalogue import Catalogue
-from eree.web.query import usual
+from eree.web.query import default_query
 from eree.web.render.maps import describe_fit
 
 Progress = Callable[[str, float], None]
@@ -88,7 +88,9 @@ class QueryTool:
             self.catalogue = Catalogue.open(folders, progress, maps)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):
-                    answer(data, usual(data))  # what the first pages need may be in the cache
+                    answer(
+                        data, default_query(data)
+                    )  # what the first pages need may be in the cache
         except BaseException:
             self._door.close()
             raise

@@ -12,19 +12,19 @@ from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.comparison import USUAL_PER_JOB, ranking, threshold
+from eree.web.comparison import DEFAULT_PER_JOB, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
 from eree.web.export import EXPORTS, Metadata, metadata
-from eree.web.methods import hidden_words, laws_used, step_words
+from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.openapi import openapi
 from eree.web.query import (
     EXTRAS,
     TABS,
     Query,
+    default_query,
     query_of,
     read,
     sent,
-    usual,
     with_own_settings,
 )
 from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
@@ -78,14 +78,16 @@ class Site:
     def help(self, query: str) -> Reply:
         """How addresses are made, for those who program."""
         _refuse_settings("this page", query)
-        return self._page("api.html", data_sets=self.catalogue.data_sets, usual=usual)
+        return self._page(
+            "api.html", data_sets=self.catalogue.data_sets, default_query=default_query
+        )
 
     def methods(self, query: str) -> Reply:
         """How figures are protected, for the public."""
         _refuse_settings("this page", query)
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
-        used = laws_used(found, self._certificates)
+        used = mechanisms_used(found, self._certificates)
         return self._page("methods.html", data_sets=found, steps=list(steps), mechanisms=used)
 
     def static(self, name: str) -> Reply:
@@ -217,7 +219,7 @@ class Site:
         asked, extras = with_own_settings(data, query, EXTRAS)
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
-        per_job = extras.get("per_job", USUAL_PER_JOB)
+        per_job = extras.get("per_job", DEFAULT_PER_JOB)
         made = threshold(data, asked, per_job, extras.get("damage", ""))
         if as_json:
             return self._with_metadata(data, asked, made.as_json())
@@ -258,7 +260,7 @@ class Site:
             asked,
             certificates=certificates,
             step=step_words(data.guarantee.neighbours),
-            protected=hidden_words(data.guarantee.neighbours),
+            protected=protected_words(data.guarantee.neighbours),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
         )

@@ -148,7 +148,7 @@ def calibrated_runs(cube: Cube, epsilon: str, seeds: Sequence[int]) -> Array:
     shape = cube.shape
     controls = tuple((variable.name,) for variable in shape.variables)
     bounds = Bounds(cube.most_weight, cube.most_records)
-    mode = Guaranteed(bounds, "record", Guarantee(RECORD, epsilon), Shares.usual(controls))
+    mode = Guaranteed(bounds, "record", Guarantee(RECORD, epsilon), Shares.default(controls))
     held = list(_held(cube))
     known: dict[tuple[str, ...], Array] = {}
     found = []

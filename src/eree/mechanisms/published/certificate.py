@@ -23,7 +23,7 @@ from typing import Protocol
 from flint import arb, ctx
 
 from eree.cells import Cell
-from eree.mechanisms.certificate import Certificate, Chances, WorstPair, upper
+from eree.mechanisms.certificate import Certificate, Probabilities, WorstPair, upper
 from eree.random.exact import exact_ball
 
 _BITS = 320
@@ -31,7 +31,7 @@ _BITS = 320
 _TOLERANCE = Fraction(1, 10**12)
 
 
-class LaplaceChances(Chances, Protocol):
+class LaplaceProbabilities(Probabilities, Protocol):
     """A mechanism of such noise."""
 
     @property
@@ -42,7 +42,7 @@ class LaplaceChances(Chances, Protocol):
         """The chance of an output at least `distance` away from the count, on a side."""
 
 
-def certify_laplace(mechanism: LaplaceChances, rate: Fraction) -> Certificate:
+def certify_laplace(mechanism: LaplaceProbabilities, rate: Fraction) -> Certificate:
     """The certificate of Laplace noise of the rate a in units of S."""
     guarantee = mechanism.guarantee
     before, ctx.prec = ctx.prec, _BITS
@@ -96,7 +96,7 @@ def _bound(low: Fraction, high: Fraction, epsilon: Fraction, rate: Fraction) -> 
     return max(excess, upper((1 - 1 / exact_ball(high)) * parts / 2))
 
 
-def _excess(mechanism: LaplaceChances, large: int) -> WorstPair:
+def _excess(mechanism: LaplaceProbabilities, large: int) -> WorstPair:
     """The excess, summed over integers, of a workplace that grows by alpha."""
     size = ceil(large / mechanism.alpha)
     joined = max(int(mechanism.alpha * size), 1)

@@ -67,7 +67,7 @@ class LogLaplace(BentMechanism):
         return rounded_up(cls.share * step / float(guarantee.epsilon)), workers / alpha
 
     @property
-    def bend(self) -> Logarithm:
+    def transform(self) -> Logarithm:
         """ln(n + offset), and back."""
         return Logarithm(self.offset, self.factor)
 

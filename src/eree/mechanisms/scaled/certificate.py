@@ -1,11 +1,11 @@
-"""The worst loss of laws whose noise scales with the largest workplace, over all neighbours.
+"""The worst loss of noise that scales with the largest workplace, over all neighbours.
 
-This file knows no calibration.  It looks at laws that add noise of a scale S = max(pace x, 1), x
-the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
-w(0) = 1.  All neighbours of a cell are a shift by rho S and a scale r S, with
-1 <= r <= 1 + max(alpha, pace) and 0 <= rho <= m(r): the largest workplace may grow, another may
-grow, or another may take over.  `one_step` has m and the reason; with pace = alpha, m = 1.  With
-t = k / S the two losses at an output are
+This file knows no calibration.  It looks at mechanisms that add noise of a scale S = max(pace x,
+1), x the largest workplace of the cell: P(k) = w(|k| / S) / N(S), with a weight w that falls from
+w(0) = 1.  All neighbours of a cell are a shift by rho S and a scale r S, with 1 <= r <= 1 +
+max(alpha, pace) and 0 <= rho <= m(r): the largest workplace may grow, another may grow, or another
+may take over.  `one_step` has m and the reason; with pace = alpha, m = 1.  With t = k / S the two
+losses at an output are
 
     F = ln w(|t|) - ln w(|t - rho| / r) + ln N(rS)/N(S)
     G = ln w(|t - rho| / r) - ln w(|t|) - ln N(rS)/N(S).
@@ -21,20 +21,20 @@ t = k / S the two losses at an output are
 - What is left are two functions of a distance a and of r, each a difference of ln w at two points,
   ln w(a) - ln w((a + m) / r) and ln w(a / r) - ln w(a + m).  As w falls, m grows and m / r falls, a
   box of distances and ratios bounds them from above; boxes are split until the greatest bound is
-  within TOLERANCE, a share of what was claimed, of a value that the functions reach.  Where that
+  within TOLERANCE, a share of what was claimed, of a value that the functions attain.  Where that
   takes many boxes the tolerance grows, up to the claim: a bound is never too low, but it may be
   less close.
-- Where w is a power of 1 + bend t at both points, or of 1 - bend t at both, the functions are
+- Where w is a power of 1 + curve t at both points, or of 1 - curve t at both, the functions are
   monotone in the distance, so a box is bounded at its two ends.
-- Beyond the last position the law itself bounds how far w can fall between the two points.
-- That the law is the one that is drawn is checked besides: for many sizes and outputs the chances
-  must be those of w at the scale S.
+- Beyond the last position the density itself bounds how far w can fall between the two points.
+- That the density is the one that is drawn is checked besides: for many sizes and outputs the
+  probabilities must be those of w at the scale S.
 
 Everything is computed in doubles.  A logarithm of w is off by at most a few units in its last
 place, which ROUNDING times its size exceeds by far, and so is a position, which WIDER exceeds: the
 first point is moved in and the second one out by that share, which can only raise the bound.
 
-How far one step moves the counts and the scale: what bounds of scaled laws know of neighbours.
+How far one step moves the counts and the scale: what bounds of scaled noise know of neighbours.
 
 Noise has the scale s(x) = max(pace x, 1), x the largest workplace, or the largest total.  Let a
 workplace of y <= x workers grow by D <= max(alpha y, 1).  The largest becomes x' = max(x, y + D),
@@ -61,14 +61,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
-from eree.mechanisms.certificate import NEVER, Certificate, Chances, log_chance, worst_of
+from eree.mechanisms.certificate import NEVER, Certificate, Probabilities, log_probability, worst_of
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class OneStep:
-    """What one step can do to laws whose scale grows by `pace` with each worker."""
+    """What one step can do to distributions whose scale grows by `pace` with each worker."""
 
     alpha: float
     pace: float
@@ -124,8 +124,8 @@ WIDER = 2.0**-45
 PATIENCE, MOST_BOXES = 500_000, 20_000_000
 
 
-class ScaledLaw(Protocol):
-    """What the bound asks of a law."""
+class ScaledDensity(Protocol):
+    """What the bound asks of a distribution."""
 
     def log_weight(self, t: Array) -> Array:
         """The logarithm of w(t) for t >= 0; it falls from 0."""
@@ -139,18 +139,18 @@ class ScaledLaw(Protocol):
 
     @property
     def power_from(self) -> float:
-        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+        """The t from which on w is a power of 1 + curve t; infinity where it never is."""
 
     @property
     def power_until(self) -> float:
-        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
+        """The t up to which w is a power of 1 - curve t; 0 where it never is."""
 
     def normaliser_elasticity(self) -> tuple[float, float]:
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
 
 
-class ScaledChances(ScaledLaw, Chances, Protocol):
-    """A mechanism of such a law."""
+class ScaledProbabilities(ScaledDensity, Probabilities, Protocol):
+    """A mechanism of such a distribution."""
 
     @property
     def alpha(self) -> Fraction:
@@ -182,10 +182,10 @@ class Loss:
     ratio: float
 
 
-def certify_scaled(mechanism: ScaledChances) -> Certificate:
+def certify_scaled(mechanism: ScaledProbabilities) -> Certificate:
     """The certificate of a mechanism whose noise scales with the largest workplace."""
     loss = worst_loss(mechanism, mechanism.one_step, float(mechanism.guarantee.epsilon))
-    sound = isfinite(loss.found) and chances_agree(mechanism)
+    sound = isfinite(loss.found) and probabilities_agree(mechanism)
     pair = worst_of(mechanism, _cells_like(loss, mechanism))
     return Certificate.pure(mechanism, Fraction(loss.found) if sound else NEVER, pair)
 
@@ -194,41 +194,44 @@ def certify_scaled(mechanism: ScaledChances) -> Certificate:
 LARGE_SIZES = (10**5, 10**7, 10**9)
 
 
-def chances_agree(mechanism: ScaledChances) -> bool:
-    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
+def probabilities_agree(mechanism: ScaledProbabilities) -> bool:
+    """Whether the probabilities of outputs are those of the weight at the scale S = max(pace x, 1).
 
-    A chance lies between those that w has at the ends of the integer's own interval, over
+    A probability lies between those that w has at the ends of the integer's own interval, over
     that of the integer 0: for a density that was rounded, and the more so on the lattice.
     """
     pace = mechanism.pace
     near = [ceil(m / pace) + d for m in (1, 2, 3, 7, 20) for d in (-1, 0, 1)]
     for size in (0, 1, 2, *near, ceil(300 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
-        centre = log_chance(mechanism, size, size)
+        centre = log_probability(mechanism, size, size)
         for away in (1.0, 4.0, 16.0, 64.0):
             k = ceil(away * scale)
             ends = np.array([0.0, 0.5, k - 0.5, k + 0.5]) / scale
             top, low, high, bottom = mechanism.log_weight(
                 ends * np.array([1, 1, 1 - 1e-9, 1 + 1e-9])
             )
-            ratio = log_chance(mechanism, size, size + k) - centre
+            ratio = log_probability(mechanism, size, size + k) - centre
             slack = 1e-6 * (1 + abs(ratio))
             if not bottom - top - slack <= ratio <= high - low + slack:
                 return False
     return True
 
 
-def worst_loss(law: ScaledLaw, step: OneStep, claim: float = 0.0) -> Loss:
-    """The worst loss of a scaled law over all neighbours of all cells.
+def worst_loss(density: ScaledDensity, step: OneStep, claim: float = 0.0) -> Loss:
+    """The worst loss of a scaled distribution over all neighbours of all cells.
 
     `claim` is where a bound may rest if a close one takes too long.
     """
-    low, high = law.normaliser_elasticity()
-    last, most = law.far, step.most_ratio
+    low, high = density.normaliser_elasticity()
+    last, most = density.far, step.most_ratio
 
     def drop(first: Array, second: Array) -> Array:
         """ln w(first) - ln w(second), rounded up."""
-        top, bottom = law.log_weight(first * (1 - WIDER)), law.log_weight(second * (1 + WIDER))
+        top, bottom = (
+            density.log_weight(first * (1 - WIDER)),
+            density.log_weight(second * (1 + WIDER)),
+        )
         return top - bottom + ROUNDING * (1 - top - bottom)
 
     def old_over_new(a: Array, b: Array, r: Array, s: Array) -> tuple[Array, Array]:
@@ -241,7 +244,7 @@ def worst_loss(law: ScaledLaw, step: OneStep, claim: float = 0.0) -> Loss:
 
     losses = []
     for bound, sign in ((old_over_new, -1), (new_over_old, 1)):
-        powers = law.power_until, law.power_from * most
+        powers = density.power_until, density.power_from * most
         attained, found, a, r = _greatest(bound, last, most, claim, powers)
         shift = float(step.most_shift(np.array(r)))
         losses.append(Loss(found, attained, a + shift if sign > 0 else -a, shift, r))
@@ -251,8 +254,9 @@ def worst_loss(law: ScaledLaw, step: OneStep, claim: float = 0.0) -> Loss:
     left, right = grid[:-1], np.minimum(grid[1:] * (1 + WIDER), most)
     nearer, wider = step.most_shift(left) / left, step.most_shift(right)
     tails = np.maximum(
-        law.most_drop(1 / left * (1 + WIDER), last, nearer * (1 + WIDER)) + high * np.log(right),
-        law.most_drop(right, last / most, wider * (1 + WIDER)) - low * np.log(left),
+        density.most_drop(1 / left * (1 + WIDER), last, nearer * (1 + WIDER))
+        + high * np.log(right),
+        density.most_drop(right, last / most, wider * (1 + WIDER)) - low * np.log(left),
     )
     worst = max(losses, key=lambda loss: loss.attained)
     found = max(*(loss.found for loss in losses), float(tails.max()) + ROUNDING)
@@ -260,18 +264,18 @@ def worst_loss(law: ScaledLaw, step: OneStep, claim: float = 0.0) -> Loss:
 
 
 def _greatest(
-    bound: Bound, reach: float, most: float, claim: float, powers: tuple[float, float]
+    bound: Bound, last: float, most: float, claim: float, powers: tuple[float, float]
 ) -> tuple[float, float, float, float]:
-    """A value attained, a bound, and the place: of a function over [0, reach] x [1, most].
+    """A value attained, a bound, and the place: of a function over [0, last] x [1, most].
 
     `bound(a0, a1, r0, r1)` bounds the function over a box, and the positions that it looks at; over
     a point it is its value.  Where all positions are within the first of `powers`, and where the
     distance is beyond the second, the function is monotone in the distance.
     """
     until, power = powers
-    near = np.linspace(0.0, min(reach, 2.0), 33)
-    far = np.geomspace(2.0, reach, 129)[1:] if reach > 2.0 else near[:0]
-    x, r = np.concatenate([near, far, [power] if power < reach else []]), np.linspace(1.0, most, 9)
+    near = np.linspace(0.0, min(last, 2.0), 33)
+    far = np.geomspace(2.0, last, 129)[1:] if last > 2.0 else near[:0]
+    x, r = np.concatenate([near, far, [power] if power < last else []]), np.linspace(1.0, most, 9)
     x = np.unique(x)
     x0, r0 = (g.ravel() for g in np.meshgrid(x[:-1], r[:-1], indexing="ij"))
     x1, r1 = (g.ravel() for g in np.meshgrid(x[1:], r[1:], indexing="ij"))
@@ -288,7 +292,7 @@ def _greatest(
                 i = int(np.argmax(value))
                 if value[i] > attained:
                     attained, place = float(value[i]), (float(at_x[i]), float(at_r[i]))
-        # a tolerance that grew must not lift the bound above the claim
+        # a tolerance that grew must not raise the bound above the claim
         close = attained + (claim or 1.0) * TOLERANCE
         loose = attained + (claim or 1.0) * TOLERANCE * 10.0 ** (seen // PATIENCE)
         enough = max(close, min(loose, claim * (1 - 1e-12)))
@@ -310,7 +314,9 @@ def _greatest(
     return attained, max(found, attained), *place
 
 
-def _cells_like(loss: Loss, mechanism: ScaledChances) -> Iterator[tuple[Cell, Cell, Iterable[int]]]:
+def _cells_like(
+    loss: Loss, mechanism: ScaledProbabilities
+) -> Iterator[tuple[Cell, Cell, Iterable[int]]]:
     """Cells of one workplace or two, one of which grows, and outputs, near where loss is worst."""
     alpha = mechanism.alpha
     for large in (0, 1, 2, 5, 20, 100, 1_000):

@@ -1,4 +1,4 @@
-"""Laws of noise on the integers: their exact chances and their exact draws.
+"""Distributions of noise on the integers: their exact probabilities and their exact draws.
 
 A scale is kept as a whole size over a common exact factor, scale = max(pace * size, 1) * factor,
 so that the slow path knows it without rounding.
@@ -49,7 +49,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class RoundedLaplace:
-    """scale * L rounded to the nearest integer, L of the law e^-|z| / 2.
+    """scale * L rounded to the nearest integer, L of the density e^-|z| / 2.
 
     Recipe: a sign and E = -ln(U).  The fast path knows U >= 2^-20 to within 2^-42 of itself, hence
     E to within 2^-42 + E 2^-49 and y = scale E to within scale 2^-41 + y 2^-47 with room to spare.
@@ -73,18 +73,18 @@ class RoundedLaplace:
         return sign * sure_round(exact_ball(self.scales.of(cell)) * -uniform.log())
 
     def tail(self, value: int, cell: int) -> arb:
-        """The chance that the noise is at least `value`, for value >= 1."""
+        """The probability that the noise is at least `value`, for value >= 1."""
         scale = exact_ball(self.scales.of(cell))
         return (-(arb(value) - arb("0.5")) / scale).exp() / 2
 
 
 @dataclass(frozen=True, eq=False)
 class RoundedQuartic:
-    """scale * Z rounded to the nearest integer, Z of the law proportional to 1 / (1 + z^4).
+    """scale * Z rounded to the nearest integer, Z of the density proportional to 1 / (1 + z^4).
 
-    Recipe: a sign and Z = cot(pi U / 2), of the law proportional to 1 / (1 + z^2), accepted with
-    chance (1 + Z^2) / (1 + Z^4) / C, C = (1 + sqrt(2)) / 2, its greatest value.  The fast path
-    knows U >= 2^-20 to within 2^-42 of itself, hence Z to within (Z + 1) 2^-41, and the other
+    Recipe: a sign and Z = cot(pi U / 2), of the density proportional to 1 / (1 + z^2), accepted
+    with probability (1 + Z^2) / (1 + Z^4) / C, C = (1 + sqrt(2)) / 2, its greatest value.  The fast
+    path knows U >= 2^-20 to within 2^-42 of itself, hence Z to within (Z + 1) 2^-41, and the other
     uniform number to within 2^-64.
     """
 
@@ -96,9 +96,9 @@ class RoundedQuartic:
         uniform, sign = halves(words[0])
         z = 1 / np.tan(uniform * (np.pi / 2))
         square = z * z
-        chance = (words[1].astype(np.float64) + 0.5) * 2.0**-64
+        trial = (words[1].astype(np.float64) + 0.5) * 2.0**-64
         most = (1 + np.sqrt(2)) / 2 * (1 + square * square)
-        left, right = chance * most, 1 + square
+        left, right = trial * most, 1 + square
         scale = self.scales.near(cells)
         noise = scale * z
         doubt = coarse(uniform)
@@ -117,7 +117,7 @@ class RoundedQuartic:
         return sign * sure_round(exact_ball(self.scales.of(cell)) * z)
 
     def tail(self, value: int, cell: int) -> arb:
-        """The chance that the noise is at least `value`, for value >= 1."""
+        """The probability that the noise is at least `value`, for value >= 1."""
         z = (arb(value) - arb("0.5")) / exact_ball(self.scales.of(cell))
         root = arb(2).sqrt()
         logarithm = ((z**2 + root * z + 1) / (z**2 - root * z + 1)).log()
@@ -129,10 +129,10 @@ class RoundedQuartic:
 class LatticePareto:
     """P(k) proportional to (1 + c |k| / S)^-p on the integers, S = max(pace * size, 1).
 
-    With q = c / S: a try is 0 with chance 1 / (1 + 2 J), J = 1 / (q (p - 1)); else it has a sign
-    and a point y of the law proportional to (1 + q y)^-p, that is 1 + q y = V^(-1 / (p - 1)), and
-    gives k = floor(y) + 1 if a third uniform is below ((1 + q k) / (1 + q y))^-p.  Integrated over
-    y in [k - 1, k), the chance of k is proportional to (1 + q k)^-p.
+    With q = c / S: a try is 0 with probability 1 / (1 + 2 J), J = 1 / (q (p - 1)); else it has a
+    sign and a point y of the density proportional to (1 + q y)^-p, that is 1 + q y = V^(-1 / (p -
+    1)), and gives k = floor(y) + 1 if a third uniform is below ((1 + q k) / (1 + q y))^-p.
+    Integrated over y in [k - 1, k), the probability of k is proportional to (1 + q k)^-p.
     """
 
     scales: Scales  # its factor is 1 / c, so that a scale is 1 / q
@@ -146,11 +146,11 @@ class LatticePareto:
         whole = 1 + 2 * scale / (power - 1)
         first = (words[0].astype(np.float64) + 0.5) * 2.0**-64 * whole
         uniform, sign = halves(words[1])
-        height = -np.log(uniform) / (power - 1)  # ln(1 + q y)
-        y = scale * np.expm1(height)
+        rise = -np.log(uniform) / (power - 1)  # ln(1 + q y)
+        y = scale * np.expm1(rise)
         k = np.floor(y) + 1
         third = (words[2].astype(np.float64) + 0.5) * 2.0**-64
-        bar = np.exp(power * (height - np.log1p(k / scale)))
+        bar = np.exp(power * (rise - np.log1p(k / scale)))
         doubt = coarse(uniform) | (np.abs(third - bar) < 2.0**-32)
         doubt |= np.abs(y - np.rint(y)) < (y + scale) * 2.0**-38
         verdicts = np.where(third < bar, Verdict.ACCEPT, Verdict.REJECT).astype(np.int8)
@@ -166,13 +166,13 @@ class LatticePareto:
         if sure_less(uniforms[0] * (1 + 2 * scale / (power - 1)), arb(1)):
             return 0
         uniform, sign = sure_halves(uniforms[1])
-        height = -uniform.log() / (power - 1)
-        k = sure_floor(scale * height.expm1()) + 1
-        bar = (power * (height - (k / scale).log1p())).exp()
+        rise = -uniform.log() / (power - 1)
+        k = sure_floor(scale * rise.expm1()) + 1
+        bar = (power * (rise - (k / scale).log1p())).exp()
         return sign * k if sure_less(uniforms[2], bar) else None
 
     def tail(self, value: int, cell: int) -> arb:
-        """The chance that the noise is at least `value`, for value >= 1."""
+        """The probability that the noise is at least `value`, for value >= 1."""
         scale, power = exact_ball(self.scales.of(cell)), exact_ball(self.power)
         # (1 + k / scale)^-p summed from k = value on is scale^p zeta(p, scale + value)
         beyond = power.zeta(scale + value)

@@ -20,14 +20,14 @@ from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.policy.neighbours import Strong
-from eree.random.exact import Array, Integers, Law, draw
+from eree.random.exact import Array, Distributions, Integers, draw
 from eree.random.source import Random
 
 #: From this scale on rounding no longer changes an error: by less than a 10^6th of it.
 _LARGE = 1e3
 
 
-class Noise(Law, Protocol):
+class Noise(Distributions, Protocol):
     """A symmetric law of noise that knows its tail."""
 
     def tail(self, value: int, cell: int) -> arb:
@@ -121,12 +121,12 @@ class ScaledMechanism(SizedMechanism):
 
     @property
     def power_from(self) -> float:
-        """The t from which on w is a power of 1 + bend t; infinity where it never is."""
+        """The t from which on w is a power of 1 + curve t; infinity where it never is."""
         return inf
 
     @property
     def power_until(self) -> float:
-        """The t up to which w is a power of 1 - bend t; 0 where it never is."""
+        """The t up to which w is a power of 1 - curve t; 0 where it never is."""
         return 0.0
 
     def normaliser_elasticity(self) -> tuple[float, float]:

@@ -21,8 +21,8 @@ from eree.random.exact import Array, Integers, exact_ball, exactly
 _ROOM = 2.0**-20
 #: Scales below this are few, and their noise is of few values.
 _FEW = 20.0
-#: Reaches beyond this are left to the integrals.
-_FAR_REACH = 4_096
+#: Half-widths beyond this are left to the integrals.
+_FAR = 4_096
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SmoothPareto(ScaledMechanism):
         return cls(guarantee, power, rounded_down(min(alpha, room)))
 
     def law(self, largests: Integers) -> LatticePareto:
-        """The laws of the noise of some cells."""
+        """The distributions of the noise of some cells."""
         return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
@@ -88,15 +88,15 @@ class SmoothPareto(ScaledMechanism):
         p = float(self.power)
         scale = np.maximum(sizes * float(self.alpha), 1.0)
         beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
-        reach: Integers = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
-        near = np.flatnonzero((scale < _FEW) & (reach < _FAR_REACH))
+        width: Integers = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
+        near = np.flatnonzero((scale < _FEW) & (width < _FAR))
         few, place = np.unique(scale[near], return_inverse=True)
-        reach[near] = self._small_reach(level, few / float(self.slope), reach[near].max(initial=0))[
-            place
-        ]
-        return np.maximum(reach, 0)
+        width[near] = self._small_half_widths(
+            level, few / float(self.slope), width[near].max(initial=0)
+        )[place]
+        return np.maximum(width, 0)
 
-    def _small_reach(self, level: float, a: Array, most: int) -> Integers:
+    def _small_half_widths(self, level: float, a: Array, most: int) -> Integers:
         """The least Q of at most `most` with 2 P(K > Q) <= 1 - level, for some small a = S / c."""
         p = float(self.power)
         k: Array = np.arange(1.0, most + 9.0)[:, None]

@@ -22,19 +22,19 @@ from eree.mechanisms.intervals import CutMoments
 from eree.mechanisms.mechanism import EMPTY, LIMIT, MeanNoise, one_cell
 from eree.mechanisms.parameters import TooLittle, above, alpha_of
 from eree.mechanisms.scaled.scaled import SizedMechanism
-from eree.mechanisms.staircase.certificate import certify_leaning
-from eree.mechanisms.staircase.density import LeaningStairs
-from eree.mechanisms.staircase.levels import Heights, best_widths, lowest_heights
+from eree.mechanisms.staircase.certificate import certify_staircase
+from eree.mechanisms.staircase.density import StaircaseDensities
+from eree.mechanisms.staircase.levels import DensityLevels, best_widths, lowest_levels
 from eree.mechanisms.staircase.pieces import (
     Table,
     Tails,
     cut_moments,
+    integer_moments,
     point_moments,
     scaled_norms,
-    whole_moments,
 )
-from eree.mechanisms.staircase.sampling import LeaningNoise
-from eree.mechanisms.staircase.size_grid import Ladder, Rungs
+from eree.mechanisms.staircase.sampling import StaircaseNoise
+from eree.mechanisms.staircase.size_grid import Bins, SizeGrid
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Array, Integers, draw
 from eree.random.source import Random
@@ -67,14 +67,14 @@ class LeaningStaircase(SizedMechanism):
     centres densities of neighbours differ by a factor of at most e^drop; see docs/proofs.
 
     There is no normaliser whose change would cost anything, and a workplace that grows by one
-    worker at a time is hidden like one worker.  `heights` is a digest of all h, so that laws made
+    worker at a time is hidden like one worker.  `levels` is a digest of all h, so that laws made
     anew are known to be the same.
     """
 
     right: int
     left: int
     drop: Fraction
-    heights: int
+    levels: int
     name = "leaning-staircase"
     symmetric = False
     sum_share = 1 / 4  # noise has few large values below the count
@@ -106,18 +106,18 @@ class LeaningStaircase(SizedMechanism):
                 f"{cls.name} does not exist at this alpha and epsilon, because the centre of a law"
                 " would be too low; raise epsilon, lower alpha, or use radial"
             )
-        digest = sha256(stairs.heights.heights.astype("<f8").tobytes()).digest()
-        heights = int.from_bytes(digest[:8], "big")
-        return cls(guarantee, stairs.ladder.right, stairs.ladder.left, drop, heights)
+        digest = sha256(stairs.levels.of_bins.astype("<f8").tobytes()).digest()
+        levels = int.from_bytes(digest[:8], "big")
+        return cls(guarantee, stairs.grid.right, stairs.grid.left, drop, levels)
 
     @property
-    def stairs(self) -> LeaningStairs:
+    def densities(self) -> StaircaseDensities:
         """The laws of all sizes."""
         return _stairs(self.alpha, self.drop)
 
-    def law(self, largests: Integers) -> LeaningNoise:
+    def law(self, largests: Integers) -> StaircaseNoise:
         """The laws of the noise of some cells."""
-        return LeaningNoise(self.stairs, largests)
+        return StaircaseNoise(self.densities, largests)
 
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The tail of the noise; it is the same for every count."""
@@ -129,8 +129,8 @@ class LeaningStaircase(SizedMechanism):
         if output == cell.count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
             return super().pmf(cell, output)
         side = 1 if output > cell.count else -1
-        return self.stairs.chance(
-            abs(output - cell.count), side, self.stairs.ladder.rung_of(cell.largest)
+        return self.densities.probability(
+            abs(output - cell.count), side, self.densities.grid.bin_of(cell.largest)
         )
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
@@ -139,17 +139,17 @@ class LeaningStaircase(SizedMechanism):
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone, once for the same laws and precision."""
-        return _certificate(self, self.stairs, ctx.prec)
+        return _certificate(self, self.densities, ctx.prec)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums over the pieces of the density."""
-        mean, _, square = self._moments(self.stairs.ladder.rung_of(cell.largest))
+        mean, _, square = self._moments(self.densities.grid.bin_of(cell.largest))
         return mean, sqrt(max(square, 0.0))
 
     def mean_errors(self, _counts: Integers, largests: Integers) -> Array:
         """The mean sizes of the errors of many cells."""
-        rungs, last = self.stairs.ladder.rungs_of(largests), self.stairs.heights.last
-        errors: Array = _all_moments(self.stairs)[np.minimum(rungs, last), 0]
+        rungs, last = self.densities.grid.bins_of(largests), self.densities.levels.last
+        errors: Array = _all_moments(self.densities)[np.minimum(rungs, last), 0]
         large, place = np.unique(rungs[rungs > last], return_inverse=True)
         if large.size:
             errors[rungs > last] = np.array([self._moments(int(r))[0] for r in large])[place]
@@ -157,31 +157,31 @@ class LeaningStaircase(SizedMechanism):
 
     def bias(self, cell: Cell) -> float:
         """The mean of the noise: it leans, so that it is near zero, but not zero."""
-        return self._moments(self.stairs.ladder.rung_of(cell.largest))[1]
+        return self._moments(self.densities.grid.bin_of(cell.largest))[1]
 
     @property
     def mean_noise(self) -> MeanNoise:
         """The bias of all sizes."""
-        stairs, biases = self.stairs, _all_moments(self.stairs)[:, 1]
-        last = stairs.heights.last
-        top = float(stairs.ladder.numbers(last + 1).top[last])
+        stairs, biases = self.densities, _all_moments(self.densities)[:, 1]
+        last = stairs.levels.last
+        top = float(stairs.grid.numbers(last + 1).top[last])
         share = float(biases[last]) / top
         return MeanNoise(float(biases.min()), float(biases.max()), int(top), share)
 
     def _moments(self, rung: int) -> tuple[float, float, float]:
-        known = self.stairs.__dict__.setdefault("_moments", {})
+        known = self.densities.__dict__.setdefault("_moments", {})
         if len(known) == _FEW:  # who asks for so many asks for more
-            known |= dict(enumerate(map(tuple, _all_moments(self.stairs).tolist())))
+            known |= dict(enumerate(map(tuple, _all_moments(self.densities).tolist())))
         if rung not in known:
-            known[rung] = _moments_of(self.stairs, rung)
+            known[rung] = _moments_of(self.densities, rung)
         found: tuple[float, float, float] = known[rung]
         return found
 
     def quantile(self, level: float, cell: Cell = EMPTY) -> int:
         """Looked up in doubles; where they leave doubt, found from the exact chances."""
         if 0 < float(level) < 1 - 1e-9:
-            stairs = self.stairs
-            found = _quantile(stairs, float(level), stairs.ladder.rung_of(cell.largest))
+            stairs = self.densities
+            found = _quantile(stairs, float(level), stairs.grid.bin_of(cell.largest))
             if found is not None:
                 return found
         return super().quantile(level, cell)
@@ -194,9 +194,9 @@ class LeaningStaircase(SizedMechanism):
 
     def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
-        rungs = self.stairs.ladder.rungs_of(sizes)
+        rungs = self.densities.grid.bins_of(sizes)
         found = []
-        for ends in _points(self.stairs, (1 - level) / 2):
+        for ends in _points(self.densities, (1 - level) / 2):
             away = self._of_all(ends, int(rungs.max(initial=0)))
             whole = np.maximum.accumulate(np.ceil(away * (1 + 1e-9) - 0.5 + 1e-9))
             found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
@@ -208,12 +208,12 @@ class LeaningStaircase(SizedMechanism):
         It is cut where the law of its own size leaves half of the chance outside on each side: no
         further out than its reaches.
         """
-        rungs, stairs = self.stairs.ladder.rungs_of(sizes), self.stairs
+        rungs, stairs = self.densities.grid.bins_of(sizes), self.densities
         (means, norms), (mean, signed, lengths) = _cut_off(
             stairs, probability, tuple(orders.tolist())
         )
-        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.heights.last
-        scales: Array = np.power(float(stairs.ladder.ratio), more)
+        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.levels.last
+        scales: Array = np.power(float(stairs.grid.ratio), more)
         # rounding moves a mean by a half at most, whichever way the law leans
         up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
         scaled = scaled_norms(signed, lengths, scales, orders)
@@ -222,80 +222,82 @@ class LeaningStaircase(SizedMechanism):
     def _of_all(self, shapes: Array, highest: int) -> Array:
         """Numbers of all rungs up to one, from those that are not scaled."""
         more = np.arange(1, max(highest + 1 - len(shapes), 0) + 1)
-        return np.append(shapes, shapes[-1] * float(self.stairs.ladder.ratio) ** more)
+        return np.append(shapes, shapes[-1] * float(self.densities.grid.ratio) ** more)
 
 
 @lru_cache(maxsize=64)
-def _stairs(alpha: Fraction, drop: Fraction) -> LeaningStairs:
+def _stairs(alpha: Fraction, drop: Fraction) -> StaircaseDensities:
     """The laws for an alpha and a step; they take a while, and are asked for again and again."""
     parts = min(max(12, ceil(8 / drop)), 64)
 
     def compute() -> Arrays:
         widths = best_widths(alpha, parts, drop)
-        found = lowest_heights(Ladder(alpha, parts, *widths), drop)
+        found = lowest_levels(SizeGrid(alpha, parts, *widths), drop)
         return {
             "widths": np.array(widths),
-            "heights": found.heights,
+            "levels": found.of_bins,
             "centres": found.centres,
             "last": np.array(found.last),
         }
 
     kept = arrays_of(f"leaning-staircase {alpha} {drop} levels", compute)
-    ladder = Ladder(alpha, parts, *kept["widths"].tolist())
-    return LeaningStairs(ladder, drop, Heights(kept["heights"], kept["centres"], int(kept["last"])))
+    grid = SizeGrid(alpha, parts, *kept["widths"].tolist())
+    return StaircaseDensities(
+        grid, drop, DensityLevels(kept["levels"], kept["centres"], int(kept["last"]))
+    )
 
 
-def _kept(stairs: LeaningStairs, what: str, compute: Callable[[], Arrays]) -> Arrays:
+def _kept(stairs: StaircaseDensities, what: str, compute: Callable[[], Arrays]) -> Arrays:
     """Arrays of the laws of all rungs; those of laws that were not calibrated are not kept."""
     name = _name_of(stairs)
     return compute() if name is None else arrays_of(f"{name} {what}", compute)
 
 
-def _known(stairs: LeaningStairs, what: str) -> Arrays | None:
+def _known(stairs: StaircaseDensities, what: str) -> Arrays | None:
     """The same, if they were computed before."""
     name = _name_of(stairs)
     return None if name is None else arrays_kept(f"{name} {what}")
 
 
-def _name_of(stairs: LeaningStairs) -> str | None:
-    alpha, drop = stairs.ladder.alpha, stairs.drop
+def _name_of(stairs: StaircaseDensities) -> str | None:
+    alpha, drop = stairs.grid.alpha, stairs.drop
     return f"leaning-staircase {alpha} {drop}" if stairs is _stairs(alpha, drop) else None
 
 
 @lru_cache(maxsize=64)
-def _certificate(mechanism: LeaningStaircase, stairs: LeaningStairs, bits: int) -> Certificate:
+def _certificate(mechanism: LeaningStaircase, stairs: StaircaseDensities, bits: int) -> Certificate:
     """What is found takes seconds; laws are the same only if they are one and the same object."""
     del stairs, bits
-    return certify_leaning(mechanism)
+    return certify_staircase(mechanism)
 
 
 @lru_cache(maxsize=64)
-def _centres_high_enough(stairs: LeaningStairs) -> bool:
+def _centres_high_enough(stairs: StaircaseDensities) -> bool:
     """The conditions of the theorem, in doubles, with some room."""
-    centres, ladder = stairs.heights.centres, stairs.ladder
+    centres, grid = stairs.levels.centres, stairs.grid
     rungs = np.arange(len(centres))
-    known = ladder.numbers(len(rungs) + ladder.per_step)
+    known = grid.numbers(len(rungs) + grid.per_step)
     fall = float(np.exp(-float(stairs.drop))) * (1 + 1e-6)
-    heights = np.exp(stairs._log_heights(ladder.numbers(len(rungs)).top))[: len(rungs)]
-    down: Rungs = np.searchsorted(ladder.up(rungs), rungs)
-    up = np.minimum(ladder.up(rungs), len(rungs) - 1)
+    levels = np.exp(stairs._log_levels(grid.numbers(len(rungs)).top))[: len(rungs)]
+    down: Bins = np.searchsorted(grid.up(rungs), rungs)
+    up = np.minimum(grid.up(rungs), len(rungs) - 1)
     around = np.array([centres[down[i] : up[i] + 1].max() for i in rungs])
     return bool(
         (centres > fall * around).all()
-        and (centres > fall**2 * heights[down[down]]).all()
-        and (heights > fall * heights[down]).all()
-        and (known.cap[ladder.up(rungs)] <= 2 * known.cap[rungs]).all()
-        and (known.left[ladder.up(rungs)] <= (known.left + known.cap)[rungs]).all()
+        and (centres > fall**2 * levels[down[down]]).all()
+        and (levels > fall * levels[down]).all()
+        and (known.cap[grid.up(rungs)] <= 2 * known.cap[rungs]).all()
+        and (known.left[grid.up(rungs)] <= (known.left + known.cap)[rungs]).all()
     )
 
 
-def _every_rung(stairs: LeaningStairs) -> list[Table]:
+def _every_rung(stairs: StaircaseDensities) -> list[Table]:
     """The tables of all laws that are not scaled."""
-    return stairs.tables(np.arange(stairs.heights.last + 1))
+    return stairs.tables(np.arange(stairs.levels.last + 1))
 
 
 @lru_cache(maxsize=64)
-def _all_moments(stairs: LeaningStairs) -> Array:
+def _all_moments(stairs: StaircaseDensities) -> Array:
     """The moments of all laws that are not scaled, a row for each rung."""
 
     def compute() -> Arrays:
@@ -304,7 +306,7 @@ def _all_moments(stairs: LeaningStairs) -> Array:
     return _kept(stairs, "moments", compute)["moments"]
 
 
-def _moments_of(stairs: LeaningStairs, rung: int) -> tuple[float, float, float]:
+def _moments_of(stairs: StaircaseDensities, rung: int) -> tuple[float, float, float]:
     """The moments of one law; those of all are not computed for its sake."""
     shape, more = stairs.shape_of(rung)
     kept = _known(stairs, "moments") if not more else None
@@ -321,7 +323,7 @@ def _moments_of(stairs: LeaningStairs, rung: int) -> tuple[float, float, float]:
 
 
 @lru_cache(maxsize=1_024)
-def _quantile(stairs: LeaningStairs, level: float, rung: int) -> int | None:
+def _quantile(stairs: StaircaseDensities, level: float, rung: int) -> int | None:
     """The quantile of the size of the noise of one law; none where doubles leave doubt."""
 
     def compute() -> Arrays:
@@ -334,13 +336,13 @@ def _quantile(stairs: LeaningStairs, level: float, rung: int) -> int | None:
 
 
 @lru_cache(maxsize=8)
-def _tails(stairs: LeaningStairs) -> Tails:
+def _tails(stairs: StaircaseDensities) -> Tails:
     """The tails of all laws that are not scaled."""
     return Tails.of(_every_rung(stairs))
 
 
 @lru_cache(maxsize=1_024)  # bounds of sums ask at many levels
-def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
+def _points(stairs: StaircaseDensities, chance: float) -> tuple[Array, Array]:
     """How far below and above zero a chance is left outside, for all laws that are not scaled."""
 
     def compute() -> Arrays:
@@ -354,19 +356,19 @@ def _points(stairs: LeaningStairs, chance: float) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def _cut_off(
-    stairs: LeaningStairs, chance: float, orders: tuple[float, ...]
+    stairs: StaircaseDensities, chance: float, orders: tuple[float, ...]
 ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
     """Means and norms of the laws of the first rungs, in integers, and of what is scaled."""
 
     def compute() -> Arrays:
-        last, powers = stairs.heights.last, np.array(orders)
+        last, powers = stairs.levels.last, np.array(orders)
         below, above = np.maximum(_points(stairs, chance / 2), 0.0)
         tables = _every_rung(stairs)
         means, norms = [], []
-        for rung in range(last + 8 * stairs.ladder.per_step):
+        for rung in range(last + 8 * stairs.grid.per_step):
             shape, _ = stairs.shape_of(rung)
             cut = float(below[shape]), float(above[shape])
-            mean, norm = whole_moments(tables[shape], stairs.scale(rung), cut, powers)
+            mean, norm = integer_moments(tables[shape], stairs.scale(rung), cut, powers)
             means.append(mean)
             norms.append(norm)
         cut = float(below[last]), float(above[last])

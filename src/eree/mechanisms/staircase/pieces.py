@@ -1,10 +1,10 @@
-"""Laws of a leaning staircase in doubles: their pieces, their moments and their tails.
+"""Distributions of the staircase in doubles: their pieces, their moments and their tails.
 
-Means and central moments of leaning laws that are cut off, for bounds of their sums.
+Means and central moments of asymmetric distributions that are cut off, for bounds of their sums.
 
-A law is cut off where the point before rounding leaves a chance outside on each side; what lies
-beyond counts as 0.  Moments are told as norms: the n-th root of the size of the n-th moment.  Every
-number is raised by more than doubles are off.
+A distribution is cut off where the point before rounding leaves a probability outside on each side;
+what lies beyond counts as 0.  Moments are given as norms: the n-th root of the size of the n-th
+moment.  Every number is raised by more than doubles are off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def cut_moments(up: Array, down: Array, norms: Array) -> CutMoments:
     return CutMoments(above, below, np.maximum.accumulate(norms, axis=1))
 
 
-def whole_moments(
+def integer_moments(
     table: Table, scale: float, cut: tuple[float, float], orders: Array
 ) -> tuple[float, Array]:
     """The mean and the norms of the number drawn, if its point is cut off at some distances."""
@@ -36,21 +36,21 @@ def whole_moments(
     masses = np.append(0.0, np.cumsum(table.density * np.diff(table.edges)))
     numbers = np.arange(np.rint(low), np.rint(high) + 1)
     ends = np.clip(np.append(numbers - 0.5, numbers[-1] + 0.5), low, high)
-    chance = np.diff(np.interp(ends, edges, masses))
-    return _central(numbers, chance, orders)
+    return _central(numbers, np.diff(np.interp(ends, edges, masses)), orders)
 
 
-def _central(numbers: Array, chance: Array, orders: Array) -> tuple[float, Array]:
+def _central(numbers: Array, probabilities: Array, orders: Array) -> tuple[float, Array]:
     """The mean of numbers and the norms of their differences from it; the rest is at 0."""
-    numbers, chance = np.append(numbers, 0.0), np.append(chance, max(1 - chance.sum(), 0.0))
-    mean = float(numbers @ chance)
+    numbers = np.append(numbers, 0.0)
+    probabilities = np.append(probabilities, max(1 - probabilities.sum(), 0.0))
+    mean = float(numbers @ probabilities)
     away = numbers - mean
     unit = float(np.abs(away).max())
     if unit == 0:
         return mean, np.zeros(len(orders))
     norms = np.empty(len(orders))
     for i, power in enumerate(_powers(away / unit, orders)):
-        size = abs(float(power @ chance)) + _OFF * float(np.abs(power) @ chance)
+        size = abs(float(power @ probabilities)) + _OFF * float(np.abs(power) @ probabilities)
         norms[i] = unit * size ** (1 / orders[i])
     return mean, norms
 
@@ -109,24 +109,24 @@ def scaled_norms(signed: Array, sizes: Array, scales: Array, orders: Array) -> A
     return found
 
 
-#: Logarithms of chances lie between minus this and 0.
+#: Logarithms of probabilities lie between minus this and 0.
 _DEPTH = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The law of a rung in doubles: pieces of a density from the lowest to the highest.
+    """The distribution of a bin in doubles: pieces of a density from the lowest to the highest.
 
-    `edges` has one more than `density`; `below` is the chance up to the left edge of each piece and
-    `above` that beyond its right edge, both without what lies beyond all pieces, of which `beyond`
-    is a bound.
+    `edges` has one more than `density`; `below` is the probability up to the left edge of each
+    piece and `above` that beyond its right edge, both without what lies beyond all pieces, of which
+    `tail_bound` is a bound.
     """
 
     edges: Array
     density: Array
     below: Array
     above: Array
-    beyond: float
+    tail_bound: float
 
     def moments(self, scale: float) -> tuple[float, float, float]:
         """The means of the size, of the number itself, and of its square, after rounding."""
@@ -142,12 +142,12 @@ class Table:
         )
 
     def outside(self, away: float) -> float:
-        """The chance of a point that is further from zero than some distance."""
+        """The probability of a point that is further from zero than some distance."""
         inside = np.clip(self.edges, -away, away)
         return 1 - float((np.diff(inside) * self.density).sum())
 
     def quantile(self, level: float, scale: float) -> int | None:
-        """The least Q such that the number is within Q with a chance; None where there is doubt."""
+        """The least Q with the number within Q with probability `level`; None if in doubt."""
         high = int(np.abs(self.edges[[0, -1]]).max() * scale) + 1
         low = -1
         while high - low > 1:
@@ -171,10 +171,10 @@ def _rounded_integrals(edges: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """The tails of many laws, end to end, so that all are looked up at once.
+    """The tails of many distributions, end to end, so that all are looked up at once.
 
-    For each side and piece: the logarithm of the chance outside, raised by `_DEPTH` for each law,
-    the edge there, and the density.
+    For each side and piece: the logarithm of the probability outside, raised by `_DEPTH` for each
+    distribution, the edge there, and the density.
     """
 
     tables: Sequence[Table]
@@ -190,25 +190,25 @@ class Tails:
         key, outside, edge, density = zip(*parts, strict=True)
         return cls(tables, key, outside, edge, density)
 
-    def points(self, chance: float) -> tuple[Array, Array]:
-        """How far below and above zero a chance is left outside, for all laws."""
-        chance *= 1 - 1e-9
+    def points(self, probability: float) -> tuple[Array, Array]:
+        """How far from zero, below and above, a probability is left outside, for each bin."""
+        probability *= 1 - 1e-9
         found = []
         for key, outside, edge, density in zip(
             self.key, self.outside, self.edge, self.density, strict=True
         ):
-            wanted = _DEPTH * np.arange(1, len(self.tables) + 1) + np.log(chance)
+            wanted = _DEPTH * np.arange(1, len(self.tables) + 1) + np.log(probability)
             i = np.searchsorted(key, wanted, side="right") - 1
-            found.append(edge[i] - np.maximum(chance - outside[i], 0.0) / density[i])
+            found.append(edge[i] - np.maximum(probability - outside[i], 0.0) / density[i])
         return found[0], found[1]
 
 
 def _outwards(tables: Sequence[Table], above: bool) -> tuple[Array, Array, Array, Array]:
-    """One side of some laws, each from its furthest piece inwards."""
+    """One side of some distributions, each from its furthest piece inwards."""
     outside = [t.above[::-1] if above else t.below for t in tables]
     edge = [t.edges[:0:-1] if above else -t.edges[:-1] for t in tables]
     density = [t.density[::-1] if above else t.density for t in tables]
-    chance: Array = np.concatenate(outside)
-    law = np.repeat(np.arange(1.0, len(tables) + 1), [len(part) for part in outside])
-    key: Array = _DEPTH * law + np.log(np.maximum(chance, np.exp(1 - _DEPTH)))
-    return key, chance, np.concatenate(edge), np.concatenate(density)
+    probabilities: Array = np.concatenate(outside)
+    number = np.repeat(np.arange(1.0, len(tables) + 1), [len(part) for part in outside])
+    key: Array = _DEPTH * number + np.log(np.maximum(probabilities, np.exp(1 - _DEPTH)))
+    return key, probabilities, np.concatenate(edge), np.concatenate(density)

@@ -1,4 +1,4 @@
-"""Draws of the leaning staircase: many cells at once in doubles, the few left undecided exactly."""
+"""Draws of the staircase: many cells at once in doubles, the few left undecided exactly."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from eree.mechanisms.staircase.density import LeaningStairs
+from eree.mechanisms.staircase.density import StaircaseDensities
 from eree.mechanisms.staircase.pieces import Table
-from eree.mechanisms.staircase.size_grid import Array, Rungs
+from eree.mechanisms.staircase.size_grid import Array, Bins
 from eree.random.exact import Integers, Verdict, Words, sure_less
 
 #: Probabilities below this are left to interval arithmetic: 64 bits say too little of their place.
 _COARSE = 2.0**-24
 #: A bound of the error of probabilities and edges in doubles, as a share of themselves.
 _OFF = 2.0**-40
-#: The same where tables lie end to end in one list, for all rungs together.
+#: The same where tables lie end to end in one list, for all bins together.
 _OFF_IN_LIST = 2.0**-42
 #: So many first bits of a word decide most draws of small workplaces.
 _BITS = 12
-#: A rung that fewer cells have is not worth a row of decided draws.
+#: A bin that fewer cells have is not worth a row of decided draws.
 _WORTH = 1 << _BITS - 4
 _UNDECIDED = np.iinfo(np.int32).min
 
 
 @dataclass(frozen=True, eq=False)
-class LeaningNoise:
-    """The noise of some cells, each with the distribution of its rung.
+class StaircaseNoise:
+    """The noise of some cells, each with the distribution of its bin.
 
     Recipe: the integer nearest to the point below which the probability is U.  In doubles the lower
     half of U is looked up from below and the upper one from above, so that small probabilities keep
@@ -39,37 +39,37 @@ class LeaningNoise:
     up by these bits.
     """
 
-    stairs: LeaningStairs
+    densities: StaircaseDensities
     sizes: Integers
     uniforms = 1
 
     @cached_property
-    def _rungs(self) -> Rungs:
-        return self.stairs.ladder.rungs_of(self.sizes)
+    def _bins(self) -> Bins:
+        return self.densities.grid.bins_of(self.sizes)
 
     @cached_property
     def _pieces(self) -> _Pieces:
-        """The tables of all rungs that the cells have, and which of them each cell has."""
-        shapes = np.minimum(self._rungs, self.stairs.heights.last)
+        """The tables of all bins that the cells have, and which of them each cell has."""
+        shapes = np.minimum(self._bins, self.densities.levels.last)
         distinct = np.flatnonzero(np.bincount(shapes))
-        return _Pieces(self.stairs.tables(distinct), np.searchsorted(distinct, shapes))
+        return _Pieces(self.densities.tables(distinct), np.searchsorted(distinct, shapes))
 
     @cached_property
-    def _decided(self) -> tuple[NDArray[np.int32], Rungs]:
+    def _decided(self) -> tuple[NDArray[np.int32], Bins]:
         """Integers by the first bits of a word, and the row of each cell; the last has none."""
-        rungs = np.where(self._rungs > self.stairs.heights.last, 0, self._rungs)
-        count = np.bincount(rungs)
-        count[0] = np.count_nonzero(self._rungs == 0)
+        bins = np.where(self._bins > self.densities.levels.last, 0, self._bins)
+        count = np.bincount(bins)
+        count[0] = np.count_nonzero(self._bins == 0)
         worth = np.flatnonzero(count >= _WORTH)
-        rows = self.stairs.__dict__.setdefault("_decided", {})
-        for rung, table in zip(worth.tolist(), self.stairs.tables(worth), strict=True):
-            if rung not in rows:
-                rows[rung] = _decided(table)
+        rows = self.densities.__dict__.setdefault("_decided", {})
+        for size_bin, table in zip(worth.tolist(), self.densities.tables(worth), strict=True):
+            if size_bin not in rows:
+                rows[size_bin] = _decided(table)
         none = np.full(1 << _BITS, _UNDECIDED, dtype=np.int32)
         row_of = np.full(max(len(count), 1), len(worth))
         row_of[worth] = np.arange(len(worth))
-        of_cells = np.where(self._rungs > self.stairs.heights.last, len(worth), row_of[rungs])
-        return np.stack([*(rows[rung] for rung in worth.tolist()), none]), of_cells
+        of_cells = np.where(self._bins > self.densities.levels.last, len(worth), row_of[bins])
+        return np.stack([*(rows[size_bin] for size_bin in worth.tolist()), none]), of_cells
 
     def fast(self, words: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Values and verdicts; nothing is ever rejected."""
@@ -84,17 +84,17 @@ class LeaningNoise:
     def _looked_up(self, word: Words, cells: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """The same from the tables."""
         upper = word >> np.uint64(63) == 1
-        chance = (np.where(upper, ~word, word).astype(np.float64) + 0.5) * 2.0**-64
+        probability = (np.where(upper, ~word, word).astype(np.float64) + 0.5) * 2.0**-64
         which = self._pieces.of_cells[cells]
-        rungs = self._rungs[cells]
-        more = np.maximum(rungs - self.stairs.heights.last, 0)
-        scale = float(self.stairs.ladder.ratio) ** more
-        point, error, doubt = np.empty(len(cells)), np.empty(len(cells)), chance < _COARSE
+        bins = self._bins[cells]
+        more = np.maximum(bins - self.densities.levels.last, 0)
+        scale = float(self.densities.grid.ratio) ** more
+        point, error, doubt = np.empty(len(cells)), np.empty(len(cells)), probability < _COARSE
         for top in (False, True):
             some = np.flatnonzero(upper == top)
             if some.size:
                 point[some], error[some], unsure = self._pieces.points(
-                    which[some], chance[some], top
+                    which[some], probability[some], top
                 )
                 doubt[some] |= unsure
         place = point * scale
@@ -106,23 +106,24 @@ class LeaningNoise:
 
     def slow(self, uniforms: Sequence[arb], cell: int) -> int:
         """The same in interval arithmetic, by bisection of the exact probabilities."""
-        uniform, rung = uniforms[0], int(self._rungs[cell])
-        inside = uniform - self.stairs.tail(1, -1, rung)  # the probability up to -1/2 is below it
+        uniform, size_bin = uniforms[0], int(self._bins[cell])
+        # the probability up to -1/2 is below it
+        inside = uniform - self.densities.tail(1, -1, size_bin)
         if sure_less(inside, arb(0)):
-            return -self._furthest(uniform, -1, rung)
+            return -self._furthest(uniform, -1, size_bin)
         rest = 1 - uniform
-        if sure_less(self.stairs.tail(1, 1, rung), rest):
+        if sure_less(self.densities.tail(1, 1, size_bin), rest):
             return 0
-        return self._furthest(rest, 1, rung)
+        return self._furthest(rest, 1, size_bin)
 
-    def _furthest(self, chance: arb, side: int, rung: int) -> int:
-        """The greatest value that is reached with more than a probability."""
+    def _furthest(self, probability: arb, side: int, size_bin: int) -> int:
+        """The greatest value whose tail has more than a probability."""
         low, high = 1, 2
-        while sure_less(chance, self.stairs.tail(high, side, rung)) and high < 1 << 63:
+        while sure_less(probability, self.densities.tail(high, side, size_bin)) and high < 1 << 63:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            if sure_less(chance, self.stairs.tail(middle, side, rung)):
+            if sure_less(probability, self.densities.tail(middle, side, size_bin)):
                 low = middle
             else:
                 high = middle
@@ -130,7 +131,7 @@ class LeaningNoise:
 
     def tail(self, value: int, side: int, cell: int) -> arb:
         """The probability that the noise is at least `value` >= 1 on a side."""
-        return self.stairs.tail(value, side, int(self._rungs[cell]))
+        return self.densities.tail(value, side, int(self._bins[cell]))
 
 
 class _Pieces:
@@ -140,23 +141,23 @@ class _Pieces:
     outside of the piece, in order; that probability by itself, the edge there, and the density.
     """
 
-    def __init__(self, tables: Sequence[Table], of_cells: Rungs) -> None:
+    def __init__(self, tables: Sequence[Table], of_cells: Bins) -> None:
         self.of_cells = of_cells
-        self._beyond = np.array([table.beyond for table in tables])
+        self._tail_bounds = np.array([table.tail_bound for table in tables])
         self._sides = {top: _end_to_end(tables, top) for top in (False, True)}
 
     def points(
-        self, which: Rungs, chance: Array, top: bool
+        self, which: Bins, probability: Array, top: bool
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Where a probability is outside, from below or from the top; and how sure that is."""
         key, outside, edge, density = self._sides[top]
-        i = np.searchsorted(key, which + chance, side="right") - 1
-        rest = (chance - outside[i]) / density[i]
+        i = np.searchsorted(key, which + probability, side="right") - 1
+        rest = (probability - outside[i]) / density[i]
         point = edge[i] - rest if top else edge[i] + rest
-        off = chance * _OFF + self._beyond[which]
+        off = probability * _OFF + self._tail_bounds[which]
         following = outside[np.minimum(i + 1, len(outside) - 1)]
         following = np.where(following > outside[i], following, np.inf)  # the next table's is 0
-        near = np.minimum(chance - outside[i], following - chance)
+        near = np.minimum(probability - outside[i], following - probability)
         return point, off / density[i], near < np.maximum(off, _OFF_IN_LIST)
 
 

@@ -1,10 +1,10 @@
-"""Sizes of workplaces as rungs of a ladder, and how far a number of growth steps can lead.
+"""The size grid: bins of sizes of workplaces, and how far a number of growth steps can lead.
 
-A rung stands for some neighbouring sizes and is as high as the largest of them.  Up to `UNITS`
+A bin stands for some neighbouring sizes; its top is the largest of them.  Up to `UNITS`
 units of 1 / alpha the tops are integers; from there on they are X rho^k with a real rho, so
-that the ladder looks the same from every rung.  A step of a workplace leads from a rung to one
-that is at most `up` of it, and adds at most `cap` of the higher rung to the count.  These are all
-moves that neighbours have, and a few more: a law that hides them hides every neighbour.
+that the grid looks the same from every bin.  A step of a workplace leads from a bin to one
+that is at most `up` of it, and adds at most `cap` of the higher bin to the count.  These are all
+moves that neighbours have, and a few more: noise that protects them protects every neighbour.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from eree.random.exact import Integers, exact_ball, sure_floor
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
-Rungs = NDArray[np.intp]
+Bins = NDArray[np.intp]
 
-#: How many workers may join at once where integers of them no longer matter.
+#: How many workers may join at once where single workers no longer matter.
 UNITS = 30
 #: The share by which steps are taken to add more than they can, so that doubles tell the edges of
 #: neighbours apart.
@@ -37,10 +37,10 @@ _BITS = 192
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """The rungs for an alpha, and the half-widths of the centre of a law at each of them.
+class SizeGrid:
+    """The bins for an alpha, and the half-widths of the centre of a distribution at each of them.
 
-    `parts` is the most rungs to a unit of 1 / alpha; `right` and `left` are the integers above
+    `parts` is the most bins to a unit of 1 / alpha; `right` and `left` are the integers above
     and below zero that belong to the centre where a workplace may grow by `UNITS`.
     """
 
@@ -51,7 +51,7 @@ class Ladder:
 
     @cached_property
     def per_step(self) -> int:
-        """How many large rungs a growth by alpha leads up: fewer where a growth is small."""
+        """How many large bins a growth by alpha leads up: fewer where a growth is small."""
         return next((m for m, a in ((16, 20), (8, 50), (4, 200)) if a * self.alpha >= 1), 2)
 
     def growth(self, size: int) -> int:
@@ -71,7 +71,7 @@ class Ladder:
 
     @cached_property
     def tops(self) -> Integers:
-        """The tops of the small rungs; a rung never reaches over two units."""
+        """The tops of the small bins; no bin extends over two units."""
         tops = [0]
         for n in range(UNITS):
             first, after = ceil(n / self.alpha), ceil((n + 1) / self.alpha)
@@ -82,12 +82,12 @@ class Ladder:
 
     @cached_property
     def first_large(self) -> int:
-        """The number of the rung from which on tops are real numbers."""
+        """The number of the bin from which on tops are real numbers."""
         return len(self.tops)
 
     @cached_property
     def start(self) -> int:
-        """X, the top of that rung."""
+        """X, the top of that bin."""
         return ceil(UNITS / self.alpha)
 
     @cached_property
@@ -101,12 +101,12 @@ class Ladder:
 
     @cached_property
     def share(self) -> Fraction:
-        """The most that can have joined, as a share of a large rung's top."""
+        """The most that can have joined, as a share of a large bin's top."""
         least = self.alpha / (1 + self.alpha) * (1 + _MARGIN)
         return Fraction(ceil(least * _GRAIN), _GRAIN)
 
-    def rung_of(self, size: int) -> int:
-        """The lowest rung whose top is at least a size."""
+    def bin_of(self, size: int) -> int:
+        """The lowest bin whose top is at least a size."""
         if size < self.start:
             return int(np.searchsorted(self.tops, size))
         k = max(ceil(log(size / self.start) / log(float(self.ratio))) - 2, 0)
@@ -114,38 +114,38 @@ class Ladder:
             k += 1
         return self.first_large + k
 
-    def rungs_of(self, sizes: Integers) -> Rungs:
+    def bins_of(self, sizes: Integers) -> Bins:
         """The same for many sizes."""
-        found: Rungs = self._small_rungs[np.minimum(sizes, self.start - 1)]
+        found: Bins = self._small_bins[np.minimum(sizes, self.start - 1)]
         large = np.flatnonzero(sizes >= self.start)
         distinct, place = np.unique(sizes[large], return_inverse=True)
-        height = np.log(distinct / self.start) / log(float(self.ratio))
-        rungs = self.first_large + np.ceil(height).astype(np.intp)
-        for i in np.flatnonzero(np.abs(height - np.rint(height)) < 1e-6):
-            rungs[i] = self.rung_of(int(distinct[i]))
-        found[large] = rungs[place]
+        steps = np.log(distinct / self.start) / log(float(self.ratio))
+        bins = self.first_large + np.ceil(steps).astype(np.intp)
+        for i in np.flatnonzero(np.abs(steps - np.rint(steps)) < 1e-6):
+            bins[i] = self.bin_of(int(distinct[i]))
+        found[large] = bins[place]
         return found
 
     @cached_property
-    def _small_rungs(self) -> Rungs:
-        """The rungs of all sizes below the first large one."""
+    def _small_bins(self) -> Bins:
+        """The bins of all sizes below the first large one."""
         return np.searchsorted(self.tops, np.arange(self.start))
 
-    # ------------------------------------------------------------------ numbers by rung
+    # ------------------------------------------------------------------ numbers by bin
 
     @cached_property
-    def _small_up(self) -> Rungs:
-        return np.array([self.rung_of(int(t) + self.growth(int(t))) for t in self.tops])
+    def _small_up(self) -> Bins:
+        return np.array([self.bin_of(int(t) + self.growth(int(t))) for t in self.tops])
 
-    def up(self, rungs: Rungs) -> Rungs:
-        """The highest rung to which one step leads."""
-        small = self._small_up[np.minimum(rungs, self.first_large - 1)]
-        found: Rungs = np.where(rungs < self.first_large, small, rungs + self.per_step)
+    def up(self, bins: Bins) -> Bins:
+        """The highest bin to which one step leads."""
+        small = self._small_up[np.minimum(bins, self.first_large - 1)]
+        found: Bins = np.where(bins < self.first_large, small, bins + self.per_step)
         return found
 
-    def numbers(self, rungs: int) -> Numbers:
-        """Tops, caps and half-widths in doubles, of at least so many rungs."""
-        size = 1 << max(rungs - 1, 1).bit_length()
+    def numbers(self, bins: int) -> Numbers:
+        """Tops, caps and half-widths in doubles, of at least so many bins."""
+        size = 1 << max(bins - 1, 1).bit_length()
         known = self.__dict__.setdefault("_numbers", {})
         if size not in known:
             known[size] = _precisely(lambda: self._numbers_of(size))
@@ -167,56 +167,60 @@ class Ladder:
 
     @cached_property
     def small_numbers(self) -> tuple[list[float], ...]:
-        """Caps and half-widths, above and below, of the small rungs."""
+        """Caps and half-widths, above and below, of the small bins."""
         tops = [int(top) for top in self.tops]
         widths = ([self._small_width(top, side) + 0.5 for top in tops] for side in (1, -1))
         return [float(self.most_joined(top)) for top in tops], *widths
 
     @cached_property
     def shares(self) -> tuple[Fraction, ...]:
-        """The same of a large rung, as shares of its top."""
+        """The same of a large bin, as shares of its top."""
         halves = (Fraction(2 * most + 1, 2 * self.start) for most in (self.right, self.left))
         return self.share, *halves
 
-    def top(self, rung: int) -> arb:
-        """The top of a rung, at the precision set."""
-        if rung < self.first_large:
-            return arb(int(self.tops[rung]))
-        return exact_ball(self.ratio) ** (rung - self.first_large) * self.start
+    def top(self, size_bin: int) -> arb:
+        """The top of a bin, at the precision set."""
+        if size_bin < self.first_large:
+            return arb(int(self.tops[size_bin]))
+        return exact_ball(self.ratio) ** (size_bin - self.first_large) * self.start
 
-    def cap(self, rung: int) -> arb:
-        """The most by which a count grows when a workplace comes to lie on a rung, or another."""
-        if rung < self.first_large:
-            return arb(self.most_joined(int(self.tops[rung])))
-        return exact_ball(self.share) * self.top(rung)
+    def cap(self, size_bin: int) -> arb:
+        """The most by which a count grows when this or another workplace comes to lie in a bin."""
+        if size_bin < self.first_large:
+            return arb(self.most_joined(int(self.tops[size_bin])))
+        return exact_ball(self.share) * self.top(size_bin)
 
-    def width(self, rung: int, side: int) -> arb:
-        """How far the centre of a law reaches on a side."""
+    def width(self, size_bin: int, side: int) -> arb:
+        """The half-width of the centre of a distribution on a side."""
         most = self.right if side > 0 else self.left
-        if rung < self.first_large:
-            return arb(2 * self._small_width(int(self.tops[rung]), side) + 1) / 2
-        return exact_ball(Fraction(2 * most + 1, 2 * self.start)) * self.top(rung)
+        if size_bin < self.first_large:
+            return arb(2 * self._small_width(int(self.tops[size_bin]), side) + 1) / 2
+        return exact_ball(Fraction(2 * most + 1, 2 * self.start)) * self.top(size_bin)
 
     def _small_width(self, top: int, side: int) -> int:
-        """How many integers of a side belong to the centre of a small rung.
+        """How many integers of a side belong to the centre of a small bin.
 
         Above, noise grows with the steps that lead up from there; below, with those to there.
         """
         if side > 0:
             return min((2 * self.right + 1) * self.growth(top) // (2 * UNITS), self.right)
         up, down = self.alpha.numerator, self.alpha.denominator
-        reach = (2 * self.left + 1) * self.most_joined(top) * (up + down)
-        return min(reach // (2 * UNITS * down), self.left)
+        width = (2 * self.left + 1) * self.most_joined(top) * (up + down)
+        return min(width // (2 * UNITS * down), self.left)
 
-    def above(self, rung: int) -> int:
-        """The highest rung to which one step leads from one."""
-        return int(self._small_up[rung]) if rung < self.first_large else rung + self.per_step
+    def above(self, size_bin: int) -> int:
+        """The highest bin to which one step leads from one."""
+        return (
+            int(self._small_up[size_bin])
+            if size_bin < self.first_large
+            else size_bin + self.per_step
+        )
 
     def descent(self, epsilon: float) -> int:
-        """After how many steps down a path to a lower rung is never the best, at large rungs.
+        """After how many steps down a path to a lower bin is never the best, at large bins.
 
         d steps down cost, in steps of the full length, d less their sum; if the whole part of that
-        times epsilon is more than what is gained in height, standing still is better.
+        times epsilon is more than what is gained in log density, standing still is better.
         """
         b = log1p(float(self.alpha))
         lost = [d - (1 - exp(-b * d)) / -np.expm1(-b) for d in range(4_000)]
@@ -226,7 +230,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers of all rungs, in doubles."""
+    """Numbers of all bins, in doubles."""
 
     top: Array
     cap: Array

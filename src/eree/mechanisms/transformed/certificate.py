@@ -1,4 +1,4 @@
-"""The worst loss of Laplace noise on a bent scale, over all counts to infinity.
+"""The worst loss of Laplace noise on a transformed count, over all counts to infinity.
 
 This file knows no calibration.  The output is made from h(n) + spread * L alone, L of the density
 e^-|z| / 2, so the loss between counts n and n' is at most |h(n') - h(n)| / spread, and it is that
@@ -17,13 +17,13 @@ from typing import Protocol
 from flint import arb, ctx
 
 from eree.cells import Cell
-from eree.mechanisms.certificate import Certificate, Chances, upper, worst_of
+from eree.mechanisms.certificate import Certificate, Probabilities, upper, worst_of
 from eree.random.exact import exact_ball
 
 _BITS = 320
 
 
-class BentChances(Chances, Protocol):
+class TransformedProbabilities(Probabilities, Protocol):
     """A mechanism of such noise."""
 
     @property
@@ -34,10 +34,10 @@ class BentChances(Chances, Protocol):
     def spread(self) -> Fraction:
         """The scale of the Laplace noise."""
 
-    def lift(self, count: int) -> arb:
+    def forward(self, count: int) -> arb:
         """h(count)."""
 
-    def exact_lift(self, _count: int) -> Fraction | None:
+    def exact_forward(self, _count: int) -> Fraction | None:
         """h(count) as a fraction, where it is one and known to be."""
 
     def elasticity_from(self) -> tuple[int, Fraction]:
@@ -47,10 +47,10 @@ class BentChances(Chances, Protocol):
         """The counts up to N among which the greatest step of h is found."""
 
 
-def greatest_gain(mechanism: BentChances) -> tuple[Fraction, int]:
-    """A bound of the height gained in one step, over all counts, and a count that comes near it.
+def greatest_gain(mechanism: TransformedProbabilities) -> tuple[Fraction, int]:
+    """A bound of what h gains in one step, over all counts, and a count that comes near it.
 
-    Where both heights are fractions it is what is gained, to the last digit.
+    Where h is a fraction at both counts it is what is gained, to the last digit.
     """
     alpha, (last, elasticity) = mechanism.alpha, mechanism.elasticity_from()
     before, ctx.prec = ctx.prec, _BITS
@@ -68,17 +68,17 @@ def greatest_gain(mechanism: BentChances) -> tuple[Fraction, int]:
     return worst, place
 
 
-def _gain(mechanism: BentChances, count: int, grown: int) -> Fraction:
-    """A bound of the height gained between two counts."""
-    gained = mechanism.lift(grown) - mechanism.lift(count)
-    low, high = mechanism.exact_lift(count), mechanism.exact_lift(grown)
+def _gain(mechanism: TransformedProbabilities, count: int, grown: int) -> Fraction:
+    """A bound of what h gains between two counts."""
+    gained = mechanism.forward(grown) - mechanism.forward(count)
+    low, high = mechanism.exact_forward(count), mechanism.exact_forward(grown)
     if low is None or high is None or not gained.overlaps(exact_ball(high - low)):
         return upper(gained)
     return high - low
 
 
-def certify_bent(mechanism: BentChances) -> Certificate:
-    """The certificate of Laplace noise on a bent scale."""
+def certify_transformed(mechanism: TransformedProbabilities) -> Certificate:
+    """The certificate of Laplace noise on a transformed count."""
     gain, place = greatest_gain(mechanism)
     joined = max(int(mechanism.alpha * place), 1)
     cells = Cell(place), Cell(place + joined, place + joined)

@@ -18,8 +18,8 @@ from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.intervals import transformed_ends
 from eree.mechanisms.mechanism import MeanNoise, Mechanism, one_cell
 from eree.mechanisms.parameters import alpha_of
-from eree.mechanisms.transformed.certificate import certify_bent
-from eree.mechanisms.transformed.transform import Bend, BentLaplace
+from eree.mechanisms.transformed.certificate import certify_transformed
+from eree.mechanisms.transformed.transform import Transform, TransformedLaplace
 from eree.policy.neighbours import Strong
 from eree.random.exact import Array, Integers, draw
 from eree.random.source import Random
@@ -44,13 +44,8 @@ class BentMechanism(Mechanism):
 
     @property
     @abstractmethod
-    def bend(self) -> Bend:
+    def transform(self) -> Transform:
         """The functions h and lower."""
-
-    @property
-    def transform(self) -> Bend:
-        """The same, for those who ask any mechanism."""
-        return self.bend
 
     @property
     def mean_noise(self) -> MeanNoise | None:
@@ -94,42 +89,42 @@ class BentMechanism(Mechanism):
             )
         return ("count",)
 
-    def lift(self, count: int) -> arb:
+    def forward(self, count: int) -> arb:
         """h(count)."""
-        return self.bend.lift(count)
+        return self.transform.forward(count)
 
-    def exact_lift(self, _count: int) -> Fraction | None:
+    def exact_forward(self, _count: int) -> Fraction | None:
         """h(count) as a fraction, where it is one and known to be."""
         return None
 
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The chance of an output at least `distance` away from the count."""
-        law = BentLaplace(self.bend, one_cell(cell.count), self.spread)
+        law = TransformedLaplace(self.transform, one_cell(cell.count), self.spread)
         return (
             law.above(cell.count + distance, 0) if side > 0 else law.below(cell.count - distance, 0)
         )
 
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, each made from its count alone."""
-        return draw(BentLaplace(self.bend, counts, self.spread), len(counts), random)
+        return draw(TransformedLaplace(self.transform, counts, self.spread), len(counts), random)
 
     def interval(
         self, noisy: Integers, level: float, **_public: object
     ) -> tuple[Integers, Integers]:
         """The noise is the same on the scale of h, wherever the count is."""
-        return transformed_ends(self.bend, float(self.spread) * -log(1 - level), noisy)
+        return transformed_ends(self.transform, float(self.spread) * -log(1 - level), noisy)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
-        return certify_bent(self)
+        return certify_transformed(self)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of both tails over integers, the far upper one by its integral.
 
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """
-        spread, centre = float(self.spread), float(self.lift(cell.count))
-        width = spread * float(self.bend.near_lower(np.array([centre]))[1][0])
+        spread, centre = float(self.spread), float(self.forward(cell.count))
+        width = spread * float(self.transform.near_inverse(np.array([centre]))[1][0])
         above, below = self._reaches(cell.count, width)
         if max(above, below) > _MOST_SUMMED:
             return self.real_error(cell)
@@ -146,14 +141,14 @@ class BentMechanism(Mechanism):
         """How far above and below a count sums go: to the power tail, and to where nothing is."""
         above = int(max(200 + 30 * width, self.tail_from - count + 1))
         below = int(200 + 50 * width)
-        lowest = float(self.spread) * -45 + float(self.lift(count))
-        while self.bend.near_height_of(np.array([count - below + 0.5]))[0] > lowest:
+        lowest = float(self.spread) * -45 + float(self.forward(count))
+        while self.transform.near_preimage(np.array([count - below + 0.5]))[0] > lowest:
             below *= 2
         return above, below
 
     def _tails(self, values: Array, side: int, centre: float) -> Array:
         """P(Y >= value) for side 1, P(Y <= value) for side -1, before rounding."""
-        depth = side * (self.bend.near_height_of(values) - centre) / float(self.spread)
+        depth = side * (self.transform.near_preimage(values) - centre) / float(self.spread)
         near, far = np.exp(-np.maximum(depth, 0.0)) / 2, np.exp(np.minimum(depth, 0.0)) / 2
         chances: Array = np.where(depth > 0, near, 1 - far)
         return chances
@@ -174,22 +169,23 @@ class BentMechanism(Mechanism):
 
         Up to 30 spreads by integration over the noise, beyond that by the power of the tail.
         """
-        spread, centre = float(self.spread), float(self.lift(cell.count))
+        spread, centre = float(self.spread), float(self.forward(cell.count))
         last = max(
-            30.0, (float(self.bend.near_height_of(np.array([self.tail_from]))[0]) - centre) / spread
+            30.0,
+            (float(self.transform.near_preimage(np.array([self.tail_from]))[0]) - centre) / spread,
         )
 
         def moment(n: int) -> float:
             from scipy.integrate import quad
 
             def integrand(z: float) -> float:
-                ends = self.bend.near_lower(centre + spread * np.array([z, -z]))[0]
+                ends = self.transform.near_inverse(centre + spread * np.array([z, -z]))[0]
                 return float((np.abs(ends - cell.count) ** n).sum()) / 2 * exp(-z)
 
             edges = [0.0, 0.1, 1.0, 5.0, 15.0, last]
             return float(sum(quad(integrand, a, b, limit=200)[0] for a, b in pairwise(edges)))
 
-        start = float(self.bend.near_lower(np.array([centre + spread * last]))[0][0])
+        start = float(self.transform.near_inverse(np.array([centre + spread * last]))[0][0])
         chance, beyond, far = exp(-last) / 2, start - cell.count, self._far(cell.count, start)
         mean = moment(1) + beyond * chance + far[0]
         return mean, inf if far[1] == inf else sqrt(moment(2) + beyond**2 * chance + far[1])

@@ -47,23 +47,23 @@ class LinLog(BentMechanism):
         return cls(guarantee, rounded_up(1 / epsilon), rounded_up(step))
 
     @cached_property
-    def bend(self) -> Knots:
+    def transform(self) -> Knots:
         """g and its inverse."""
         corner = 1 / self.alpha
         return Knots((Fraction(0), corner), (Fraction(1),), Fraction(1), self.rate)
 
-    def exact_lift(self, count: int) -> Fraction | None:
+    def exact_forward(self, count: int) -> Fraction | None:
         """Up to the last knot."""
-        return self.bend.exact_lift(count)
+        return self.transform.exact_forward(count)
 
     def elasticity_from(self) -> tuple[int, Fraction]:
         """Where the logarithm has begun u / (step + rate (u - T)), step >= rate T: 1 / rate."""
-        return ceil(self.bend.at[-1]), 1 / self.rate
+        return ceil(self.transform.at[-1]), 1 / self.rate
 
     @property
     def tail_from(self) -> float:
         """The last knot."""
-        return float(self.bend.at[-1])
+        return float(self.transform.at[-1])
 
     def turning_counts(self) -> Iterable[int]:
         """Between knots the height gained by a step is a straight line in the count.
@@ -71,7 +71,7 @@ class LinLog(BentMechanism):
         So it is greatest where the count, or where the step leads, is at a knot.
         """
         alpha, found = self.alpha, {0, 1, 2}
-        for knot in self.bend.at:
+        for knot in self.transform.at:
             middle = ceil(knot)
             joined = max(int(alpha * middle), 1)
             for near in (middle, middle - joined, ceil(middle / (1 + alpha))):
@@ -81,10 +81,10 @@ class LinLog(BentMechanism):
 
     def power_tail(self, count: int) -> tuple[float, float, float]:
         """Beyond the last knot a height is a logarithm, so its exponential tail is a power."""
-        bend, rate = self.bend, float(self.rate)
-        unit = float(bend.step) / rate
-        offset = unit - float(bend.at[-1])
-        base = unit * exp(rate * (float(self.lift(count)) - float(bend.heights[-1])))
+        transform, rate = self.transform, float(self.rate)
+        unit = float(transform.step) / rate
+        offset = unit - float(transform.at[-1])
+        base = unit * exp(rate * (float(self.forward(count)) - float(transform.values[-1])))
         return offset, base, 1 / (float(self.spread) * rate)
 
 
@@ -104,7 +104,7 @@ class IntegerLinLog(LinLog):
     name = "linlog-integer"
 
     @cached_property
-    def bend(self) -> Knots:
+    def transform(self) -> Knots:
         """phi and its inverse: a knot wherever floor(alpha n) grows."""
         knots, slopes = [0], []
         for step in range(1, _STEPS):

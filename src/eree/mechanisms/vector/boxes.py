@@ -35,7 +35,7 @@ _CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
-class BoxStairs:
+class BoxPlateaus:
     """The staircase of a width d."""
 
     first: Fraction
@@ -59,14 +59,14 @@ class BoxStairs:
         return _whole(self, ctx.prec)
 
     def density(self, up: int, down: int) -> arb:
-        """The density on two plateaus: of all boxes that reach as far up and as far down."""
+        """The density on two plateaus: of all boxes that extend as far up and as far down."""
         q = self.fall()
         return q**up / (1 - q) * (q**down / (1 - q)) / self.whole()
 
     def tail(self, x: arb) -> arb:
-        """The chance that one number is at least x >= 0.
+        """The probability that one number is at least x >= 0.
 
-        From the k that reaches x on, a box with k has first + k - x of its side there.
+        From the k on at which a box extends to x, a box with k has first + k - x of its side there.
         """
         start = _ends((x - exact_ball(self.first)).ceil())[0]
         over = exact_ball(self.first + start) - x
@@ -85,7 +85,7 @@ class BoxStairs:
         return _sum(self, self.width - 1, start, beyond, growth) / self.whole()
 
     def box(self, box: Sequence[Interval], times: Sequence[int]) -> arb:
-        """The chance of a box: each interval is that of as many numbers as `times` says.
+        """The probability of a box: each interval is that of as many numbers as `times` says.
 
         Boxes of the mixture that end above it share the same with it, whatever their k; so do
         those that end below it, whatever their l.
@@ -118,7 +118,7 @@ class BoxStairs:
 
     @cached_property
     def tails(self) -> Array:
-        """The chances of m >= 1, m >= 2 and so on in doubles, as long as they are not coarse."""
+        """Probabilities of m >= 1, m >= 2 and so on in doubles, as long as they are not coarse."""
         found: list[float] = []
         with ctx.workprec(_BITS):
             left, power, q, m = arb(1), 1 / self.whole(), self.fall(), 0
@@ -129,7 +129,7 @@ class BoxStairs:
         return np.array(found)
 
     def sure_sides(self, uniform: arb) -> int:
-        """The m of a uniform number: how many of the chances of m >= 1, m >= 2 ... are above it."""
+        """The m of a uniform number: how many probabilities of m >= 1, m >= 2 ... are above it."""
         q, m = self.fall(), 0
         left, place, power = self.whole(), uniform * self.whole(), arb(1)
         while True:
@@ -139,13 +139,13 @@ class BoxStairs:
             power, m = power * q, m + 1
 
     @cached_property
-    def chances(self) -> Array:
-        """The chances of all m that matter in doubles."""
+    def probabilities(self) -> Array:
+        """The probabilities of all m that matter in doubles."""
         m: Array = np.arange(float(self.steps()))
         logs = np.log(m + 1) - float(self.drop) * m + self.width * np.log(m + float(2 * self.first))
         weights = np.exp(logs - logs.max())
-        chances: Array = weights / weights.sum()
-        return chances
+        probabilities: Array = weights / weights.sum()
+        return probabilities
 
     @cached_property
     def moments(self) -> tuple[float, float, float]:
@@ -154,14 +154,14 @@ class BoxStairs:
         Given m, k is uniform: (first + k)^2 / side is |z_i| on average, and the middle of the box,
         (k - l) / 2, has the variance m (m + 2) / 12; around it a z_i has side^2 / 12.
         """
-        m, first = np.arange(float(len(self.chances))), float(self.first)
+        m, first = np.arange(float(len(self.probabilities))), float(self.first)
         side = 2 * first + m
-        mean = self.chances @ ((first * (first + m) + m * (2 * m + 1) / 6) / side)
-        middle = self.chances @ (m * (m + 2) / 12)
-        return float(mean), float(middle + self.chances @ (side**2 / 12)), float(middle)
+        mean = self.probabilities @ ((first * (first + m) + m * (2 * m + 1) / 6) / side)
+        middle = self.probabilities @ (m * (m + 2) / 12)
+        return float(mean), float(middle + self.probabilities @ (side**2 / 12)), float(middle)
 
     def one_number(self, plateaus: int) -> OneNumber:
-        """The law of one number, on so many plateaus."""
+        """The distribution of one number, on so many plateaus."""
         m: Array = np.arange(float(plateaus))
         sides = np.log(m + float(2 * self.first))
         logs = (self.width - 1) * sides - float(self.drop) * m
@@ -188,12 +188,12 @@ class OneNumber:
 
     @cached_property
     def _tails(self) -> Array:
-        """The chances beyond the ends."""
+        """The probabilities beyond the ends."""
         after = np.cumsum(np.exp(self.logs)[::-1])[::-1]
         return np.append(after[1:], 0.0)
 
     def tail(self, x: Array) -> Array:
-        """The chance of at least x, for any x."""
+        """The probability of at least x, for any x."""
         size = np.abs(x)
         place = np.minimum(np.searchsorted(self.ends, size), len(self.ends) - 1)
         left = np.maximum(self.ends[place] - size, 0.0)
@@ -216,17 +216,19 @@ def best_first(drop: Fraction, width: int) -> Fraction:
     """
     highest = max(ceil(log2((width + 2) / drop)), 0)
     powers = [Fraction(2) ** e for e in range(_LEAST_FIRST, highest + 1)]
-    middle = _best([BoxStairs(power, drop, width) for power in powers])
+    middle = _best([BoxPlateaus(power, drop, width) for power in powers])
     points = {middle * (_POINTS + i) / _POINTS for i in range(_POINTS)}
     points |= {point / 2 for point in points}
-    return _best([BoxStairs(point, drop, width) for point in sorted(points)])
+    return _best([BoxPlateaus(point, drop, width) for point in sorted(points)])
 
 
-def _best(stairs: Sequence[BoxStairs]) -> Fraction:
+def _best(candidates: Sequence[BoxPlateaus]) -> Fraction:
     """The first of the staircase with the least mean size; of two that are alike, the lesser."""
-    means = [one.moments[0] for one in stairs]
+    means = [one.moments[0] for one in candidates]
     close = [
-        one for one, mean in zip(stairs, means, strict=True) if mean <= min(means) * (1 + _CLOSE)
+        one
+        for one, mean in zip(candidates, means, strict=True)
+        if mean <= min(means) * (1 + _CLOSE)
     ]
     best = close[0]
     with ctx.workprec(_BITS):
@@ -236,9 +238,9 @@ def _best(stairs: Sequence[BoxStairs]) -> Fraction:
     return best.first
 
 
-def _mean(stairs: BoxStairs) -> arb:
+def _mean(plateaus: BoxPlateaus) -> arb:
     """E|z_i|, as an enclosure."""
-    first = stairs.first
+    first = plateaus.first
 
     def size(m: int) -> arb:
         return (m + 1) * exact_ball(first * (first + m) + Fraction(m * (2 * m + 1), 6))
@@ -246,19 +248,19 @@ def _mean(stairs: BoxStairs) -> arb:
     def growth(m: int) -> Fraction | None:
         return Fraction(m + 2, m + 1) * Fraction(m + 1, m) ** 2 if m else None
 
-    return _sum(stairs, stairs.width - 1, 0, size, growth) / stairs.whole()
+    return _sum(plateaus, plateaus.width - 1, 0, size, growth) / plateaus.whole()
 
 
 # The precision that is set is part of what was computed.
 
 
 @lru_cache(maxsize=4096)
-def _whole(stairs: BoxStairs, _bits: int) -> arb:
-    return _sum(stairs, stairs.width, 0, lambda m: arb(m + 1), lambda m: Fraction(m + 2, m + 1))
+def _whole(plateaus: BoxPlateaus, _bits: int) -> arb:
+    return _sum(plateaus, plateaus.width, 0, lambda m: arb(m + 1), lambda m: Fraction(m + 2, m + 1))
 
 
 def _sum(
-    stairs: BoxStairs,
+    plateaus: BoxPlateaus,
     degree: int,
     start: int,
     factor: Callable[[int], arb],
@@ -269,13 +271,13 @@ def _sum(
     From any m on, the factor grows by at most growth(m), where that is known, and the side by what
     it grows there: so once terms fall, the rest is at most a geometric sum.
     """
-    q, m = stairs.fall(), start
+    q, m = plateaus.fall(), start
     power, total, least = q**start, arb(0), arb(2) ** -ctx.prec
     while True:
-        term = power * exact_ball(stairs.side(m)) ** degree * factor(m)
+        term = power * exact_ball(plateaus.side(m)) ** degree * factor(m)
         total += term
         if term < total * least and (known := growth(m)) is not None:
-            wider = exact_ball(1 + 1 / stairs.side(m)) ** degree
+            wider = exact_ball(1 + 1 / plateaus.side(m)) ** degree
             ratio = q * exact_ball(known) * wider
             if ratio < 1:
                 rest = term * ratio / (1 - ratio)

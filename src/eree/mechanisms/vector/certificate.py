@@ -1,10 +1,10 @@
 """The worst loss of vectors of noise that scales with the largest workplace, over all neighbours.
 
-This file knows no calibration.  It looks at laws that add to the d counts of a group a noise of the
-chances, or the density, w(|k| / S) / N(S): |k| the L1 norm, S = max(pace x, 1), x the largest
-total of a workplace of the group.  Let one workplace of y <= x workers grow by
-D <= max(floor(alpha y), 1).  Then S becomes r S with 1 <= r <= 1 + max(alpha, pace), and the counts
-move by a vector of norm at most D <= m(r) S (less than D, if the group does not show all workers);
+This file knows no calibration.  It looks at distributions that add to the d counts of a group a
+noise of the probabilities, or the density, w(|k| / S) / N(S): |k| the L1 norm, S = max(pace x, 1),
+x the largest total of a workplace of the group.  Let one workplace of y <= x workers grow by D <=
+max(floor(alpha y), 1).  Then S becomes r S with 1 <= r <= 1 + max(alpha, pace), and the counts move
+by a vector of norm at most D <= m(r) S (less than D, if the group does not show all workers);
 `one_step` has m and the reason; with pace = alpha, m = 1.  So if an output is u S away from the old
 counts and v r S from the new ones,
 
@@ -18,10 +18,10 @@ and as w falls, with low ln r <= ln N(rS)/N(S) <= high ln r, the losses are at m
 - The size, the direction and the number of cells have dropped out.
 - Boxes of positions and ratios are bounded by the value in their middle and the greatest slopes in
   them; where a loss only rises or only falls with one of the two, the box shrinks to that side.
-  No box reaches over the ratio from which on m grows.
+  No box extends over the ratio from which on m grows.
   Where w is a power of a straight line at both points, the loss is monotone in the position, and
   only its two ends count.  Boxes are split until the greatest bound is within TOLERANCE of a value
-  that is reached.
+  that is attained.
 - Far out w falls like t^-power, so that F goes to (high - power) ln r and G to (power - low) ln r,
   and on the way there, from a last position on, both are monotone.
 
@@ -51,7 +51,7 @@ MOST_BOXES = 20_000_000
 
 
 class RadialWeight(Protocol):
-    """What the bound asks of a law."""
+    """What the bound asks of a distribution."""
 
     def log_weight(self, t: Array) -> Array:
         """The logarithm of w(t) for t >= 0; it falls from 0."""
@@ -73,7 +73,7 @@ class RadialWeight(Protocol):
 
 @dataclass(frozen=True)
 class VectorLoss:
-    """A bound of the worst loss, and the place where it is nearly reached.
+    """A bound of the worst loss, and the place where it is nearly attained.
 
     `found` is a bound that no neighbours exceed.  `attained` is the loss where the scale grows by
     `ratio` and the counts move as far as they then can, at an output `distance` S from the old
@@ -88,16 +88,17 @@ class VectorLoss:
     new_over_old: bool
 
 
-def worst_vector_loss(law: RadialWeight, step: OneStep) -> VectorLoss:
+def worst_vector_loss(density: RadialWeight, step: OneStep) -> VectorLoss:
     """The worst loss over all neighbours of all groups."""
-    (low, high), power = law.normaliser_elasticity(), law.far_power
+    (low, high), power = density.normaliser_elasticity(), density.far_power
     if high == inf:
         return VectorLoss(inf, inf, 0.0, 1.0, False)
     most = 1 + (step.most_ratio - 1) * (1 + 2.0**-40)
-    reach = 2 * most * law.steepest + 10  # from here on both points lie after the steepest one
+    # from here on both points lie after the steepest one
+    furthest = 2 * most * density.steepest + 10
     losses = [
-        _Loss(law, step, high, False).greatest(reach, most),
-        _Loss(law, step, low, True).greatest(reach, most),
+        _Loss(density, step, high, False).greatest(furthest, most),
+        _Loss(density, step, low, True).greatest(furthest, most),
     ]
     for limit, new_over_old in ((high - power, False), (power - low, True)):
         top = max(limit, 0.0) * log(most) * (1 + ROUNDING)
@@ -110,7 +111,7 @@ def worst_vector_loss(law: RadialWeight, step: OneStep) -> VectorLoss:
 class _Loss:
     """F or G as a function of the first position u and the ratio r."""
 
-    law: RadialWeight
+    density: RadialWeight
     step: OneStep
     elasticity: float
     new_over_old: bool
@@ -123,8 +124,8 @@ class _Loss:
     def value(self, u: Array, r: Array) -> Array:
         """The loss, rounded up."""
         v = self.second(u, r)
-        first, second = self.law.log_weight(u), self.law.log_weight(v)
-        steep = self.law.log_slope(u) * u + self.law.log_slope(v) * v
+        first, second = self.density.log_weight(u), self.density.log_weight(v)
+        steep = self.density.log_slope(u) * u + self.density.log_slope(v) * v
         growth = (-1 if self.new_over_old else 1) * self.elasticity * np.log(r)
         return first - second + growth + ROUNDING * (1 - first - second + steep)
 
@@ -152,13 +153,13 @@ class _Loss:
 
     def _slope_range(self, t0: Array, t1: Array) -> tuple[Array, Array]:
         """The least and the greatest slope of -ln w from t0 to t1."""
-        ends = self.law.log_slope(t0), self.law.log_slope(t1)
-        top = self.law.log_slope(np.clip(self.law.steepest, t0, t1))
+        ends = self.density.log_slope(t0), self.density.log_slope(t1)
+        top = self.density.log_slope(np.clip(self.density.steepest, t0, t1))
         return np.minimum(*ends) * (1 - WIDER), top * (1 + WIDER)
 
     def bound(self, u0: Array, u1: Array, r0: Array, r1: Array) -> tuple[Array, Flags]:
         """A bound over boxes, and whether it is their positions that should be split."""
-        turn, r = self.law.steepest, (r0, r1) if self.new_over_old else (r1, r0)
+        turn, r = self.density.steepest, (r0, r1) if self.new_over_old else (r1, r0)
         before = np.maximum(u1, self.second(u1, r[1])) <= turn
         after = np.minimum(u0, self.second(u0, r[0])) >= turn
         top, by_u, by_r = self._bound(u0, u1, r0, r1)
@@ -178,9 +179,9 @@ class _Loss:
         middle = self.value((u0 + u1) / 2, (r0 + r1) / 2)
         return middle + (by_u + by_r) * (1 + ROUNDING), by_u, by_r
 
-    def greatest(self, reach: float, most: float) -> VectorLoss:
-        """A bound over all positions up to `reach` and ratios up to `most`, and a place."""
-        u = np.concatenate([np.linspace(0.0, 2.0, 33), np.geomspace(2.0, reach, 65)[1:]])
+    def greatest(self, furthest: float, most: float) -> VectorLoss:
+        """A bound over all positions up to `furthest` and ratios up to `most`, and a place."""
+        u = np.concatenate([np.linspace(0.0, 2.0, 33), np.geomspace(2.0, furthest, 65)[1:]])
         r = np.unique([*np.linspace(1.0, most, 9), np.clip(self.step.kink, 1.0, most)])
         u0, r0 = (side.ravel() for side in np.meshgrid(u[:-1], r[:-1], indexing="ij"))
         u1, r1 = (side.ravel() for side in np.meshgrid(u[1:], r[1:], indexing="ij"))

@@ -21,8 +21,8 @@ from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.transformed.certificate import greatest_gain
 from eree.mechanisms.transformed.linlog import IntegerLinLog
 from eree.mechanisms.transformed.transform import Knots
-from eree.mechanisms.vector.boxes import BoxStairs, OneNumber, best_first
-from eree.mechanisms.vector.transformed_rows import BentBoxes
+from eree.mechanisms.vector.boxes import BoxPlateaus, OneNumber, best_first
+from eree.mechanisms.vector.transformed_rows import TransformedBoxes
 from eree.mechanisms.vector.vector import (
     GroupPair,
     VectorCertificate,
@@ -94,7 +94,7 @@ class KNormStaircase(VectorMechanism):
             )
         rate = rounded_up(log1p(float(alpha_of(guarantee, cls.name))))
         drop = rounded_down(float(guarantee.epsilon))
-        steps = BoxStairs(Fraction(1), Fraction(1), cells).steps()  # times epsilon - b
+        steps = BoxPlateaus(Fraction(1), Fraction(1), cells).steps()  # times epsilon - b
         lowest = float(rate) + steps / _MOST_PLATEAUS
         if drop <= lowest:
             raise TooLittle(
@@ -111,14 +111,9 @@ class KNormStaircase(VectorMechanism):
         return IntegerLinLog(self.guarantee, self.spread, self.rate)
 
     @property
-    def bend(self) -> Knots:
-        """The heights of counts."""
-        return self.single.bend
-
-    @property
     def transform(self) -> Knots:
-        """The same, for those who ask any mechanism."""
-        return self.bend
+        """The heights of counts."""
+        return self.single.transform
 
     @property
     def mean_noise(self) -> None:
@@ -131,13 +126,13 @@ class KNormStaircase(VectorMechanism):
         return ("count",)
 
     @cached_property
-    def stairs(self) -> BoxStairs:
+    def stairs(self) -> BoxPlateaus:
         """The law of the noise, in units of the spread."""
-        return BoxStairs(self.gamma, self.drop, self.cells)
+        return BoxPlateaus(self.gamma, self.drop, self.cells)
 
-    def law(self, counts: Integers) -> BentBoxes:
+    def law(self, counts: Integers) -> TransformedBoxes:
         """The laws of the outputs of some groups."""
-        return BentBoxes(self.bend, counts, self.spread, self.stairs)
+        return TransformedBoxes(self.transform, counts, self.spread, self.stairs)
 
     def draw_groups(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, made from the counts alone."""
@@ -175,7 +170,7 @@ class KNormStaircase(VectorMechanism):
         self, noisy: Integers, level: float, **_public: object
     ) -> tuple[Integers, Integers]:
         """The noise of heights is the same wherever the count is."""
-        return transformed_ends(self.bend, self.height_reach(level), noisy)
+        return transformed_ends(self.transform, self.height_reach(level), noisy)
 
     def height_error(self) -> tuple[float, float]:
         """The mean and root mean square of the noise of one cell's height."""
@@ -216,8 +211,8 @@ class KNormStaircase(VectorMechanism):
         """
         count = int(_FINE / self.alpha)
         away = float(self.spread) * (float(self.gamma) + np.arange(25) / 12)
-        heights = float(self.bend.lift(count)) + np.concatenate([away, -away])
-        ends = self.bend.near_lower(heights)[0]
+        heights = float(self.transform.forward(count)) + np.concatenate([away, -away])
+        ends = self.transform.near_inverse(heights)[0]
         outputs = [int(end) for end in ends if abs(end) < _FAR_OUTPUT]
         return self._worst_growth(count, outputs)
 
@@ -234,10 +229,10 @@ class KNormStaircase(VectorMechanism):
         Where the noise is wide, rounding no longer matters, and integrals take the place of sums.
         """
         centre, far = (
-            float(self.bend.lift(cell.count)),
+            float(self.transform.forward(cell.count)),
             float(self.spread) * self.one_number.ends[-1],
         )
-        values, slopes = self.bend.near_lower(centre + np.array([0.0, far, -far]))
+        values, slopes = self.transform.near_inverse(centre + np.array([0.0, far, -far]))
         above, below = (min(abs(float(value) - cell.count) + 1, 1e18) for value in values[1:])
         cut = above > _MOST_SUMMED
         above = 200 + 30 * self.height_error()[0] * float(slopes[0]) if cut else above
@@ -246,15 +241,14 @@ class KNormStaircase(VectorMechanism):
         mean = square = 0.0
         for reach, side in ((int(above), 1), (int(below), -1)):
             k: Array = np.arange(1.0, reach + 1.0)
-            heights = self.bend.near_height_of(cell.count + side * (k - 0.5))
+            heights = self.transform.near_preimage(cell.count + side * (k - 0.5))
             tails = self.near_tail(side * (heights - centre))
             mean += float(tails.sum())
             square += float(((2 * k - 1) * tails).sum())
         if cut:
             reach = int(above)
-            start = (
-                float(self.bend.near_height_of(np.array([cell.count + float(reach)]))[0]) - centre
-            )
+            end = np.array([cell.count + float(reach)])
+            start = float(self.transform.near_preimage(end)[0]) - centre
             chance, first, second = self._moments(cell.count, 1, start)
             mean += first - reach * chance
             square += second - reach**2 * chance
@@ -271,17 +265,21 @@ class KNormStaircase(VectorMechanism):
         Integrals over each plateau, or the part of one between two knots.  Errors and densities
         are taken by their logarithms, as one may be too large and the other too small for doubles.
         """
-        bend, spread, one = self.bend, float(self.spread), self.one_number
-        centre, last, rate = float(bend.lift(count)), float(bend.heights[-1]), float(bend.rate)
-        knots = side * (np.array([float(height) for height in bend.heights]) - centre)
+        transform, spread, one = self.transform, float(self.spread), self.one_number
+        centre, last, rate = (
+            float(transform.forward(count)),
+            float(transform.values[-1]),
+            float(transform.rate),
+        )
+        knots = side * (np.array([float(height) for height in transform.values]) - centre)
         edges = np.unique(np.concatenate([[start], one.ends * spread, knots]))
         edges = edges[(edges >= start) & (edges <= one.ends[-1] * spread)]
         half = np.diff(edges)[:, None] / 2
         at = edges[:-1, None] + half * (1 + _NODES)
         height = centre + side * at
-        error = np.abs(bend.near_lower(height)[0] - count)
+        error = np.abs(transform.near_inverse(height)[0] - count)
         climbed = rate * (height - last)
-        far = climbed + log(float(bend.step) / rate)
+        far = climbed + log(float(transform.step) / rate)
         sizes = np.where(climbed > 500, far, np.log(np.maximum(error, 1e-300)))
         logs = one.log_density(at / spread) + np.log(half * _NODE_WEIGHTS / spread)
         with np.errstate(over="ignore"):  # too much for a double is too much

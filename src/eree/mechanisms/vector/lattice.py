@@ -38,7 +38,7 @@ _LEAST = 2.0**-20
 class VectorLatticePareto:
     """P(k) proportional to (1 + |k|_1 / a)^-p on the integer vectors of a width d, a = S / c.
 
-    Recipe: how many numbers j are not 0, with chances proportional to
+    Recipe: how many numbers j are not 0, with probabilities proportional to
 
         e_j = binomial(d, j) (2 a)^j / ((p - 1) ... (p - j)) (1 + j / (2 a))^(j - p);
 
@@ -46,18 +46,18 @@ class VectorLatticePareto:
     density proportional to (1 + sum / a)^-p, rounded to a whole k; and a rejection.  With the
     i-th size 1/2 + z_i and base_i = a + j / 2 + z_1 + ... + z_i, base_i / base_(i-1) is
     U^(-1 / (p - j + i - 1)).  e_j is the integral of that density times the ways to choose numbers
-    and signs.  With Y and K the sums of y and k, a row is accepted with the chance
+    and signs.  With Y and K the sums of y and k, a row is accepted with the probability
 
         2 w(K) / (w(Y) + w(2 K - Y)),
 
     at most 1 as w is convex.  Averaged over the cube of the y that round to k, in which y and
-    2 k - y are mirror images, density times chance is w(K): exactly the chance of k.
+    2 k - y are mirror images, density times probability is w(K): exactly the probability of k.
 
-    In doubles, heights ln(base_i) - ln(base_0) add up logarithms of U >= 2^-20, each known to
-    within 1.2 2^-42, so that a base is known to within the share `loose` = d 2^-40 / (p - d) +
+    In doubles, the logarithms ln(base_i) - ln(base_0) add up logarithms of U >= 2^-20, each known
+    to within 1.2 2^-42, so that a base is known to within the share `loose` = d 2^-40 / (p - d) +
     2^-48 of itself, z to within twice that share of its base, (Y - K) / (a + K), which is below
-    1/2, to within 3 d `loose` + 2^-50, and the chance to accept to within 2 p times that and its
-    own rounding; ln(e_j) to within p 2^-52 and 2^-50 of the sizes of what it is made of.
+    1/2, to within 3 d `loose` + 2^-50, and the probability to accept to within 2 p times that and
+    its own rounding; ln(e_j) to within p 2^-52 and 2^-50 of the sizes of what it is made of.
     """
 
     scales: Scales  # its factor is 1 / c, so that a scale is a
@@ -106,8 +106,8 @@ class VectorLatticePareto:
     def _others(self, word: Words, a: Array) -> tuple[Array, NDArray[np.bool_]]:
         """How many numbers are not 0, and where that is in doubt."""
         j, p, wide = np.array(self._counts)[:, None], float(self.power), np.log(2 * a)
-        heights = self._ways + j * wide - (p - j) * np.log(1 + j / (2 * a))
-        ends = np.cumsum(np.exp(heights - heights.max(axis=0)), axis=0)
+        logs = self._ways + j * wide - (p - j) * np.log(1 + j / (2 * a))
+        ends = np.cumsum(np.exp(logs - logs.max(axis=0)), axis=0)
         total = ends[-1]
         size = np.abs(self._ways).max() + self.width * (np.abs(wide) + 4)
         size += p * (1 + np.log(1 + self.width / (2 * a)))
@@ -140,14 +140,14 @@ class VectorLatticePareto:
         return sum(1 for end in ends[:-1] if not sure_less(place, end))
 
     def tail(self, value: int, group: int) -> arb:
-        """The chance that one number is at least `value`, for value >= 1.
+        """The probability that one number is at least `value`, for value >= 1.
 
         The others have a norm of at most n in as many ways as there are such points.
         """
         return _tail(self.width, value, self.scales.of(group), self.power, ctx.prec)
 
     def pmf(self, noise: Sequence[int], group: int) -> arb:
-        """The chance of a row of noise."""
+        """The probability of a row of noise."""
         a = self.scales.of(group)
         weight = exact_ball(1 + sum(map(abs, noise)) / a) ** exact_ball(-self.power)
         return weight / whole(self.width, a, self.power)

@@ -1,16 +1,16 @@
 """Vector Pareto: noise on integer vectors whose weight falls like a power of the L1 norm.
 
-How far the numbers of the lattice Pareto law reach, and their sums: in doubles, never too near.
+Tail points of the lattice Pareto distribution, and of its sums: in doubles, never too near.
 
-The weight (1 + c n / S)^-p is a mixture of e^(-u n), u = c s / S: the integral over s of
-s^(p - 1) e^-s e^(-u n) / Gamma(p).  Given s, the d numbers are independent and P(k) is proportional
-to e^(-u |k|), whose sum over all k is coth(u / 2).  So s has the density proportional to
-s^(p - 1) e^-s coth(u / 2)^d, and every chance is an integral over s of a chance of geometric
-numbers.  The integrals are sums over a grid of ln s, right to a millionth, which is added.
+The weight (1 + c n / S)^-p is a mixture of e^(-u n), u = c s / S: the integral over s of s^(p - 1)
+e^-s e^(-u n) / Gamma(p).  Given s, the d numbers are independent and P(k) is proportional to e^(-u
+|k|), whose sum over all k is coth(u / 2).  So s has the density proportional to s^(p - 1) e^-s
+coth(u / 2)^d, and every probability is an integral over s of a probability of geometric numbers.
+The integrals are sums over a grid of ln s, right to a millionth, which is added.
 
 Far out, S >= `FAR`: per S^d, the density of s before it is normalised falls as S grows, and its
 integral is at least what it falls to, that with 2 / u instead of coth(u / 2).  So if those of `FAR`
-and of the limit are taken, a chance to go beyond t S is bounded for all these S at once.
+and of the limit are taken, a probability to go beyond t S is bounded for all these S at once.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from eree.mechanisms.vector.vector import group_size
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Array, Integers, exactly
 
-#: From this scale on reaches are multiples of the scale.
+#: From this scale on half-widths are multiples of the scale.
 FAR = 2_000.0
-#: Chances below this are lost where the grid of s ends.
+#: Probabilities below this are lost where the grid of s ends.
 _LOST = 1e-17
 _NODES = 400
-#: Reaches are found for scales this far apart; between two, that of the larger is taken.
+#: Half-widths are found for scales this far apart; between two, that of the larger is taken.
 _APART = 1.02
 _HALVINGS = 50
 #: The tail of a difference of two Gamma numbers is looked up in steps of 1 over this.
 _STEPS = 50
 _LAST = 1_000
 
-#: The chance to be at least so far from 0, for nodes in columns and scales in rows.
-Beyond = Callable[[Array, Array], Array]
+#: The probability to be at least so far from 0, for nodes in columns and scales in rows.
+Tail = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -69,57 +69,62 @@ class ParetoMixture:
         high = float(gammainccinv(self.power, _LOST))
         return np.exp(np.linspace(log(low), log(high), _NODES))
 
-    def _chances(self, scales: Array, *, limit: bool) -> Array:
-        """The chances of the nodes, a row for each scale; with `limit`, bounds from it on."""
+    def _probabilities(self, scales: Array, *, limit: bool) -> Array:
+        """The probabilities of the nodes, a row for each scale; with `limit`, bounds from it on."""
         s, d = self._nodes, self.width
         u = self.slope * s / scales[:, None]
         base = self.power * np.log(s) - s
-        height = base + d * np.log(u / 2 / np.tanh(u / 2)) - d * np.log(s)
-        below = base - d * np.log(s) if limit else height
-        top = height.max()
-        chances: Array = np.exp(height - top) / np.exp(below - top).sum(-1, keepdims=True)
-        return chances
+        log_density = base + d * np.log(u / 2 / np.tanh(u / 2)) - d * np.log(s)
+        below = base - d * np.log(s) if limit else log_density
+        top = log_density.max()
+        probabilities: Array = np.exp(log_density - top) / np.exp(below - top).sum(
+            -1, keepdims=True
+        )
+        return probabilities
 
     def half_width(self, miss: float, scales: Array) -> Array:
         """The least q with P(|K| >= q) <= miss for one number K, or a little more."""
 
-        def beyond(u: Array, q: Array) -> Array:
-            chance: Array = 2 * np.exp(-u * q) / (1 + np.exp(-u))
-            return chance
+        def tail(u: Array, q: Array) -> Array:
+            probability: Array = 2 * np.exp(-u * q) / (1 + np.exp(-u))
+            return probability
 
-        return self._reaches(beyond, miss, scales)
+        return self._half_widths(tail, miss, scales)
 
     def group_half_width(self, miss: float, scales: Array) -> Array:
         """The same for the sum D of all d numbers.
 
         A geometric number is the whole part of an exponential one, apart from what is left of it.
         So with a sum F of 2 d such remains, d of them with a minus, D + F is a difference of two
-        Gamma(d) numbers of the rate u, and for every x P(D >= q) P(F >= -x) is at most its chance
-        to be at least q - x.  P(F >= 0) >= 1/2, and P(F < -x) <= e^(-x^2 / d) (Hoeffding).
+        Gamma(d) numbers of the rate u, and for every x P(D >= q) P(F >= -x) is at most its
+        probability to be at least q - x.  P(F >= 0) >= 1/2, and P(F < -x) <= e^(-x^2 / d)
+        (Hoeffding).
         """
         d = self.width
         shift = sqrt(d * log(100))
 
-        def beyond(u: Array, q: Array) -> Array:
+        def tail(u: Array, q: Array) -> Array:
             loose = 2 * self._difference(u * q)
             close = self._difference(u * (q - shift)) / (1 - 1 / 100)
-            chance: Array = np.minimum(2 * np.minimum(loose, close), 1)
-            return chance
+            probability: Array = np.minimum(2 * np.minimum(loose, close), 1)
+            return probability
 
-        return self._reaches(beyond, miss, scales)
+        return self._half_widths(tail, miss, scales)
 
-    def _reaches(self, beyond: Beyond, miss: float, scales: Array) -> Array:
-        """The reach of each scale, from those of a grid."""
+    def _half_widths(self, tail: Tail, miss: float, scales: Array) -> Array:
+        """The half-width of each scale, from those of a grid."""
         if miss < 100 * _LOST:
-            raise Refusal("the chance to miss is too small for vector noise; ask for a lower level")
+            raise Refusal(
+                "the probability to miss is too small for vector noise; ask for a lower level"
+            )
         steps = int(log(FAR) / log(_APART)) + 2
         grid = np.append(np.geomspace(1, FAR, steps), FAR)
-        chances = self._chances(grid, limit=False)
-        chances[-1] = self._chances(grid[-1:], limit=True)[0]
+        probabilities = self._probabilities(grid, limit=False)
+        probabilities[-1] = self._probabilities(grid[-1:], limit=True)[0]
         u = self.slope * self._nodes / grid[:, None]
 
         def enough(q: Array) -> NDArray[np.bool_]:
-            missed = (chances * beyond(u, q[:, None])).sum(1) + 10 * _LOST
+            missed = (probabilities * tail(u, q[:, None])).sum(1) + 10 * _LOST
             return np.asarray(missed <= miss * (1 - 1e-6))
 
         low, high = np.zeros_like(grid), grid / self.slope
@@ -137,7 +142,7 @@ class ParetoMixture:
     def _tails(self) -> Array:
         """P(G - G' >= z) of two Gamma(d) numbers at z = 0, 1 / 50, 2 / 50 and so on.
 
-        Given that G is the greater, the difference is a Gamma(d - k) number with the chance
+        Given that G is the greater, the difference is a Gamma(d - k) number with the probability
         binomial(d - 1 + k, k) 2^(1 - d - k), k < d.
         """
         from scipy.special import gammaincc
@@ -194,7 +199,7 @@ class VectorPareto(ScaledVector):
             raise TooLittle(
                 cls.name,
                 epsilon=above((d + 1) * step / (1 - _ROOM)),
-                why=f"(above {d + 1} ln(1 + alpha)) to hide {d} cells by noise of finite mean",
+                why=f"(above {d + 1} ln(1 + alpha)) to protect {d} cells by noise of finite mean",
                 advice="raise it, lower alpha, publish fewer cells, or use vector-radial (from a"
                 f" little above {d} ln(1 + alpha)) or two-stage-clip (any number of cells)",
             )
@@ -202,7 +207,7 @@ class VectorPareto(ScaledVector):
         return cls(guarantee, d, power, rounded_down(min(alpha, most)))
 
     def law(self, largests: Integers) -> VectorLatticePareto:
-        """The laws of the noise of some groups."""
+        """The distributions of the noise of some groups."""
         return VectorLatticePareto(self.scales(largests, 1 / self.slope), self.power, self.cells)
 
     def half_width(self, level: float, sizes: Integers) -> Integers:

@@ -45,7 +45,7 @@ class VectorRadial(ScaledVector):
     """
 
     rate: Fraction
-    bend: Fraction
+    curve: Fraction
     name = "vector-radial"
 
     @classmethod
@@ -58,7 +58,7 @@ class VectorRadial(ScaledVector):
             raise TooLittle(
                 cls.name,
                 epsilon=above(least),
-                why=f"(above {d} ln(1 + alpha)) to hide {d} cells",
+                why=f"(above {d} ln(1 + alpha)) to protect {d} cells",
                 advice="raise it, lower alpha, publish fewer cells, or use two-stage-clip (any"
                 " number of cells)",
             )
@@ -67,20 +67,20 @@ class VectorRadial(ScaledVector):
     @property
     def pace(self) -> Fraction:
         """b: the scale grows as fast as the proof leads it."""
-        return self.bend
+        return self.curve
 
     @property
     def parameters(self) -> dict[str, str]:
-        """With the pace, which tells this law from one of the same shape and another scale."""
+        """With the pace: another one makes another distribution of the same shape."""
         return super().parameters | {"pace": str(self.pace)}
 
     @property
     def shape(self) -> VectorRadialShape:
         """The density."""
-        return VectorRadialShape(self.rate, self.bend, self.cells)
+        return VectorRadialShape(self.rate, self.curve, self.cells)
 
     def law(self, largests: Integers) -> RoundedVectorRadial:
-        """The laws of the noise of some groups."""
+        """The distributions of the noise of some groups."""
         return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
 
     def half_width(self, level: float, sizes: Integers) -> Integers:
@@ -103,21 +103,21 @@ class VectorRadial(ScaledVector):
         last = int(3_000 + 30 * scale * self.cells / float(self.rate))
         y: Array = np.arange(last, dtype=np.float64) + 0.5
         tail = self.shape.near_tail(y / scale)
-        # beyond the last one the tail is a power of u = 1 + bend x
-        m, bend = float(self.shape.turns), float(self.bend)
+        # beyond the last one the tail is a power of u = 1 + curve x
+        m, curve = float(self.shape.turns), float(self.curve)
         x = last / scale
-        u = 1 + bend * x
+        u = 1 + curve * x
         end = float(self.shape.near_tail(np.array([x]))[0])
-        mean = 2 * (float(tail.sum()) + scale * end * u / (bend * (m - 1)))
+        mean = 2 * (float(tail.sum()) + scale * end * u / (curve * (m - 1)))
         if m <= 2:
             return mean, inf
-        rest = 2 * end * u * (u / (m - 2) - 1 / (m - 1)) / bend**2
+        rest = 2 * end * u * (u / (m - 2) - 1 / (m - 1)) / curve**2
         return mean, sqrt(2 * (float((2 * y * tail).sum()) + scale**2 * rest))
 
     def real_error(self) -> tuple[float, float]:
         """The mean and root mean square of one number before rounding, in units of s.
 
-        Given the norm t, a size is t times a number of the law Beta(1, d - 1).
+        Given the norm t, a size is t times a number of the distribution Beta(1, d - 1).
         """
         d = self.cells
         with exactly():
@@ -128,16 +128,16 @@ class VectorRadial(ScaledVector):
 
     def log_weight(self, t: Array) -> Array:
         """The logarithm of the density up to a constant."""
-        d, m, bend, edge = self.cells, float(self.shape.turns), float(self.bend), self.shape.edge
-        inner, outer = np.minimum(bend * t, float(edge)), np.maximum(bend * t, float(edge))
+        d, m, curve, edge = self.cells, float(self.shape.turns), float(self.curve), self.shape.edge
+        inner, outer = np.minimum(curve * t, float(edge)), np.maximum(curve * t, float(edge))
         return (m - d) * np.log1p(-inner) - (m + d) * (np.log1p(outer) - log1p(edge))
 
     def log_slope(self, t: Array) -> Array:
-        """(rate - d bend) / (1 - bend t), then (rate + d bend) / (1 + bend t)."""
-        rate, bend, edge = float(self.rate), float(self.bend), float(self.shape.edge)
-        inner = (rate - self.cells * bend) / (1 - np.minimum(bend * t, edge))
-        outer = (rate + self.cells * bend) / (1 + np.maximum(bend * t, edge))
-        slope: Array = np.where(bend * t < edge, inner, outer)
+        """(rate - d curve) / (1 - curve t), then (rate + d curve) / (1 + curve t)."""
+        rate, curve, edge = float(self.rate), float(self.curve), float(self.shape.edge)
+        inner = (rate - self.cells * curve) / (1 - np.minimum(curve * t, edge))
+        outer = (rate + self.cells * curve) / (1 + np.maximum(curve * t, edge))
+        slope: Array = np.where(curve * t < edge, inner, outer)
         return slope
 
     @property

@@ -1,4 +1,4 @@
-"""The radial law of vectors: a density of two powers of the L1 norm, rounded number by number."""
+"""Radial noise of vectors: a density of two powers of the L1 norm, rounded number by number."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _SHARES = np.linspace(0, 1, 513)[1:]
 
 @dataclass(frozen=True)
 class VectorRadialShape:
-    """w(t) = (1 - bend t)^(m - d) up to t0 = d / rate, then falling like (1 + bend t)^-(m + d).
+    """w(t) = (1 - curve t)^(m - d) up to t0 = d / rate, then falling like (1 + curve t)^-(m + d).
 
-    m = rate / bend > d, d the width, t the L1 norm: the slope of -ln w is
-    (rate - d bend) / (1 - bend t) before and (rate + d bend) / (1 + bend t) after.
+    m = rate / curve > d, d the width, t the L1 norm: the slope of -ln w is
+    (rate - d curve) / (1 - curve t) before and (rate + d curve) / (1 + curve t) after.
     """
 
     rate: Fraction
-    bend: Fraction
+    curve: Fraction
     width: int
 
     @property
     def turns(self) -> Fraction:
-        """m = rate / bend."""
-        return self.rate / self.bend
+        """m = rate / curve."""
+        return self.rate / self.curve
 
     @property
     def edge(self) -> Fraction:
-        """bend t0 = d / m."""
+        """curve t0 = d / m."""
         return self.width / self.turns
 
     def joint(self) -> arb:
@@ -64,7 +64,7 @@ class VectorRadialShape:
     def outer_share(self) -> arb:
         """The integral of t^(d - 1) times the outer power over that of the inner one, without t0.
 
-        The one goes over all t > 0, the other up to 1 / bend; they are beta functions, whose
+        The one goes over all t > 0, the other up to 1 / curve; they are beta functions, whose
         quotient is m (m - 1) ... (m - d + 1) / (m (m + 1) ... (m + d - 1)).
         """
         quotient = Fraction(1)
@@ -78,15 +78,15 @@ class VectorRadialShape:
         with ctx.workprec(128):
             return float(self.outer_share())
 
-    def beyond(self, x: arb) -> arb:
-        """bend^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
+    def tail_integral(self, x: arb) -> arb:
+        """curve^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
 
-        Inner part: with t = x + (1 - bend x) s / bend it is an incomplete beta function of
-        (d, m - d + 1); outer part: with t = x + (1 + bend x) s / ((1 - s) bend) one of (d, m).
+        Inner part: with t = x + (1 - curve x) s / curve it is an incomplete beta function of
+        (d, m - d + 1); outer part: with t = x + (1 + curve x) s / ((1 - s) curve) one of (d, m).
         Where x is at the edge both ways to write it agree.
         """
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
-        y = exact_ball(self.bend) * x
+        y = exact_ball(self.curve) * x
         outer = arb(d).gamma() * m.gamma() / (m + d).gamma()
         if not y < edge:
             return self.joint() * (1 + y) ** (-m) * outer
@@ -96,11 +96,11 @@ class VectorRadialShape:
         return (1 - y) ** m * inner + outer
 
     def near_tail(self, x: Array) -> Array:
-        """The chance that one number is at least x >= 0, in doubles."""
+        """The probability that one number is at least x >= 0, in doubles."""
         from scipy.special import betainc
 
         m, d, edge = float(self.turns), self.width, float(self.edge)
-        y, outside = float(self.bend) * x, self.near_outer_share
+        y, outside = float(self.curve) * x, self.near_outer_share
         gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
         inner = (1 - low) ** m * betainc(d, m - d + 1, gap / (1 - low))
         outer = outside * (1 + y) ** -m * (1 - betainc(d, m, gap / (1 + edge)))
@@ -109,15 +109,15 @@ class VectorRadialShape:
         return tail
 
     def near_norm_tail(self, t: Array) -> Array:
-        """The chance that the norm is at least t >= 0, in doubles.
+        """The probability that the norm is at least t >= 0, in doubles.
 
-        Inside s = bend t is a beta number of (d, m - d + 1), outside s / (1 - s) = bend t one of
+        Inside s = curve t is a beta number of (d, m - d + 1), outside s / (1 - s) = curve t one of
         (d, m).
         """
         from scipy.special import betainc
 
         m, d, edge = float(self.turns), self.width, float(self.edge)
-        y, outside = float(self.bend) * t, self.near_outer_share
+        y, outside = float(self.curve) * t, self.near_outer_share
         whole = betainc(d, m - d + 1, edge)
         inner = whole - betainc(d, m - d + 1, np.minimum(y, edge))
         outer = outside * betainc(m, d, 1 / (1 + np.maximum(y, edge)))
@@ -125,20 +125,20 @@ class VectorRadialShape:
         return tail
 
     def near_sum_tail(self, z: Array) -> Array:
-        """The chance that the size of the sum of all numbers is at least z, or a little above it.
+        """The probability that the size of the sum is at least z, or a little above it.
 
         The sum is a share of the norm that does not depend on the norm.
         """
-        found: Array = self.near_norm_tail(z[:, None] / _SHARES) @ self._share_chances
+        found: Array = self.near_norm_tail(z[:, None] / _SHARES) @ self._share_probabilities
         return found
 
     @cached_property
-    def _share_chances(self) -> Array:
-        """The chances of the size of the sum over the norm, moved up to the next of the shares.
+    def _share_probabilities(self) -> Array:
+        """Probabilities of the size of the sum over the norm, moved up to the next of the shares.
 
-        With i numbers above 0, which i of d are with the chance binomial(d, i) / 2^d, their part B
-        of the norm is a beta number of (i, d - i), and the sum is 2 B - 1 of it; all of it where i
-        is 0 or d.
+        With i numbers above 0, which i of d are with the probability binomial(d, i) / 2^d, their
+        part B of the norm is a beta number of (i, d - i), and the sum is 2 B - 1 of it; all of it
+        where i is 0 or d.
         """
         from scipy.special import betainc
 
@@ -154,13 +154,13 @@ class VectorRadialShape:
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
 
         def integral(s: int) -> arb:
-            """bend^s times the integral of t^(s - 1) w(t)."""
+            """curve^s times the integral of t^(s - 1) w(t)."""
             inner = edge.beta_lower(s, m - d + 1)
             rest = m + d - s
             whole = arb(s).gamma() * rest.gamma() / (m + d).gamma()
             return inner + self.joint() * (whole - (edge / (1 + edge)).beta_lower(s, rest))
 
-        return integral(d + n) / integral(d) / exact_ball(self.bend) ** n
+        return integral(d + n) / integral(d) / exact_ball(self.curve) ** n
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class RoundedVectorRadial:
     """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
 
     Recipe: the inner or the outer power, each with the mass it has without the edge t0; signs; and
-    sizes z_i in units of 1 / bend, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
+    sizes z_i in units of 1 / curve, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
     U^(-1 / (m + i - 1)) outside, base_i = base_(i-1) - z_i = base_(i-1) U^(1 / (m - i + 1)) inside;
     so that together they have the density of that power.  Accepted if the norm
     |base_d - 1| lies on its side of the edge d / m.
@@ -202,7 +202,7 @@ class RoundedVectorRadial:
         steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
         bases = np.exp(np.cumsum(steps, axis=0))
         before = np.concatenate([np.ones((1, len(groups))), bases[:-1]])
-        unit = self.scales.near(groups) / float(self.shape.bend)
+        unit = self.scales.near(groups) / float(self.shape.curve)
         values = unit * np.abs(bases - before)
         wholes = np.rint(values)
         error = (2 * loose * unit) * np.maximum(bases, before) + values * 2.0**-48
@@ -216,7 +216,7 @@ class RoundedVectorRadial:
         """The same in interval arithmetic."""
         m, share = exact_ball(self.shape.turns), self.shape.outer_share()
         side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
-        unit = exact_ball(self.scales.of(group) / self.shape.bend)
+        unit = exact_ball(self.scales.of(group) / self.shape.curve)
         base, sizes = arb(1), []
         for i, given in enumerate(uniforms[1:]):
             uniform, sign = sure_halves(given)
@@ -228,16 +228,16 @@ class RoundedVectorRadial:
         return tuple(sign * sure_round(size) for sign, size in sizes)
 
     def tail(self, value: int, group: int) -> arb:
-        """The chance that one number is at least `value`, for value >= 1."""
+        """The probability that one number is at least `value`, for value >= 1."""
         x = (arb(value) - arb("0.5")) / exact_ball(self.scales.of(group))
-        return self.shape.beyond(x) / self.shape.beyond(arb(0)) / 2
+        return self.shape.tail_integral(x) / self.shape.tail_integral(arb(0)) / 2
 
     def pmf(self, noise: Sequence[int], group: int) -> arb:
-        """The chance of a row of noise: w integrated over the cube that is rounded to it.
+        """The probability of a row of noise: w integrated over the cube that is rounded to it.
 
-        In the sizes alone that is a box, and `beyond` is (d - 1)! times the integral of w over all
-        sizes from a corner on; differences over the corners give the box.  A number that is 0 has
-        the sizes below 1/2, and both signs, any other one sign.
+        In the sizes alone that is a box, and `tail_integral` is (d - 1)! times the integral of w
+        over all sizes from a corner on; differences over the corners give the box.  A number that
+        is 0 has the sizes below 1/2, and both signs, any other one sign.
         """
         away = [abs(k) for k in noise if k]
         zeros, others = len(noise) - len(away), len(away)
@@ -247,7 +247,7 @@ class RoundedVectorRadial:
                 for j in range(zeros + 1):
                     corner = arb(2 * sum(away) - others + 2 * i + j) / 2 / scale
                     ways = comb(others, i) * comb(zeros, j) * (-1) ** (i + j)
-                    total += ways * self.shape.beyond(corner)
+                    total += ways * self.shape.tail_integral(corner)
             # of all sizes, a number that is not 0 has those of one sign
-            chance = total / self.shape.beyond(arb(0)) / arb(2) ** others
-        return +chance
+            probability = total / self.shape.tail_integral(arb(0)) / arb(2) ** others
+        return +probability

@@ -19,7 +19,7 @@ from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, sc
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
 from eree.mechanisms.vector.vector import VectorCertificate, VectorMechanism, worst_groups
-from eree.random.exact import Array, Integers, RowLaw, draw_rows
+from eree.random.exact import Array, Integers, RowDistributions, draw_rows
 from eree.random.source import Random
 
 #: Groups of more cells have chances that take minutes to recheck.
@@ -28,7 +28,7 @@ MOST_CELLS = 64
 _LARGE = 100
 
 
-class VectorNoise(RowLaw, Protocol):
+class VectorNoise(RowDistributions, Protocol):
     """A law of rows of noise that knows its chances."""
 
     def tail(self, value: int, group: int) -> arb:
@@ -113,7 +113,7 @@ class ScaledVector(VectorMechanism):
     def certify(self) -> Certificate:
         """Recheck the guarantee from the chances alone."""
         loss = worst_vector_loss(self, self.one_step)
-        known = isfinite(loss.found) and chances_agree(self)
+        known = isfinite(loss.found) and probabilities_agree(self)
         found = Fraction(loss.found) if known else NEVER
         pair = worst_groups(self, _groups_like(loss, self))
         return VectorCertificate.pure(self, found, pair)
@@ -143,7 +143,7 @@ class ScaledVector(VectorMechanism):
         """Bounds, for all S >= 1, of the derivative of ln N(S) by ln S."""
 
 
-def chances_agree(mechanism: ScaledVector) -> bool:
+def probabilities_agree(mechanism: ScaledVector) -> bool:
     """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
 
     If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
@@ -152,17 +152,17 @@ def chances_agree(mechanism: ScaledVector) -> bool:
     pace, d = mechanism.pace, mechanism.cells
     rest, zero = (0,) * (d - 1), (0,) * d
 
-    def log_chance(first: int, size: int) -> float:
+    def log_probability(first: int, size: int) -> float:
         return mechanism.joint_log_pmf(Group.of(zero, size), (first, *rest))
 
     for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
-        centre = log_chance(0, size)
+        centre = log_probability(0, size)
         for away in (2.0, 64.0):
             k = ceil(away * scale)
             ends = np.array([0.0, d / 2, (k - 0.5) * (1 - 1e-9), (k + d / 2) * (1 + 1e-9)])
             top, low, high, bottom = mechanism.log_weight(ends / scale)
-            ratio = log_chance(k, size) - centre
+            ratio = log_probability(k, size) - centre
             slack = 1e-6 * (1 + abs(ratio))
             if not bottom - top - slack <= ratio <= high - low + slack:
                 return False

@@ -296,9 +296,10 @@ class TwoStageClip(VectorMechanism):
         edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
         noise = (edges[1:] + edges[:-1]) / 2
         within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
-        bend = self.first_stage.bend
-        height = float(bend.near_lift(one_cell(cell.largest))[0])
-        totals = np.clip(bend.near_lower(height + float(self.first) * noise)[0], 1, GREATEST_BOUND)
+        transform = self.first_stage.transform
+        height = float(transform.near_forward(one_cell(cell.largest))[0])
+        drawn = transform.near_inverse(height + float(self.first) * noise)[0]
+        totals = np.clip(drawn, 1, GREATEST_BOUND)
         taken = cell.count * (1 - np.minimum(totals / max(cell.largest, 1), 1))
         return taken, self.near_scale(np.rint(totals).astype(np.int64)), np.diff(within)
 

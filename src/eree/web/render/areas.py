@@ -25,7 +25,7 @@ Points = NDArray[np.float64]
 #: The largest file, and the most positions and features in it.
 MOST_BYTES, MOST_POINTS, MOST_FEATURES = 128 << 20, 2_000_000, 100_000
 #: Properties that hold a code where the file does not name one like the variable.
-USUAL_PROPERTIES = ("GEOID", "GEOID20", "GEOID10", "geoid", "code", "id")
+COMMON_PROPERTIES = ("GEOID", "GEOID20", "GEOID10", "geoid", "code", "id")
 #: Properties that hold a name for people.
 NAMES = ("NAMELSAD", "NAME", "name", "label")
 #: Reference systems in which positions are degrees; others are taken as they are drawn.
@@ -57,7 +57,7 @@ class AreaFile:
 
 
 def read_areas(path: str | os.PathLike[str], name: str, held_in: str = "") -> AreaFile:
-    """Read the areas of a variable; codes are `held_in` a property, or in one of a usual name."""
+    """Read the areas of a variable; codes are `held_in` a property, or in one of a common name."""
     file = Path(path).name
     try:
         with Path(path).open("rb") as opened:
@@ -76,7 +76,7 @@ def read_areas(path: str | os.PathLike[str], name: str, held_in: str = "") -> Ar
         raise Refusal(f"the map {file} has no features; give one for each area")
     if len(features) > MOST_FEATURES:
         raise Refusal(f"the map {file} has more than {MOST_FEATURES:,} features; give fewer areas")
-    chosen = held_in or _usual(features[0], name, file)
+    chosen = held_in or _code_property(features[0], name, file)
     shapes: dict[str, tuple[Points, ...]] = {}
     titles: dict[str, str] = {}
     empty = left = 0
@@ -109,11 +109,11 @@ def _parsed(data: bytes, file: str) -> Any:
         raise Refusal(f"the map {file} is no GeoJSON; it cannot be read as JSON") from None
 
 
-def _usual(feature: Any, name: str, file: str) -> str:
-    """The property of the first feature with the name of the variable, or as codes usually are."""
+def _code_property(feature: Any, name: str, file: str) -> str:
+    """The property of the first feature that is named as the variable, or as codes often are."""
     properties = feature.get("properties") if isinstance(feature, dict) else None
     known = properties if isinstance(properties, dict) else {}
-    for candidate in (name, *USUAL_PROPERTIES):
+    for candidate in (name, *COMMON_PROPERTIES):
         if candidate in known:
             return candidate
     listed = ", ".join(map(str, list(known)[:8])) or "none"

@@ -16,7 +16,7 @@ from eree.random.source import Random, SeededRandom
 from processes import ended
 
 
-def test_two_coins_never_agree() -> None:
+def test_two_random_sources_never_agree() -> None:
     first, second = Random().words(1000), Random().words(1000)
     assert len(np.intersect1d(first, second)) == 0
 
@@ -98,14 +98,14 @@ def test_the_first_process_of_a_namespace_does_not_repeat_its_parent() -> None:
     assert len({*child[1:], *parent[1:]}) == 8
 
 
-def test_seeded_coins_repeat_and_say_that_they_are_not_secret() -> None:
+def test_seeded_sources_repeat_and_say_that_they_are_not_secret() -> None:
     assert np.array_equal(SeededRandom(3).words(5), SeededRandom(3).words(5))
     assert not np.array_equal(SeededRandom(3).words(5), SeededRandom(4).words(5))
     assert Random.secret
     assert not SeededRandom(3).secret
 
 
-def test_coins_cannot_be_copied_stored_or_read() -> None:
+def test_random_sources_cannot_be_copied_stored_or_read() -> None:
     random = Random()
     for action in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(Refusal, match="cannot be copied"):

@@ -1,4 +1,4 @@
-"""Laws: draws against stated chances, and the fast path against the slow one, draw for draw."""
+"""Draws against stated probabilities, and the fast path against the slow one, draw for draw."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from eree.random.exact import Doubt, Verdict, ball, draw, settle, sure_floor, su
 from eree.random.source import SeededRandom
 from selection import EVERYTHING, combinations
 
-#: A right law fails a test of its draws less often than once in a million runs.
+#: A right distribution fails a test of its draws less often than once in a million runs.
 FALSE_ALARM = 1e-6
 TENTH = Fraction(1, 10)
 SIZES = [0, 1, 9, 10, 15, 37, 200, 4_000]
 
 
-def law(name: str, sizes: Any, stretch: Fraction = Fraction(1)) -> Any:
+def noise_of(name: str, sizes: Any, stretch: Fraction = Fraction(1)) -> Any:
     sizes = np.asarray(sizes, dtype=np.int64)
     match name:
         case "laplace":
@@ -47,22 +47,22 @@ def law(name: str, sizes: Any, stretch: Fraction = Fraction(1)) -> Any:
     return LatticePareto(Scales(sizes, TENTH, stretch * 10), Fraction(2097, 100))
 
 
-LAWS = ["laplace", "quartic", "pareto", "radial", "geometric", "capped"]
-every_law = pytest.mark.parametrize("name", LAWS)
+DISTRIBUTIONS = ["laplace", "quartic", "pareto", "radial", "geometric", "capped"]
+every_distribution = pytest.mark.parametrize("name", DISTRIBUTIONS)
 
 
-def chances(chosen: Any, cuts: list[int]) -> np.ndarray[Any, Any]:
-    """Chances of the classes of |noise| between cuts: 0, then from each cut to the next."""
+def probabilities(chosen: Any, cuts: list[int]) -> np.ndarray[Any, Any]:
+    """Probabilities of the classes of |noise| between cuts: 0, then from each cut to the next."""
     tails = [float(2 * chosen.tail(cut, 0)) for cut in cuts]
     return np.array([1 - tails[0], *(a - b for a, b in zip(tails, [*tails[1:], 0.0], strict=True))])
 
 
 def fit(drawn: np.ndarray[Any, Any], chosen: Any, cuts: list[int]) -> float:
-    """The p-value of draws against a law, over classes of |noise|."""
+    """The p-value of draws against a distribution, over classes of |noise|."""
     observed = np.bincount(
         np.searchsorted(cuts, np.abs(drawn), side="right"), minlength=len(cuts) + 1
     )
-    return float(stats.chisquare(observed, chances(chosen, cuts) * len(drawn)).pvalue)
+    return float(stats.chisquare(observed, probabilities(chosen, cuts) * len(drawn)).pvalue)
 
 
 def classes(chosen: Any) -> list[int]:
@@ -74,23 +74,23 @@ def classes(chosen: Any) -> list[int]:
     return cuts
 
 
-@pytest.mark.parametrize(("name", "size"), combinations(LAWS, SIZES, each=3))
-def test_draws_follow_the_stated_chances_and_no_others(name: str, size: int) -> None:
+@pytest.mark.parametrize(("name", "size"), combinations(DISTRIBUTIONS, SIZES, each=3))
+def test_draws_follow_the_stated_probabilities_and_no_others(name: str, size: int) -> None:
     n = 200_000
-    chosen = law(name, [size] * n)
+    chosen = noise_of(name, [size] * n)
     drawn = draw(chosen, n, SeededRandom(size))
     cuts = classes(chosen)
     assert fit(drawn, chosen, cuts) > FALSE_ALARM
     for stretch in (Fraction(9, 10), Fraction(11, 10)):
-        assert fit(drawn, law(name, [size], stretch), cuts) < FALSE_ALARM
+        assert fit(drawn, noise_of(name, [size], stretch), cuts) < FALSE_ALARM
     signs = np.count_nonzero(drawn > 0), np.count_nonzero(drawn < 0)
     assert stats.binomtest(signs[0], sum(signs)).pvalue > FALSE_ALARM
 
 
-@every_law
+@every_distribution
 def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str) -> None:
     n = 20_000 if EVERYTHING else 1_600
-    chosen = law(name, [SIZES[i % len(SIZES)] for i in range(n)])
+    chosen = noise_of(name, [SIZES[i % len(SIZES)] for i in range(n)])
     words = SeededRandom(11).words(chosen.uniforms * n).reshape(chosen.uniforms, n)
     values, verdicts = chosen.fast(words, np.arange(n))
     for i in range(n):
@@ -102,22 +102,22 @@ def test_the_fast_path_and_the_slow_path_agree_draw_for_draw(name: str) -> None:
     assert np.count_nonzero(verdicts == Verdict.DOUBT) < 5
 
 
-@every_law
-def test_draws_that_are_all_in_doubt_follow_the_law_too(
+@every_distribution
+def test_draws_that_are_all_in_doubt_follow_the_distribution_too(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a fast path that never dares, every draw takes the slow one."""
     monkeypatch.setattr(exact, "COARSE", 1.0)
     n = 4_000
-    chosen = law(name, [37] * n)
+    chosen = noise_of(name, [37] * n)
     cuts = classes(chosen)[::2]
     assert fit(draw(chosen, n, SeededRandom(2)), chosen, cuts) > FALSE_ALARM
 
 
-@every_law
+@every_distribution
 def test_extreme_words_are_decided_and_finite(name: str) -> None:
     """All zeros and all ones, where a logarithm or a tangent of a float would be lost."""
-    chosen = law(name, [0, 40_000])
+    chosen = noise_of(name, [0, 40_000])
     for word in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
         words = np.full((chosen.uniforms, 2), word, dtype=np.uint64)
         for cell, verdict in enumerate(chosen.fast(words, np.arange(2))[1]):
@@ -126,41 +126,41 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
             assert settled is None or abs(settled) < 10**30
 
 
-@every_law
-def test_chances_add_up_to_one(name: str) -> None:
-    """The tail falls from below a half to nothing, and a step of it is a chance."""
-    chosen = law(name, [15])
+@every_distribution
+def test_probabilities_add_up_to_one(name: str) -> None:
+    """The tail falls from below a half to nothing, and a step of it is a probability."""
+    chosen = noise_of(name, [15])
     steps = [chosen.tail(k, 0) for k in range(1, 41)]
     assert all(a > b for a, b in pairwise(steps))
     assert arb(0) < steps[-1] < steps[0] < arb("0.5")
 
 
-def test_the_lattice_law_has_its_shape() -> None:
-    chosen = law("pareto", [15])
-    chance = [chosen.tail(k, 0) - chosen.tail(k + 1, 0) for k in range(1, 5)]
+def test_the_lattice_distribution_has_its_shape() -> None:
+    chosen = noise_of("pareto", [15])
+    probability = [chosen.tail(k, 0) - chosen.tail(k + 1, 0) for k in range(1, 5)]
     zero = 1 - 2 * chosen.tail(1, 0)
     scale, power = arb("15"), arb(2097) / 100
-    for k, p in enumerate(chance, start=1):
+    for k, p in enumerate(probability, start=1):
         assert (p / zero).overlaps((1 + k / scale) ** -power)
 
 
-def test_the_laplace_law_is_the_integral_of_its_density() -> None:
-    chosen = law("laplace", [0])
-    chance = chosen.tail(2, 0) - chosen.tail(3, 0)
+def test_the_laplace_distribution_is_the_integral_of_its_density() -> None:
+    chosen = noise_of("laplace", [0])
+    probability = chosen.tail(2, 0) - chosen.tail(3, 0)
     scale = 2 / 3
     grid = np.linspace(1.5, 2.5, 100_001)
-    assert float(chance) == pytest.approx(
+    assert float(probability) == pytest.approx(
         np.trapezoid(np.exp(-grid / scale) / (2 * scale), grid), rel=1e-9
     )
 
 
-def test_the_quartic_law_is_the_integral_of_its_density() -> None:
-    chosen = law("quartic", [0])
-    chance = chosen.tail(2, 0) - chosen.tail(3, 0)
+def test_the_quartic_distribution_is_the_integral_of_its_density() -> None:
+    chosen = noise_of("quartic", [0])
+    probability = chosen.tail(2, 0) - chosen.tail(3, 0)
     scale = 3 / 2
     grid = np.linspace(1.5, 2.5, 100_001)
     density = np.sqrt(2) / np.pi / scale / (1 + (grid / scale) ** 4)
-    assert float(chance) == pytest.approx(np.trapezoid(density, grid), rel=1e-9)
+    assert float(probability) == pytest.approx(np.trapezoid(density, grid), rel=1e-9)
 
 
 def test_a_ball_holds_the_bits_it_was_made_of() -> None:
@@ -224,7 +224,7 @@ class SameBits(SeededRandom):
 
 @pytest.mark.parametrize("words", [(25604415781994, 290578899), (15915300113476, 112270071)])
 def test_a_rejection_that_the_next_bits_decide_is_left_to_them(words: tuple[int, int]) -> None:
-    """Far out the chance to accept is less than the last bits of a word can tell."""
+    """Far out the probability to accept is less than the last bits of a word can show."""
     chosen = RoundedQuartic(Scales(np.array([5]), TENTH, Fraction(3285, 1000)))
     row = np.array(words, dtype=np.uint64)[:, None]
     verdict = chosen.fast(row, np.array([0]))[1][0]

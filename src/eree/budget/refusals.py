@@ -1,7 +1,7 @@
 """What can go wrong with the database of a ledger, in our words.
 
 A database that fails speaks in words of its own, which help nobody and may quote a password.  Each
-trouble here is named for what its reader can do about it.  One that comes in the middle of a commit
+refusal here is named for what its reader can do about it.  One that comes in the middle of a commit
 leaves open whether the entry was written; then the ledger itself has to be asked.
 """
 

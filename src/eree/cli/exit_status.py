@@ -100,7 +100,7 @@ def _say(sentence: str, *, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({"error": line}))
         _print(line, "bold red")
-    except OSError:  # nobody can be told
+    except OSError:  # nobody can be informed
         pass
 
 
