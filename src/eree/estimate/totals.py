@@ -187,7 +187,7 @@ class Areas:
         size = self.measurement.worker_cells
         return replace(
             self,
-            measurement=_GroupSums(**vars(self.measurement)),
+            measurement=_GroupSums.of(self.measurement),
             numbers={"noisy": summed(self.noisy, np.arange(0, len(self.noisy), size))},
             place=self.place[::size] // size,  # the cells of a group lie side by side
             starts=self.starts // size,

@@ -13,8 +13,8 @@ what they hold:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class Measurement:
     statistics: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+
+    @classmethod
+    def of(cls, other: Measurement) -> Self:
+        """The same, as a class that answers something in its own way."""
+        return cls(**{field.name: getattr(other, field.name) for field in fields(other)})
 
     @property
     def clips(self) -> bool:

@@ -235,10 +235,6 @@ class LinkedTable(DataSet):
 class _Remembered(Measurement):
     """A measurement that remembers the intervals of its table at the levels asked for last."""
 
-    @classmethod
-    def of(cls, measurement: Measurement) -> _Remembered:
-        return cls(**vars(measurement))
-
     @cached_property
     def _kept(self) -> dict[float, tuple[Integers, Integers]]:
         return {}
