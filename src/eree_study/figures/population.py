@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
-from numpy.typing import NDArray
 
 from eree.figures.style import CALM, FAINT, INK, MIDDLE, PALE, STRONG
+from eree.random.exact import Integers
 
 
 def exposure_figure(
     path: Path,
     *,
-    counts: NDArray[np.int64],
+    counts: Integers,
     strata: Sequence[str],
     alone: Sequence[float],
     dominated: Sequence[float],
@@ -65,8 +65,8 @@ class Released:
     """
 
     name: str
-    counts: NDArray[np.int64]
-    released: NDArray[np.int64]
+    counts: Integers
+    released: Integers
     found: Sequence[float]
     promised: Sequence[float]
 

@@ -26,7 +26,7 @@ from eree.errors import Refusal
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
 from eree.release.plan import Plan
 from eree.release.publish import publish
@@ -45,7 +45,7 @@ from eree_study.legacy.games import (
     success_bound,
 )
 from eree_study.legacy.infusion import SMALL, infuse
-from eree_study.legacy.ramp import RAMP, Array, Ramp
+from eree_study.legacy.ramp import RAMP, Ramp
 from eree_study.synth import synthesize
 
 Progress = Callable[[str, float], None]

@@ -25,10 +25,10 @@ import pyarrow as pa
 from eree.data.tables import Tables
 from eree.data.tabulate import cell_schema, stream_weighted, write_batches
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.workload import Marginal
 from eree_study.legacy.key import checked_key
-from eree_study.legacy.ramp import RAMP, WIDE, Array, Ramp
+from eree_study.legacy.ramp import RAMP, WIDE, Ramp
 
 __all__ = [
     "NO_GUARANTEE",

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.policy.neighbours import Exact, exact
-
-Array = NDArray[np.float64]
+from eree.random.exact import Array
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from eree.policy.neighbours import plain
+from eree.random.exact import Array
 from eree.random.source import SeededRandom
 from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small
 from eree_study.papers.contenders import Contender
 from eree_study.papers.estimate import Estimate
 from eree_study.papers.workloads import Counted, Workload
-
-Array = NDArray[np.float64]
 
 #: What one job too many or too few costs, in dollars (section 3.2 of the paper).
 PER_JOB = 3.50

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
@@ -26,6 +25,7 @@ from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
+from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree.workload import JOB
 from eree_study.papers.reported import (
@@ -35,8 +35,6 @@ from eree_study.papers.reported import (
     worst_delta,
 )
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
-
-Array = NDArray[np.float64]
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
@@ -94,7 +92,7 @@ class Single(Contender):
     mechanism: Mechanism
     strong: bool
 
-    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+    def _sizes(self, cells: Counted) -> Integers:
         return cells.largest_total if self.strong else cells.largest
 
     def draw(self, cells: Counted, random: Random) -> Array:
@@ -135,9 +133,7 @@ class Together(Contender):
 
     mechanism: VectorMechanism
 
-    def draw(
-        self, cells: Counted, random: Random, bounds: NDArray[np.int64] | None = None
-    ) -> Array:
+    def draw(self, cells: Counted, random: Random, bounds: Integers | None = None) -> Array:
         """One draw for each group; `bounds` are those of a first stage, if they are drawn."""
         groups = cells.counts.reshape(-1, cells.workers)
         largests = cells.largest_total[:: cells.workers]
@@ -177,7 +173,7 @@ class Shrunk(Contender):
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, and shrink what was drawn: whole counts of at least 0."""
-        bounds: NDArray[np.int64] | None = None
+        bounds: Integers | None = None
         if isinstance(self.mechanism, TwoStageClip):
             bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], random=random)
         noisy = Together(self.name, self.delta, self.mechanism).draw(cells, random, bounds)
@@ -198,7 +194,7 @@ class Reported(Contender):
     epsilon: Fraction
     strong: bool
 
-    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+    def _sizes(self, cells: Counted) -> Integers:
         return cells.largest_total if self.strong else cells.largest
 
     def draw(self, cells: Counted, random: Random) -> Array:
@@ -219,9 +215,9 @@ class Reported(Contender):
 
 
 def by_size(
-    sizes: NDArray[np.int64],
+    sizes: Integers,
     error: Callable[[int], float],
-    known: NDArray[np.int64] = _SIZES,
+    known: Integers = _SIZES,
 ) -> Array:
     """An error that depends on a size alone: exact at many sizes, interpolated between them."""
     at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import hypot, nan, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
+
+from eree.random.exact import Array
 
 #: Nothing is divided by less than this.
 _LEAST = 1e-12
@@ -29,7 +30,7 @@ class Estimate:
         return cls(float(numbers.mean()), spread / sqrt(len(numbers)), len(numbers))
 
     @classmethod
-    def jackknifed(cls, values: NDArray[np.float64], trials: int) -> Estimate:
+    def jackknifed(cls, values: Array, trials: int) -> Estimate:
         """From a figure of all trials, and those without one group of trials each.
 
         All groups are of about one size; with g of them the variance is (g - 1) / g times the sum

@@ -13,15 +13,13 @@ from math import comb, exp, log, log1p
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, usual_shares
-from eree.random.exact import halves
+from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 
-Array = NDArray[np.float64]
 #: The squares in which the bound of noise is looked for, and how far: beyond is one long one.
 _SQUARE, _SQUARES = 0.01, 1.5
 #: Totals vary so much more than noise does.
@@ -189,7 +187,7 @@ def squared_sizes(cells: Counted) -> Array:
 
 def _true_habits(
     true: Array,
-    kinds: NDArray[np.int64],
+    kinds: Integers,
     shares: Array,
     contrasts: list[list[Array]],
     squares: Array,

@@ -21,12 +21,10 @@ from functools import lru_cache
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix, csr_matrix
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from eree.random.exact import Array, Integers
 
 #: Workers up to which mechanisms are optimised as a whole.
 SMALL = 60

@@ -19,15 +19,12 @@ from itertools import pairwise
 from math import exp, log1p
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from eree.errors import Refusal
 from eree.policy.neighbours import Exact, exact
-from eree.random.exact import Integers, halves
+from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
-
-Array = NDArray[np.float64]
 
 
 def draw_report_laplace(

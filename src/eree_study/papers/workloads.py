@@ -19,12 +19,11 @@ from eree.data.tables import Tables
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
 from eree.policy.schema import Attribute
+from eree.random.exact import Array, Integers
 from eree.workload import Marginal
 from eree_study.papers.workplace_counts import WorkplaceCounts
 from eree_study.synth.workers import ATTRIBUTES
 
-Integers = NDArray[np.int64]
-Array = NDArray[np.float64]
 #: How the price of a workload is paid: each cell at the whole price, or all worker cells together.
 Paying = Literal["each", "together"]
 

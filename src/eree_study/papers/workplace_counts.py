@@ -8,13 +8,11 @@ from math import prod
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
+from eree.random.exact import Array, Integers
 from eree.workload import Marginal
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +43,7 @@ class WorkplaceCounts:
         group, cell, number, jobs, size = (rows[name].to_numpy() for name in rows.column_names)
         return cls(number, people * group + cell, jobs, size)
 
-    def sums(self, cells: int, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def sums(self, cells: int, weights: Array | None = None) -> Array:
         """The cells, each job weighted as its workplace is."""
         jobs = self.jobs.astype(np.float64)
         if weights is not None:

@@ -24,12 +24,10 @@ from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.radial import VectorRadial
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
 SIZES_EPSILON = Fraction(3, 20)

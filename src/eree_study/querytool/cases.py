@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.partial import temporary_folder
+from eree.random.exact import Integers
 from eree.survey.cube import build_cube
 from eree.survey.microdata import read_survey
 from eree.workload import JOB
 from eree_study.synth.survey import synthesize_survey
-
-Integers = NDArray[np.int64]
 
 
 @lru_cache(maxsize=8)

@@ -15,6 +15,7 @@ from math import hypot, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree.survey.settings import RAKED, Method
 from eree_study.papers.claims import Claim, Margin, short
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
@@ -30,15 +31,7 @@ from eree_study.querytool.results import (
     PRINTED_VARIANCE,
     Results,
 )
-from eree_study.querytool.runs import (
-    ARMS,
-    CAP,
-    EPSILON,
-    LONG,
-    Array,
-    capped_law,
-    capped_variance,
-)
+from eree_study.querytool.runs import ARMS, CAP, EPSILON, LONG, capped_law, capped_variance
 
 #: Figures that differ by less than this part of the printed one agree.
 TENTH = 0.1

@@ -13,11 +13,12 @@ from typing import Literal
 import numpy as np
 
 from eree.mechanisms.grid import on_every_core
+from eree.random.exact import Array, Integers
 from eree.survey.calibrate.rake import TOLERANCE, rake
 from eree.workload import JOB
 from eree_study.querytool.cases import survey_cases
 from eree_study.querytool.readings import Tables
-from eree_study.querytool.runs import NEAR, Array, Evaluation, Integers, Progress, Settings
+from eree_study.querytool.runs import NEAR, Evaluation, Progress, Settings
 
 #: Of the runs in the paper, so many converged.
 PRINTED_CONVERGED = 0.224

@@ -15,9 +15,9 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from eree.random.exact import Array
+
 #: Ways to read "variance of noise by table dimension".
 READINGS = ("centred", "uncentred", "by table", "by table, n - 1", "all cells together")
 

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED
 from eree_study.querytool.readings import READINGS
-from eree_study.querytool.runs import (
-    ARMS,
-    CAP,
-    CYCLES,
-    EPSILON,
-    LEVELS,
-    RUNS,
-    Array,
-    Runs,
-    expected,
-)
+from eree_study.querytool.runs import ARMS, CAP, CYCLES, EPSILON, LEVELS, RUNS, Runs, expected
 
 #: Table 4 as printed, for tables of 1 to 10 variables.
 PRINTED = (6.592, 3.255, 1.340, 0.522, 0.200, 0.077, 0.030, 0.012, 0.005, 0.002)

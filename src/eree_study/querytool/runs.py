@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
+from eree.random.exact import Array, Integers
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import correction
@@ -25,8 +25,6 @@ from eree.survey.shape import Shape, Variable
 from eree.workload import JOB
 from eree_study.querytool.readings import READINGS, Tables
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 LEVELS = (5, 4, 3, 3, 3, 2, 2, 2, 2, 2)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from eree.random.exact import Integers
 
 
-def apportion(total: int, weights: ArrayLike) -> NDArray[np.int64]:
+def apportion(total: int, weights: ArrayLike) -> Integers:
     """Divide `total` by largest remainders, so that the parts add up exactly.
 
     Counts that the published facts depend on (workplaces of each size class, places of each
@@ -14,7 +16,7 @@ def apportion(total: int, weights: ArrayLike) -> NDArray[np.int64]:
     """
     share = np.asarray(weights, dtype=np.float64)
     quota = share * (total / share.sum())
-    parts: NDArray[np.int64] = np.floor(quota).astype(np.int64)
+    parts: Integers = np.floor(quota).astype(np.int64)
     missing = total - int(parts.sum())
     by_remainder = np.argsort(parts - quota, kind="stable")
     parts[by_remainder[:missing]] += 1

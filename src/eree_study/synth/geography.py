@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from eree.random.exact import Array, Integers
 from eree_study.synth.apportionment import apportion
 from eree_study.synth.states import State, states_for
 
-Index = NDArray[np.int64]
 PAPERS_JOBS = 10_900_000
 
 
@@ -49,18 +48,18 @@ class Geography:
 
     states: tuple[State, ...]
     counties: list[str]
-    state_of_county: Index
+    state_of_county: Integers
     places: list[str]
-    county_of_place: Index
-    population: Index
-    stratum_of_place: Index
+    county_of_place: Integers
+    population: Integers
+    stratum_of_place: Integers
     tracts: list[str]
-    county_of_tract: Index
-    place_of_site: Index
-    tract_of_site: Index
-    footprint: NDArray[np.float64]  # of a site: its part of the place's area, sums to 1 by place
+    county_of_tract: Integers
+    place_of_site: Integers
+    tract_of_site: Integers
+    footprint: Array  # of a site: its part of the place's area, sums to 1 by place
 
-    def must_have_a_workplace(self) -> Index:
+    def must_have_a_workplace(self) -> Integers:
         """Up to two places of every stratum and one of every state, so that none is lost."""
         state = self.state_of_county[self.county_of_place]
         firsts = [np.flatnonzero(self.stratum_of_place == s)[:2] for s in range(len(STRATA))]
@@ -102,13 +101,13 @@ def draw_geography(jobs: int, rng: np.random.Generator) -> Geography:
     )
 
 
-def _counties(number: int, weight: NDArray[np.float64]) -> Index:
+def _counties(number: int, weight: Array) -> Integers:
     """The state of each county: at least one in every state, the rest by residents."""
     each = 1 + apportion(max(0, number - weight.size), weight)
     return np.repeat(np.arange(weight.size), np.minimum(each, _MOST_COUNTIES_OF_A_STATE))
 
 
-def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[Index, Index]:
+def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Stratum and population of each place, one draw from each equal slice of its stratum.
 
     Slices, because the handful of cities holds a third of all residents.
@@ -128,9 +127,7 @@ def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[I
     return np.concatenate(strata), np.concatenate(populations)
 
 
-def _states_of_places(
-    stratum: Index, weight: NDArray[np.float64], rng: np.random.Generator
-) -> Index:
+def _states_of_places(stratum: Integers, weight: Array, rng: np.random.Generator) -> Integers:
     """Each stratum divided among the states by residents, the second with one for each state."""
     parts = []
     for number, n in enumerate(np.bincount(stratum).tolist()):
@@ -142,8 +139,8 @@ def _states_of_places(
 
 
 def _counties_of_places(
-    state_of_place: Index, state_of_county: Index, rng: np.random.Generator
-) -> Index:
+    state_of_place: Integers, state_of_county: Integers, rng: np.random.Generator
+) -> Integers:
     """A county of the place's state; counties attract places unevenly (log-normal, sigma 0.6)."""
     pull = rng.lognormal(0.0, 0.6, state_of_county.size)
     county = np.empty(state_of_place.size, dtype=np.int64)
@@ -155,12 +152,12 @@ def _counties_of_places(
 
 
 def _sites(
-    population: Index,
-    county_of_place: Index,
+    population: Integers,
+    county_of_place: Integers,
     counties: int,
     tracts_wanted: int,
     rng: np.random.Generator,
-) -> tuple[Index, Index, Index]:
+) -> tuple[Integers, Integers, Integers]:
     """The county of each tract, then place and tract of each site, sites ordered by place."""
     residents = population.sum() / tracts_wanted
     owned = np.where(population >= residents, np.rint(population / residents), 0).astype(np.int64)
@@ -183,15 +180,15 @@ def _sites(
     return county_of_tract, place[order], tract[order]
 
 
-def _footprints(place_of_site: Index, rng: np.random.Generator) -> NDArray[np.float64]:
+def _footprints(place_of_site: Integers, rng: np.random.Generator) -> Array:
     """Workplaces crowd into some tracts of a city (log-normal, sigma 0.8), as downtowns do."""
     raw = rng.lognormal(0.0, 0.8, place_of_site.size)
-    footprint: NDArray[np.float64] = raw / np.bincount(place_of_site, raw)[place_of_site]
+    footprint: Array = raw / np.bincount(place_of_site, raw)[place_of_site]
     return footprint
 
 
 def _place_codes(
-    states: tuple[State, ...], state_of_place: Index, rng: np.random.Generator
+    states: tuple[State, ...], state_of_place: Integers, rng: np.random.Generator
 ) -> list[str]:
     codes = np.empty(state_of_place.size, dtype=np.int64)
     for state in range(len(states)):
@@ -201,7 +198,7 @@ def _place_codes(
     return [f"{states[s].code}{code:05d}" for s, code in pairs]
 
 
-def _tract_codes(counties: list[str], county_of_tract: Index) -> list[str]:
+def _tract_codes(counties: list[str], county_of_tract: Integers) -> list[str]:
     """Four digits and a suffix of 00, as whole tracts have; the suffix only counts when crowded."""
     seen = [0] * len(counties)
     step = 100 if np.bincount(county_of_tract).max() < 9_999 else 1

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array, Integers
 from eree_study.synth.apportionment import apportion
 
 LARGEST = 40_000
@@ -25,11 +26,11 @@ class SizeClass:
     share: float
     slope: float
 
-    def chances(self) -> NDArray[np.float64]:
+    def chances(self) -> Array:
         """The chance of each size from `low` to `high` inside the class."""
         x = np.arange(self.low, self.high + 1, dtype=np.float64)
         weight = x**-self.slope
-        chances: NDArray[np.float64] = weight / weight.sum()
+        chances: Array = weight / weight.sum()
         return chances
 
 
@@ -88,15 +89,15 @@ def _classes_up_to(largest: int, tail: float) -> tuple[SizeClass, ...]:
 
 
 @lru_cache(maxsize=8)
-def _tilted_chances(classes: tuple[SizeClass, ...], mean: float) -> list[NDArray[np.float64]]:
+def _tilted_chances(classes: tuple[SizeClass, ...], mean: float) -> list[Array]:
     """Chances of each class's sizes times size ** tilt; bisection finds the tilt for `mean`."""
     size = np.arange(1, classes[-1].high + 1)
     logs, most = np.log(size), np.log(size[-1])
     chance = np.concatenate([c.share * c.chances() for c in classes])
 
-    def tilted(tilt: float) -> NDArray[np.float64]:
+    def tilted(tilt: float) -> Array:
         weight = chance * np.exp(tilt * logs - max(tilt, 0.0) * most)
-        normal: NDArray[np.float64] = weight / weight.sum()
+        normal: Array = weight / weight.sum()
         return normal
 
     below, above = -40.0, 8.0
@@ -110,9 +111,9 @@ def _tilted_chances(classes: tuple[SizeClass, ...], mean: float) -> list[NDArray
 
 
 def _settle(
-    sizes: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
+    sizes: Integers,
+    low: Integers,
+    high: Integers,
     jobs: int,
     rng: np.random.Generator,
 ) -> None:

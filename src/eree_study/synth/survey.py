@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.partial import appearing_folder
+from eree.random.exact import Array, Integers
 from eree.survey.declaration import SURVEY_FILE
 from eree.survey.replicates import MINIMUM_ORDER, hadamard, row_pairs, successive_factors
 from eree.survey.shape import Shape
@@ -41,8 +42,6 @@ from eree_study.synth.sizes import draw_sizes
 from eree_study.synth.survey_declaration import declaration_text
 from eree_study.synth.writing import TableFile, coded, text
 
-Reals = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 MOST_ESTABLISHMENTS = 1_000_000
@@ -65,7 +64,7 @@ class _Sample:
     size: Integers
     sector: Integers
     drawn: Integers
-    weight: Reals
+    weight: Array
 
 
 def synthesize_survey(
@@ -155,7 +154,7 @@ def _draw_sample(establishments: int, rng: np.random.Generator) -> _Sample:
     )
 
 
-def _inclusion(sizes: Integers, asked: int) -> Reals:
+def _inclusion(sizes: Integers, asked: int) -> Array:
     """Chances proportional to size that add up to `asked`, none above 1."""
     chance = np.zeros(sizes.size)
     certain = np.zeros(sizes.size, dtype=np.bool_)
@@ -195,7 +194,7 @@ def _draw_sectors(size: Integers, rng: np.random.Generator) -> Integers:
 
 def _draw_occupations(
     sample: _Sample, occupations: Sequence[Occupation], rng: np.random.Generator
-) -> tuple[Integers, Integers, Reals]:
+) -> tuple[Integers, Integers, Array]:
     """Records: the establishment, the occupation, and the weight of every occupation drawn.
 
     Each worker drawn stands for its share of the establishment's workers; an occupation that is
@@ -229,7 +228,7 @@ def _mix(sector: str, occupations: Sequence[Occupation]) -> list[float]:
     return [jobs / sum(here) for jobs in here]
 
 
-def _pick(shares: Reals, rng: np.random.Generator) -> Integers:
+def _pick(shares: Array, rng: np.random.Generator) -> Integers:
     """For every row of shares, the number of a column drawn in proportion to them."""
     ends = np.cumsum(shares, axis=1)
     points = rng.random(len(shares)) * ends[:, -1]
@@ -279,7 +278,7 @@ def _write(
     folder: Path,
     shape: Shape,
     where: Integers,
-    weights: Reals,
+    weights: Array,
     answers: Sequence[Integers],
     replicates: int,
 ) -> None:
@@ -307,7 +306,7 @@ def _write(
     (folder / SURVEY_FILE).write_text(said, encoding="utf-8")
 
 
-def _replicate_factors(where: Integers, establishments: int, replicates: int) -> Iterator[Reals]:
+def _replicate_factors(where: Integers, establishments: int, replicates: int) -> Iterator[Array]:
     """A row of factors for each replicate; all records of an establishment have the same."""
     first, second = row_pairs(establishments, max(replicates, MINIMUM_ORDER))
     for replicate in range(replicates):

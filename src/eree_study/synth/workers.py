@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree_study.synth.assumptions import Assumptions
 from eree_study.synth.geography import Geography
 from eree_study.synth.sectors import SECTORS
@@ -121,7 +122,7 @@ def draw_compositions(
     return Compositions(thresholds, assumed.tie)
 
 
-def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
+def sector_shares(attribute: Attribute) -> Array:
     """Expected shares of the attribute's values, one row for each sector."""
     rows = []
     for s in SECTORS:
@@ -141,7 +142,7 @@ def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
 
 def _tilts(
     attribute: Attribute, geography: Geography, rng: np.random.Generator, local: float
-) -> NDArray[np.float64] | None:
+) -> Array | None:
     """Factors on the sector's shares for each place: its state's times its own."""
     sigma = max(attribute.local, local)
     if not sigma:
@@ -150,5 +151,5 @@ def _tilts(
     by_state = rng.lognormal(0.0, sigma, (len(geography.states), width))
     by_place = rng.lognormal(0.0, sigma, (len(geography.places), width))
     state = geography.state_of_county[geography.county_of_place]
-    tilts: NDArray[np.float64] = by_state[state] * by_place
+    tilts: Array = by_state[state] * by_place
     return tilts

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array, Integers
 from eree_study.synth.assumptions import Assumptions
 from eree_study.synth.geography import Geography
 from eree_study.synth.sectors import GROUPS, SECTORS
@@ -66,7 +67,7 @@ def _sectors(size: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.in
     return sector
 
 
-def _sector_chances(in_class: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sector_chances(in_class: Integers) -> Array:
     """Chance of each sector in each size class, fitted so that both margins hold.
 
     Iterative proportional fitting of a table that leans to large classes where the sector's
@@ -80,7 +81,7 @@ def _sector_chances(in_class: NDArray[np.int64]) -> NDArray[np.float64]:
     for _ in range(200):
         table *= share / table.sum(axis=0)
         table *= (margin / table.sum(axis=1))[:, None]
-    chances: NDArray[np.float64] = table / table.sum(axis=1, keepdims=True)
+    chances: Array = table / table.sum(axis=1, keepdims=True)
     return chances
 
 
@@ -112,9 +113,7 @@ def _sites(
     return site
 
 
-def _pull(
-    geography: Geography, groups: int, rng: np.random.Generator, uneven: float
-) -> NDArray[np.float64]:
+def _pull(geography: Geography, groups: int, rng: np.random.Generator, uneven: float) -> Array:
     """How strongly each site draws workplaces of each sector group.
 
     Residents times a log-normal number of jobs per resident, which varies less between cities
@@ -127,7 +126,7 @@ def _pull(
     leaning = np.exp(0.6 * sigma * rng.standard_normal((groups, residents.size)))
     by_place = residents * density * leaning
     local = rng.lognormal(0.0, 0.5, (groups, geography.footprint.size))
-    pull: NDArray[np.float64] = by_place[:, geography.place_of_site] * geography.footprint * local
+    pull: Array = by_place[:, geography.place_of_site] * geography.footprint * local
     return pull
 
 
