@@ -9,12 +9,19 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from eree_study.legacy.attacks import AttackFindings, run_attacks
     from eree_study.legacy.games import success_bound
-    from eree_study.legacy.infusion import Infused, infuse, write_infused
-    from eree_study.legacy.key import new_key, read_key
-    from eree_study.legacy.ramp import RAMP, WIDE, Ramp
+    from eree_study.legacy.infusion import (
+        RAMP,
+        WIDE,
+        Infused,
+        Ramp,
+        infuse,
+        new_key,
+        read_key,
+        write_infused,
+    )
     from eree_study.papers.report import StudyReport, study_report
     from eree_study.papers.requirements import requirements_table
-    from eree_study.papers.run import Study, run_study
+    from eree_study.papers.study import Study, run_study
     from eree_study.querytool.study import CubeStudy, cube_study
     from eree_study.synth import synthesize
     from eree_study.synth.survey import synthesize_survey
@@ -22,12 +29,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "eree_study.legacy.attacks": ("AttackFindings", "run_attacks"),
     "eree_study.legacy.games": ("success_bound",),
-    "eree_study.legacy.infusion": ("Infused", "infuse", "write_infused"),
-    "eree_study.legacy.key": ("new_key", "read_key"),
-    "eree_study.legacy.ramp": ("RAMP", "WIDE", "Ramp"),
+    "eree_study.legacy.infusion": (
+        *("RAMP", "WIDE", "Infused", "Ramp", "infuse", "new_key", "read_key", "write_infused"),
+    ),
     "eree_study.papers.report": ("StudyReport", "study_report"),
     "eree_study.papers.requirements": ("requirements_table",),
-    "eree_study.papers.run": ("Study", "run_study"),
+    "eree_study.papers.study": ("Study", "run_study"),
     "eree_study.querytool.study": ("CubeStudy", "cube_study"),
     "eree_study.synth": ("synthesize",),
     "eree_study.synth.survey": ("synthesize_survey",),

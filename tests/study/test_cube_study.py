@@ -15,14 +15,14 @@ import eree_study
 from eree.cli.ending import run as command
 from eree.cli.interrupts import Interrupts
 from eree.survey.settings import METHODS
-from eree_study.querytool.guaranteed import (
+from eree_study.querytool.calibrations import (
     CUBES,
     EPSILONS,
     MEASURES,
     calibrated_runs,
     full_shape,
 )
-from eree_study.querytool.runs import ARMS
+from eree_study.querytool.evaluation import ARMS
 
 FILES = [
     "querytool.md",

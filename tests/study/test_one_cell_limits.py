@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 
 import eree
-from eree_study.papers.one_cell_limits import (
+from eree_study.papers.limits import (
     known_step_error,
     known_step_errors,
     least_error,

@@ -45,7 +45,7 @@ def synth(
 ) -> None:
     """Make a survey of occupational requirements in FOLDER, which must be new or empty.
 
-    Everything in it is made up but the titles of its occupations.
+    Everything in it is synthetic but the titles of its occupations.
     """
     with progress() as tell:
         made = eree_study.synthesize_survey(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -24,9 +24,8 @@ from eree.survey.query import Query
 from eree.survey.tables import Tabulator
 from eree.survey.verify import verify
 from eree.workload import JOB
+from eree_study.synth.population import Progress
 from eree_study.synth.survey import synthesize_survey
-
-Progress = Callable[[str, float], None]
 
 ESTABLISHMENTS = 10_000
 VARIABLES = ("occupation", "education", "strength", "telework")
@@ -63,7 +62,7 @@ class CubeAccuracy:
 
 @dataclass(frozen=True)
 class SurveyFindings:
-    """What the survey shows.  It is made up: nothing here is confidential."""
+    """What the survey shows.  It is synthetic: nothing here is confidential."""
 
     establishments: int
     records: int

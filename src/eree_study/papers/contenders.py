@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.estimate.groups import shrunk_counts
@@ -28,7 +29,7 @@ from eree.policy.neighbours import NODE, Strong, Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree.workload import JOB
-from eree_study.papers.reported import (
+from eree_study.papers.report_algorithms import (
     draw_report_gamma,
     draw_report_laplace,
     mean_report_errors,
@@ -65,7 +66,7 @@ _FEW_SIZES = np.unique(
 
 @dataclass(frozen=True)
 class Contender(ABC):
-    """A way to hide the cells of a workload.
+    """A way to protect the cells of a workload.
 
     `delta` is what it really has: for all worker cells where they are paid for together, for one
     where each is a query of its own.
@@ -80,9 +81,10 @@ class Contender(ABC):
     def draw(self, cells: Counted, random: Random) -> Array:
         """Signed noisy counts."""
 
-    @abstractmethod
     def expected(self, cells: Counted) -> Array | None:
-        """The mean size of the error of every cell; None where only draws tell it."""
+        """The mean absolute error of every cell; None, as here, where it has to be drawn."""
+        del cells
+        return None
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ class Together(Contender):
 
     mechanism: VectorMechanism
 
-    def draw(self, cells: Counted, random: Random, bounds: Integers | None = None) -> Array:
+    def draw(
+        self, cells: Counted, random: Random, bounds: NDArray[np.int64] | None = None
+    ) -> Array:
         """One draw for each group; `bounds` are those of a first stage, if they are drawn."""
         groups = cells.counts.reshape(-1, cells.workers)
         largests = cells.largest_total[:: cells.workers]
@@ -173,17 +177,13 @@ class Shrunk(Contender):
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """Draw, and shrink what was drawn: whole counts of at least 0."""
-        bounds: Integers | None = None
+        bounds: NDArray[np.int64] | None = None
         if isinstance(self.mechanism, TwoStageClip):
             bounds = self.mechanism.bounds(cells.largest_total[:: cells.workers], random=random)
         noisy = Together(self.name, self.delta, self.mechanism).draw(cells, random, bounds)
         groups = noisy.astype(np.int64).reshape(-1, cells.workers)
         classed = classes_for(self.mechanism, groups, cells.workplaces, bounds)
         return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
-
-    def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
-        del cells
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def contenders(
             yield Truncated(
                 f"truncated-laplace-{theta}",
                 0.0,
-                TruncatedLaplace.calibrate(_node(epsilon), theta=theta),
+                TruncatedLaplace.calibrate(Guarantee(NODE, epsilon), theta=theta),
             )
         yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
         return
@@ -297,10 +297,6 @@ def _vectors(
         yield Shrunk("auto-shrunk", 0.0, chosen, shape)
 
 
-def _node(epsilon: Fraction) -> Guarantee:
-    return Guarantee(NODE, epsilon)
-
-
 def _single(
     name: str, alpha: Fraction, epsilon: Fraction, each: Fraction, strong: bool, touched: bool
 ) -> Mechanism | None:
@@ -323,7 +319,7 @@ _worst_delta = lru_cache(maxsize=256)(worst_delta)
 
 @lru_cache(maxsize=256)
 def _true_delta(alpha: Fraction, epsilon: Fraction) -> float:
-    """The delta that Smooth Laplace as published really has, from its chances."""
+    """The delta that Smooth Laplace as published really has, from its probabilities."""
     try:
         return mechanism("smooth-laplace", alpha=alpha, epsilon=epsilon).certify().found_delta
     except Refusal:

@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 
 from eree.random.exact import Array
 from eree.survey.settings import RAKED, Method
-from eree_study.papers.claims import Claim, Margin, short
+from eree_study.papers.claims import Claim, Evidence, short
+from eree_study.querytool.calibrations import MEASURES, WORDS, Calibrations
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
-from eree_study.querytool.guaranteed import MEASURES, WORDS, Calibrations
+from eree_study.querytool.evaluation import (
+    ARMS,
+    CAP,
+    EPSILON,
+    LONG,
+    capped_distribution,
+    capped_variance,
+)
 from eree_study.querytool.readings import READINGS
 from eree_study.querytool.results import (
     FEWEST,
@@ -31,19 +39,19 @@ from eree_study.querytool.results import (
     PRINTED_VARIANCE,
     Results,
 )
-from eree_study.querytool.runs import ARMS, CAP, EPSILON, LONG, capped_law, capped_variance
 
 #: Figures that differ by less than this part of the printed one agree.
 TENTH = 0.1
 #: Dimensions whose printed figures have three digits.
 SHARP = 4
-#: Of intervals of 1.96 standard errors, which cover 95% of a normal law and 93.7% of Laplace's.
+#: Of intervals of 1.96 standard errors, which cover 95% of a normal distribution and 93.7% of
+#: Laplace's.
 COVERED = 0.93
 #: Half a unit of the last digit of the printed variances.
 HALF_A_DIGIT = 0.0005
 
 
-# ------------------------------------------------------------------------------------- margins
+# ------------------------------------------------------------------------------------- evidence
 
 
 def error_of(values: Array | NDArray[np.bool_], runs: int | None = None) -> float:
@@ -53,7 +61,7 @@ def error_of(values: Array | NDArray[np.bool_], runs: int | None = None) -> floa
 
 
 def share_of(met: NDArray[np.bool_] | Array) -> tuple[float, float]:
-    """A share of runs and its standard error, which is not 0 where all runs are alike.
+    """A share of runs and its standard error, which is not 0 where all runs agree.
 
     Two successes and two failures are added for the error (Agresti and Coull).
     """
@@ -62,15 +70,15 @@ def share_of(met: NDArray[np.bool_] | Array) -> tuple[float, float]:
     return hits / runs, sqrt(near * (1 - near) / (runs + 4))
 
 
-def agreeing(found: float, error: float, printed: float) -> Margin:
+def agreeing(found: float, error: float, printed: float) -> Evidence:
     """By how much two figures are nearer to each other than a tenth of the printed one."""
     return TENTH * abs(printed) - abs(found - printed), error
 
 
-def less(one: Array, other: Array) -> Margin:
+def less(one: Array, other: Array) -> Evidence:
     """By how much one figure is less than another in the same runs, as a share of the greater.
 
-    So a few runs that run away do not hide, by their spread, that a figure is the greater one.
+    So a few runs that run away do not conceal, by their spread, that a figure is the greater one.
     """
     if other.mean() >= one.mean():
         ratio, error = left(one, other)
@@ -89,7 +97,7 @@ def left(after: Array, before: Array, printed_runs: bool = False) -> tuple[float
     return ratio, hypot(mine, error_of(apart, PRINTED_RUNS)) if printed_runs else mine
 
 
-def _beside_printed(values: Array, printed: float) -> Margin:
+def _beside_printed(values: Array, printed: float) -> Evidence:
     error = hypot(error_of(values), error_of(values, PRINTED_RUNS))
     return agreeing(float(values.mean()), error, printed)
 
@@ -97,14 +105,14 @@ def _beside_printed(values: Array, printed: float) -> Margin:
 # -------------------------------------------------------------------------------------- claims
 
 
-def law_claims() -> Iterator[Claim]:
+def noise_claims() -> Iterator[Claim]:
     """What the noise alone decides: known without a draw."""
-    _, chances = capped_law(EPSILON, CAP)
-    rate, variance = 1 - float(chances[CAP]), capped_variance(EPSILON, CAP)
+    _, probabilities = capped_distribution(EPSILON, CAP)
+    rate, variance = 1 - float(probabilities[CAP]), capped_variance(EPSILON, CAP)
     yield Claim.sure(
         f"noise changes {PRINTED_CHANGED:.1%} of the cells",
         abs(rate - PRINTED_CHANGED) <= HALF_A_DIGIT,
-        f"{rate:.3%} by the law",
+        f"{rate:.3%} by the distribution",
     )
     yield Claim.sure(
         f"the variance of the noise is {PRINTED_VARIANCE}",
@@ -117,14 +125,14 @@ def reading_claims(results: Results) -> Iterator[Claim]:
     """How the first column of Table 4 can be read: over all runs, each reading is known."""
     for reading in READINGS:
         known, values = results.expected["none"][reading], results.values("none", "all", reading)
-        margins = [
+        evidence = [
             agreeing(float(known[k]), error_of(values[:, k], PRINTED_RUNS), PRINTED[k])
             for k in range(SHARP)
         ]
         apart = known[:SHARP] / np.array(PRINTED[:SHARP]) - 1
         yield Claim.of(
             f"the first column is that of all runs, read as “{reading}”",
-            margins,
+            evidence,
             f"{listed(known[:SHARP])}: {percents(apart)} above the printed",
         )
 
@@ -144,12 +152,12 @@ def convergence_claims(found: Convergence) -> Iterator[Claim]:
     yield Claim.of(
         "and on the criterion, where they are as even as is needed for the printed share",
         [(float((loose - strict).mean()), share_of(loose != strict)[1])],
-        f"{loose.mean():.1%} to within {RELATIVE[0].words}, {strict.mean():.1%} to within "
-        f"{RELATIVE[-1].words}",
+        f"{loose.mean():.1%} to within {RELATIVE[0].description}, {strict.mean():.1%} to within "
+        f"{RELATIVE[-1].description}",
     )
     share, error = share_of(found.met(RELATIVE[0])[found.redrawn.index(0.0)])
     yield Claim.of(
-        f"in surveys as they are, as many as printed converge, to within {RELATIVE[0].words}",
+        f"in surveys as they are, as many as printed converge, to within {RELATIVE[0].description}",
         [(share - PRINTED_CONVERGED, error)],
         f"{share:.1%}",
     )
@@ -294,11 +302,11 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
     def each(method: Method, measure: str) -> list[Array]:
         return [found.values(method, d, measure) for d in dimensions]
 
-    def smaller(one: list[Array], other: list[Array]) -> list[Margin]:
+    def smaller(one: list[Array], other: list[Array]) -> list[Evidence]:
         return [less(first, second) for first, second in zip(one, other, strict=True)]
 
-    squares, told = each("least-squares", MEASURES[0]), each("least-squares", MEASURES[1])
-    ratios = [one.mean() / other.mean() for one, other in zip(squares, told, strict=True)]
+    squares, published = each("least-squares", MEASURES[0]), each("least-squares", MEASURES[1])
+    ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
     yield Claim.of(
         "least squares: the mean squared error is the variance that is published, within a tenth"
         " (with structural zeros: no more than that)",
@@ -306,16 +314,16 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
             agreeing(float(one.mean()), error_of(one), float(other.mean()))
             if not found.zeros
             else ((1 + TENTH) * float(other.mean()) - float(one.mean()), error_of(one))
-            for one, other in zip(squares, told, strict=True)
+            for one, other in zip(squares, published, strict=True)
         ],
         f"{percents(ratios)} of it",
     )
     for method in RAKED:
-        squares, told = each(method, MEASURES[0]), each(method, MEASURES[1])
-        ratios = [one.mean() / other.mean() for one, other in zip(squares, told, strict=True)]
+        squares, published = each(method, MEASURES[0]), each(method, MEASURES[1])
+        ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
         yield Claim.of(
             f"{WORDS[method]}: the mean squared error is less than the bound that is published",
-            smaller(squares, told),
+            smaller(squares, published),
             f"{percents(ratios)} of it",
         )
         best = each("least-squares", MEASURES[0])

@@ -120,7 +120,7 @@ def _contrasts(level: int) -> Array:
 
 def nearest_reading(expected: dict[str, Array], printed: Sequence[float]) -> str:
     """The reading whose expectation is nearest to printed figures, by mean relative distance."""
-    told = np.array(printed)
+    known = np.array(printed)
     return min(
-        expected, key=lambda name: float(np.abs(expected[name][: len(told)] / told - 1).mean())
+        expected, key=lambda name: float(np.abs(expected[name][: len(known)] / known - 1).mean())
     )

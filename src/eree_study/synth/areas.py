@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial import Voronoi
 
 from eree.random.exact import Array, Integers
-from eree_study.synth.apportionment import apportion
-from eree_study.synth.geography import Geography
+from eree_study.synth.geography import Geography, apportion
 
 #: Where the island lies, and how many degrees it is wide and high.
 WEST, SOUTH, WIDE, HIGH = -38.0, 37.0, 9.0, 7.0

@@ -6,15 +6,59 @@ share a tract of their county with their neighbours. Places lie in one county ea
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from eree.random.exact import Array, Integers
-from eree_study.synth.apportionment import apportion
-from eree_study.synth.states import State, states_for
 
 PAPERS_JOBS = 10_900_000
+
+
+@dataclass(frozen=True)
+class State:
+    """A state by its FIPS code; `residents` (thousands, 2010 Census) only sets its weight."""
+
+    code: str
+    name: str
+    residents: int
+
+
+# The first three hold about the jobs and workplaces of the papers' three-state sample, which the
+# papers do not name. The others follow in the order of their codes.
+with files("eree_study.synth").joinpath("states.csv").open(encoding="utf-8") as _file:
+    STATES: tuple[State, ...] = tuple(
+        State(row["code"], row["name"], int(row["residents"])) for row in csv.DictReader(_file)
+    )
+
+_FEW_UNTIL = 20_000_000
+_ALL_FROM = 130_000_000
+
+
+def states_for(jobs: int) -> tuple[State, ...]:
+    """Three states up to 20 million jobs, all 51 from 130 million on, evenly in between."""
+    if jobs <= _FEW_UNTIL:
+        return STATES[:3]
+    part = min(1.0, (jobs - _FEW_UNTIL) / (_ALL_FROM - _FEW_UNTIL))
+    return STATES[: 3 + round(part * (len(STATES) - 3))]
+
+
+def apportion(total: int, weights: ArrayLike) -> Integers:
+    """Divide `total` into integers by largest remainders, so that they add up exactly.
+
+    Counts that the published facts depend on (workplaces of each size class, places of each
+    stratum) are apportioned and not drawn, so that they hold for every seed.
+    """
+    share = np.asarray(weights, dtype=np.float64)
+    quota = share * (total / share.sum())
+    parts: Integers = np.floor(quota).astype(np.int64)
+    missing = total - int(parts.sum())
+    by_remainder = np.argsort(parts - quota, kind="stable")
+    parts[by_remainder[:missing]] += 1
+    return parts
 
 
 @dataclass(frozen=True)
@@ -29,7 +73,7 @@ class Stratum:
 
 
 # The boundaries are the papers'. The numbers of places are those of three Midwestern states to
-# the nearest handful; in the smallest stratum, where the papers say nothing, made up.
+# the nearest handful; in the smallest stratum, where the papers say nothing, assumed.
 STRATA: tuple[Stratum, ...] = (
     Stratum(0, 100, 420, 2, 0.0),
     Stratum(100, 10_000, 2_150, 3, 1.1),

@@ -18,10 +18,10 @@ from eree_study.synth.workplaces import Workplaces
 class Attribute:
     """A worker attribute.
 
-    A workplace's shares are drawn from a Dirichlet law around those of its sector with total
-    weight `concentration`: two workers of one workplace agree more often than two of the sector,
-    with intra-class correlation 1 / (1 + concentration). `local` is the spread (sigma on the log
-    scale) of the shares between places, and again between states.
+    A workplace's shares are drawn from a Dirichlet distribution around those of its sector with
+    total weight `concentration`: two workers of one workplace agree more often than two of the
+    sector, with intra-class correlation 1 / (1 + concentration). `local` is the spread (sigma on
+    the log scale) of the shares between places, and again between states.
     """
 
     name: str
@@ -71,20 +71,20 @@ class Compositions:
         """Value numbers of each attribute for workers of the given workplaces.
 
         Inside a workplace the attributes are independent of each other, but for the part `tie` of
-        the workers, whose education is decided by the same chance as their sex.
+        the workers, whose education is decided by the same draw as their sex.
         """
         rows = self.thresholds[workplace]
         codes, column = [], 0
         of_sex = np.zeros(0, dtype=np.uint16)
         for attribute in ATTRIBUTES:
-            chance = rng.integers(0, _GRAIN, workplace.size, dtype=np.uint16)
+            uniform = rng.integers(0, _GRAIN, workplace.size, dtype=np.uint16)
             if attribute.name == "sex":
-                of_sex = chance
+                of_sex = uniform
             elif attribute.name == "education" and self.tie:
-                chance = np.where(rng.random(workplace.size) < self.tie, of_sex, chance)
+                uniform = np.where(rng.random(workplace.size) < self.tie, of_sex, uniform)
             code = np.zeros(workplace.size, dtype=np.int8)
             for _ in attribute.values[1:]:
-                code += chance >= rows[:, column]
+                code += uniform >= rows[:, column]
                 column += 1
             codes.append(code)
         return codes
@@ -96,7 +96,7 @@ def draw_compositions(
     rng: np.random.Generator,
     assumed: Assumptions,
 ) -> Compositions:
-    """The make-up of every workplace: its sector's, bent by its site and by chance of its own."""
+    """The make-up of every workplace: its sector's, tilted by its site and by draws of its own."""
     n = workplaces.size.size
     columns = sum(len(a.values) - 1 for a in ATTRIBUTES)
     thresholds = np.empty((n, columns), dtype=np.uint16)

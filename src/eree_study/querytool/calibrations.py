@@ -31,8 +31,9 @@ from eree.survey.settings import METHODS, RAKED, Method
 from eree.survey.shape import Shape
 from eree.survey.tables import Tabulator
 from eree.workload import JOB
-from eree_study.querytool.runs import Progress, Settings
+from eree_study.querytool.evaluation import Settings
 from eree_study.synth.job_requirements import IMPOSSIBLE, OCCUPATIONS, REQUIREMENTS, shape_of
+from eree_study.synth.population import Progress
 from eree_study.synth.survey import synthesize_survey
 
 ESTABLISHMENTS, MOST_WEIGHT = 10_000, 2_500

@@ -1,7 +1,7 @@
 """What a synthetic population shows, apart for small and for large places.
 
 Whoever holds the true counts can say how exposed cells are, and how far released counts are off.
-Both are confidential where the data are real; here they are made up.
+Both are confidential where the data are real; here they are synthetic.
 """
 
 from __future__ import annotations
