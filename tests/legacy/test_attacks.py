@@ -37,10 +37,10 @@ from eree_study.legacy.games import (
     CELL,
     DEGREE,
     DIFFERENCING,
+    PROFILE,
     REIDENTIFICATION,
     SHAPE,
     SIZE,
-    TOLD,
     Game,
     _game,
     find_games,
@@ -146,7 +146,7 @@ def test_what_is_planted_is_what_the_tables_count(
     degree = {"education": [DEGREE]}
     for game, truth in zip(games, truths, strict=True):
         kept = {name: [value] for name, value in zip(CELL, game.cell, strict=True)}
-        by = TOLD if game.attack == REIDENTIFICATION else ["sex"]
+        by = PROFILE if game.attack == REIDENTIFICATION else ["sex"]
         where = kept | (degree if game.attack == REIDENTIFICATION else {})
         counts = eree.tabulate(data, by, where).confidential["count"].to_numpy()
         assert (counts == game.candidates[truth]).all()
