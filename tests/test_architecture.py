@@ -244,7 +244,7 @@ def test_the_packages_are_found() -> None:
         (
             "eree_study/synth/a.py",
             "from eree_study.legacy import games",
-            "uses eree_study.legacy.infusion: it",
+            "uses eree_study.legacy.games: it",
         ),
         (
             "eree_study/papers/a.py",

@@ -90,6 +90,6 @@ def study(out: Path, runs: int, seed: int, as_json: bool) -> None:
         return
     for name, share in found.converged.items():
         click.echo(f"{share:6.1%} of {runs:,} runs converged on {name}")
-    for words, holds in found.verdicts.items():
-        click.echo(f"{holds:17}  {words}")
+    for claim, holds in found.verdicts.items():
+        click.echo(f"{holds:17}  {claim}")
     click.echo(f"{out}: querytool.md, table-4.csv, convergence.csv, calibrations.csv, pictures")

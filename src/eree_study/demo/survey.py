@@ -141,7 +141,7 @@ def survey_findings(folder: Path, seed: int, tell: Progress) -> SurveyFindings:
 def _accuracy(cube: Cube, public: ProtectedCube) -> Iterator[CubeAccuracy]:
     """The error of all tables by one variable, by two, and of every cell."""
     true = Tabulator(cube.shape, cube.weighted)
-    for words, size in (("one variable", 1), ("two variables", 2), ("every cell", len(VARIABLES))):
+    for tables, size in (("one variable", 1), ("two variables", 2), ("every cell", len(VARIABLES))):
         truth, off, known = [], [], []
         for by in combinations(VARIABLES, size):
             found, right = public.table(Query(by)), true.table(Query(by)).values
@@ -151,7 +151,7 @@ def _accuracy(cube: Cube, public: ProtectedCube) -> Iterator[CubeAccuracy]:
             known.append(np.broadcast_to(found.noise_variance, right.shape)[here] / JOB**2)
         jobs, errors, variances = map(np.concatenate, (truth, off, known))
         yield CubeAccuracy(
-            words,
+            tables,
             len(jobs),
             float(jobs.mean()),
             float(np.sqrt(np.mean(errors**2))),

@@ -77,12 +77,12 @@ def dimensions_figure(
     least = min(y for line in lines for y in _seen(line.figures)[1])
     left.set_ylim(0.6 * least, _HIGH * max(lines[0].figures))
     right.set_ylim(*_ENDS)
-    for axes, words in (
+    for axes, label in (
         (left, "variance of noise"),
         (right, "share of that without calibration, in the same runs"),
     ):
         axes.set_xticks(range(1, len(lines[0].figures) + 1))
-        _finish(axes, "variables of the table", words)
+        _finish(axes, "variables of the table", label)
     left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
     right.set_yticks(_TICKS, labels=[f"{tick:,.0%}" for tick in _TICKS])
     figure.suptitle(f"{title}\n{note}", fontsize=11, color=INK)
@@ -108,9 +108,9 @@ def convergence_figure(
     axes = figure.subplots()
     name, low, high = band
     axes.fill_between(redrawn, low, high, color=FAINT, label=name)
-    for (words, values), colour, marker in zip(shares, RISING, "osD^v", strict=False):
+    for (label, values), colour, marker in zip(shares, RISING, "osD^v", strict=False):
         axes.plot(
-            redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=words
+            redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=label
         )
     axes.axhline(printed, color=INK, linewidth=1.2, linestyle="--", label=f"printed: {printed:.1%}")
     _finish(axes, "answers redrawn evenly", "runs that converge", scale="linear")

@@ -283,9 +283,9 @@ def _slopes(judge: Judge) -> Iterator[Claim]:
 
 def _free(judge: Judge) -> Iterator[Claim]:
     for workload in REPORTS:
-        for words, alphas in (("alpha 0.01", ALPHAS[:1]), ("alpha 0.05 and more", ALPHAS[1:])):
+        for at_alphas, alphas in (("alpha 0.01", ALPHAS[:1]), ("alpha 0.05 and more", ALPHAS[1:])):
             yield judge.most(
-                f"{workload}: at epsilon 4 and {words} all three beat infusion",
+                f"{workload}: at epsilon 4 and {at_alphas} all three beat infusion",
                 1,
                 judge.rows(workload, REPORTED, alphas=alphas, epsilons=("4",)),
             )

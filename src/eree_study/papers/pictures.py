@@ -92,13 +92,17 @@ PICTURES = (
     Picture(
         "report-figure-1",
         "Marginals over tract × sector × ownership, each cell at the full price, as in the report",
-        {words or "3-way": (f"report-{ways}", WHOLE) for ways, words in TRACTS.items()},
+        {attributes or "3-way": (f"report-{ways}", WHOLE) for ways, attributes in TRACTS.items()},
         rows={**LOG, **_PRINTED, "auto": "eree\n(no guarantee for\nthe whole table)"},
     ),
     Picture(
         "report-true-figure-1",
         "Marginals over tract × sector × ownership, at their true price (strong)",
-        {words: (f"report-{ways}-true", WHOLE) for ways, words in TRACTS.items() if words},
+        {
+            attributes: (f"report-{ways}-true", WHOLE)
+            for ways, attributes in TRACTS.items()
+            if attributes
+        },
         rows={**_PRINTED, **SMOOTH, **OURS, **_SHRUNK},
     ),
 )
@@ -170,8 +174,8 @@ def price_of_proof(study: Study, results: Results) -> tuple[list[Panel], str]:
     for workload, title in _PANELS.items():
         published, ours = (
             {
-                words: line
-                for name, words in names.items()
+                label: line
+                for name, label in names.items()
                 if (line := _line(results, workload, name))
             }
             for names in (LOG | SMOOTH, OURS | _ESTIMATES)

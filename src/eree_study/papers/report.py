@@ -35,7 +35,8 @@ _PAPER = {
     "workload-3-strong": "Workload 3, strong",
 }
 _CLAIMED = {
-    f"report-{ways}": f"{ways}-way{f', {words}' if words else ''}" for ways, words in TRACTS.items()
+    f"report-{ways}": f"{ways}-way{f', {attributes}' if attributes else ''}"
+    for ways, attributes in TRACTS.items()
 }
 _PRINTED = {
     "report-gamma": "the report's Smooth Gamma (not private)",

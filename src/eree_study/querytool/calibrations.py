@@ -43,7 +43,7 @@ CUBES = {
     "full": ("occupation", "experience", "strength", "sitting", "driving", "licence"),
     "with structural zeros": ("occupation", "education", "strength", "telework", "driving"),
 }
-WORDS: dict[Method, str] = {
+LABELS: dict[Method, str] = {
     "none": "without calibration",
     "rake": "raked",
     "rake-nonnegative": "negatives clipped, then raked",

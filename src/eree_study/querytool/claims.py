@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eree.random.exact import Array
 from eree.survey.settings import RAKED, Method
 from eree_study.papers.claims import Claim, Evidence, short
-from eree_study.querytool.calibrations import MEASURES, WORDS, Calibrations
+from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree_study.querytool.evaluation import (
     ARMS,
@@ -183,14 +183,14 @@ def column_claims(few: Array, raked: Array) -> Iterator[Claim]:
         [_beside_printed(raked[:, k], PRINTED_RAKED[k]) for k in range(1, SHARP)] if kept else [],
         f"{listed(after[1:SHARP])} (printed: {listed(PRINTED_RAKED[1:SHARP])})",
     )
-    for first, last, words in (
+    for first, last, label in (
         (1, SHARP, "the third column: what is left of the noise, for 2 to 4 variables"),
         (SHARP, len(PRINTED), "and “barely changed” for 5 to 10 variables"),
     ):
         shares = [left(raked[:, k], few[:, k], True) for k in range(first, last) if kept]
         printed = [1 - PRINTED_REDUCTION[k] for k in range(first, last)]
         yield Claim.of(
-            words,
+            label,
             [agreeing(*share, p) for share, p in zip(shares, printed, strict=False)],
             f"{percents([share for share, _ in shares])} (printed: {percents(printed)})",
         )
@@ -258,10 +258,10 @@ def other_claims(results: Results) -> Iterator[Claim]:
     )
     for other in ("none", "least-squares"):
         mine, theirs = results.values("rake-nonnegative"), results.values(other)
-        words = "without calibration" if other == "none" else f"by {ARMS[other]}"
+        label = "without calibration" if other == "none" else f"by {ARMS[other]}"
         kept = [k for k in range(len(results.dimensions)) if theirs[:, k].mean() > 1e-9]
         yield Claim.of(
-            f"negatives clipped, then raked (biased): less error than {words}, in every dimension",
+            f"negatives clipped, then raked (biased): less error than {label}, in every dimension",
             [less(mine[:, k], theirs[:, k]) for k in kept],
             f"{percents([1 - mine[:, k].mean() / theirs[:, k].mean() for k in kept])} less",
         )
@@ -322,31 +322,31 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
         squares, published = each(method, MEASURES[0]), each(method, MEASURES[1])
         ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
         yield Claim.of(
-            f"{WORDS[method]}: the mean squared error is less than the bound that is published",
+            f"{LABELS[method]}: the mean squared error is less than the bound that is published",
             smaller(squares, published),
             f"{percents(ratios)} of it",
         )
         best = each("least-squares", MEASURES[0])
         times = [one.mean() / other.mean() for one, other in zip(squares, best, strict=True)]
-        for places, words in (
+        for places, label in (
             (slice(1, SHARP), "in tables of 2 to 4 variables"),
             (slice(-1, None), "in the cells themselves"),
         ):
             yield Claim.of(
-                f"{WORDS[method]}: more error than least squares, {words}",
+                f"{LABELS[method]}: more error than least squares, {label}",
                 smaller(best[places], squares[places]),
                 f"{', '.join(short(float(t)) for t in times[places])} times its squared error",
             )
     for method in ("least-squares", *RAKED):
         covered = each(method, MEASURES[2])
         yield Claim.of(
-            f"{WORDS[method]}: {COVERED:.0%} of the published intervals or more cover the truth",
+            f"{LABELS[method]}: {COVERED:.0%} of the published intervals or more cover the truth",
             [(float(one.mean()) - COVERED, error_of(one)) for one in covered],
             percents([float(one.mean()) for one in covered]),
         )
 
 
-# --------------------------------------------------------------------------------------- words
+# --------------------------------------------------------------------------------------- text
 
 
 def number(value: float) -> str:

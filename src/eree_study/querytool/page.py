@@ -14,10 +14,10 @@ from eree_study.papers.markdown import table
 from eree_study.querytool import claims
 from eree_study.querytool.calibrations import (
     ESTABLISHMENTS,
+    LABELS,
     MEASURES,
     MOST_WEIGHT,
     WIDTH,
-    WORDS,
     Calibrations,
 )
 from eree_study.querytool.claims import (
@@ -219,9 +219,9 @@ def _table_4(study: Study, picture: str) -> Iterator[str]:
 def _three_columns(results: Results) -> Iterator[str]:
     columns: list[Sequence[float]] = [PRINTED, PRINTED_RAKED, PRINTED_REDUCTION]
     heads = ["printed: without", "with", "less by"]
-    for runs, words in (("converged", "converged"), ("all", "all runs")):
+    for runs, label in (("converged", "converged"), ("all", "all runs")):
         if results.means("rake", runs):
-            heads += [f"{words}: without", "with", "less by"]
+            heads += [f"{label}: without", "with", "less by"]
             columns += _columns(results, ["none", "rake"], runs)
     yield from _grid(heads, columns)
 
@@ -345,7 +345,7 @@ def calibrations_section(found: Sequence[Calibrations], picture: str) -> Iterato
         yield ""
         yield f"{' × '.join(one.variables)}: {one.cells:,} cells{zeros}."
         yield ""
-        heads = ("variables", *(WORDS[method] for method in METHODS))
+        heads = ("variables", *(LABELS[method] for method in METHODS))
         yield from table(heads, _calibrated(one), numbers=True)
     yield "### What holds of it"
     yield ""

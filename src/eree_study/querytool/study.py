@@ -20,7 +20,7 @@ from eree_study.figures.querytool import (
     convergence_figure,
     dimensions_figure,
 )
-from eree_study.querytool.calibrations import MEASURES, WORDS, Calibrations, compare_calibrations
+from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations, compare_calibrations
 from eree_study.querytool.claims import noise_claims
 from eree_study.querytool.convergence import (
     CHOSEN,
@@ -244,7 +244,7 @@ def calibrations_picture(path: Path, found: Sequence[Calibrations]) -> None:
     panels = [
         Panel(
             f"epsilon {one.epsilon}",
-            [(WORDS[method], _roots(one, method, 0), _LOOKS[method]) for method in METHODS],
+            [(LABELS[method], _roots(one, method, 0), _LOOKS[method]) for method in METHODS],
             [_roots(one, method, 1) for method in METHODS],
         )
         for one in found
