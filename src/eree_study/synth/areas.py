@@ -34,35 +34,21 @@ Ring = list[tuple[int, int]]
 def write_areas(folder: Path, geography: Geography, rng: np.random.Generator) -> None:
     """Write county.geojson, place.geojson and tract.geojson into a folder."""
     sheet = _Sheet(geography, rng)
-    state_of_place = geography.state_of_county[geography.county_of_place]
-    state_of_tract = geography.state_of_county[geography.county_of_tract]
-    states = [state.code for state in geography.states]
-    counties = geography.counties
-    levels: tuple[tuple[str, list[str], Integers, dict[str, Any]], ...] = (
-        (
-            "county",
-            counties,
-            geography.county_of_place[geography.place_of_site],
-            {"state": [states[s] for s in geography.state_of_county.tolist()]},
-        ),
-        (
-            "place",
-            geography.places,
-            geography.place_of_site,
-            {
-                "county": [counties[c] for c in geography.county_of_place.tolist()],
-                "state": [states[s] for s in state_of_place.tolist()],
-            },
-        ),
-        (
-            "tract",
-            geography.tracts,
-            geography.tract_of_site,
-            {
-                "county": [counties[c] for c in geography.county_of_tract.tolist()],
-                "state": [states[s] for s in state_of_tract.tolist()],
-            },
-        ),
+    codes_of_states = np.array([state.code for state in geography.states])
+    state = codes_of_states[geography.state_of_county].tolist()
+
+    def within(county: Integers) -> dict[str, list[str]]:
+        counties = county.tolist()
+        return {
+            "county": [geography.counties[c] for c in counties],
+            "state": [state[c] for c in counties],
+        }
+
+    county_of_site = geography.county_of_place[geography.place_of_site]
+    levels: tuple[tuple[str, list[str], Integers, dict[str, list[str]]], ...] = (
+        ("county", geography.counties, county_of_site, {"state": state}),
+        ("place", geography.places, geography.place_of_site, within(geography.county_of_place)),
+        ("tract", geography.tracts, geography.tract_of_site, within(geography.county_of_tract)),
     )
     for name, codes, of_site, above in levels:
         shapes = sheet.shapes(of_site)
