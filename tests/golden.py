@@ -19,7 +19,7 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.random.source import SeededRandom
-from eree_study.papers.tidy import Figures
+from eree_study.papers.results import Results
 
 FILE = Path(__file__).with_suffix(".json")
 NAMES = (*MECHANISMS, *VECTOR_MECHANISMS)
@@ -65,7 +65,7 @@ def certified(name: str) -> str:
 def studied(folder: Path) -> dict[str, str]:
     """For each contender of each workload, the digest of its figures to nine digits."""
     texts = defaultdict(list)
-    for row in Figures.read(folder).rows:
+    for row in Results.read(folder).rows:
         place = f"{row.alpha} {row.epsilon} {row.stratum} {row.measure}"
         texts[f"{row.workload} {row.mechanism}"].append(f"{place} {row.value:.9g}")
     return {name: _digest("\n".join(lines).encode()) for name, lines in sorted(texts.items())}

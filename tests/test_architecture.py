@@ -221,7 +221,7 @@ def test_nobody_asks_which_mechanism_it_has() -> None:
 
 def test_the_packages_are_found() -> None:
     names = {module.path for module in modules(SOURCE)}
-    assert {"eree/errors.py", "eree/data/engine.py", "eree_study/papers/run.py"} <= names
+    assert {"eree/errors.py", "eree/data/engine.py", "eree_study/papers/study.py"} <= names
     assert {path.name for path in SOURCE.iterdir() if path.is_dir()} == set(PACKAGES)
 
 
@@ -290,8 +290,8 @@ def test_the_packages_are_found() -> None:
         ("eree/cli/a.py", "__import__('eree_study.cli.demo')", "eree knows nothing of eree_study"),
         (
             "eree_study/synth/a.py",
-            "from eree_study.legacy import key",
-            "uses eree_study.legacy.key: it",
+            "from eree_study.legacy import games",
+            "uses eree_study.legacy.games: it",
         ),
         (
             "eree_study/papers/a.py",
@@ -328,7 +328,7 @@ def test_what_breaks_the_rules_is_caught(
         ("eree/cli/commands.py", "import click\nimport eree\neree.load"),
         ("eree/release/measure.py", "from eree.cells import Cells"),
         ("eree/estimate/a.py", "from eree.cells import Cell"),
-        ("eree_study/papers/a.py", "from eree.survey import cube\nimport eree_study.legacy.ramp"),
+        ("eree_study/papers/a.py", "from eree.survey import cube\nimport eree_study.legacy.games"),
         ("eree_study/figures/a.py", "import matplotlib\nfrom eree.figures import style"),
         ("eree_study/cli/a.py", "import click\nimport eree_study\nimport eree.cli.options"),
         ("eree/__main__.py", "from eree.cli import main"),

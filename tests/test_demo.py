@@ -28,8 +28,7 @@ from eree.errors import Fault, Refusal
 from eree.release.contents import MEASURES
 from eree.verification.recheck import Verification
 from eree_study.demo import STRATA, Findings, run_demo
-from eree_study.demo.findings import STUDY, TOP
-from eree_study.demo.run import BUDGET, OWN, SHOWN
+from eree_study.demo.demonstration import BUDGET, OWN, SHOWN, STUDY, TOP
 from eree_study.demo.survey import BUDGET as SURVEY_BUDGET
 from eree_study.demo.survey import EPSILON, MOST_RECORDS, MOST_WEIGHT, VARIABLES
 from eree_study.figures import population as figures
@@ -291,7 +290,7 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
 def without_pictures(patch: pytest.MonkeyPatch) -> None:
     """Pictures are empty where nobody looks at them; they take half the time."""
     for figure in ("exposure_figure", "released_figure"):
-        patch.setattr(f"eree_study.demo.run.{figure}", lambda path, **_: path.touch())
+        patch.setattr(f"eree_study.demo.demonstration.{figure}", lambda path, **_: path.touch())
 
 
 @pytest.fixture
@@ -361,7 +360,9 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "folder"),
     combinations_of(
-        ["run.verify", "survey.protect_cube", "run.released_figure"], ["out", "new"], each=1
+        ["demonstration.verify", "survey.protect_cube", "demonstration.released_figure"],
+        ["out", "new"],
+        each=1,
     ),
 )
 def test_a_demo_that_fails_leaves_nothing(
@@ -416,7 +417,7 @@ def test_the_command_tells_it_all_and_what_to_try_next(
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("half", ["run", "survey"])
+@pytest.mark.parametrize("half", ["demonstration", "survey"])
 def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
     half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,7 +438,7 @@ def test_a_release_that_does_not_verify_ends_in_1_and_is_not_served(
     assert "NOT SOUND: release (release.json), digest: is not" in capsys.readouterr().out
     assert run([*arguments, "--json"], Interrupts()) == 1
     told = json.loads(capsys.readouterr().out)
-    found = told if half == "run" else told["survey"]
+    found = told if half == "demonstration" else told["survey"]
     assert found["verification"]["sound"] is False
 
 

@@ -63,7 +63,7 @@ def test_a_wheel_holds_every_file_of_both_packages_and_nothing_else(tmp_path: Pa
     kept = {Path(name).parts[0] for name in packed if name.endswith("py.typed")}
     assert kept == {"eree", "eree_study"}
     data = {"eree/survey/soc_2018.csv", "eree/web/templates/table.html"}
-    assert data | {"eree_study/papers/run.py"} <= packed
+    assert data | {"eree_study/papers/study.py"} <= packed
 
 
 def test_the_commands_of_the_study_are_installed_as_entry_points() -> None:

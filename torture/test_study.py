@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import eree_study
-from eree_study.papers.run import parts_of, work
+from eree_study.papers.study import parts_of, work
 from eree_study.papers.workloads import WORKLOADS
 from golden import STUDY, kept, studied
 from torture.figures import Figures

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree_study.synth import synthesize
-from eree_study.synth.apportionment import apportion
-from eree_study.synth.sizes import draw_sizes
-from eree_study.synth.states import STATES, states_for
+from eree_study.synth.geography import STATES, apportion, states_for
+from eree_study.synth.workplaces import draw_sizes
 
 JOBS = 400_000
 WORKPLACES = round(JOBS * 527_000 / 10_900_000)

@@ -27,20 +27,20 @@ from eree_study.legacy.attacks import (
     UNROUNDED,
     AttackFindings,
     Tally,
-    chance_of,
     infused_scores,
     noisy_scores,
     run_attacks,
+    success_probability,
 )
 from eree_study.legacy.games import (
     ATTACKS,
     CELL,
     DEGREE,
     DIFFERENCING,
+    PROFILE,
     REIDENTIFICATION,
     SHAPE,
     SIZE,
-    TOLD,
     Game,
     _game,
     find_games,
@@ -146,7 +146,7 @@ def test_what_is_planted_is_what_the_tables_count(
     degree = {"education": [DEGREE]}
     for game, truth in zip(games, truths, strict=True):
         kept = {name: [value] for name, value in zip(CELL, game.cell, strict=True)}
-        by = TOLD if game.attack == REIDENTIFICATION else ["sex"]
+        by = PROFILE if game.attack == REIDENTIFICATION else ["sex"]
         where = kept | (degree if game.attack == REIDENTIFICATION else {})
         counts = eree.tabulate(data, by, where).confidential["count"].to_numpy()
         assert (counts == game.candidates[truth]).all()
@@ -182,9 +182,9 @@ def test_preserved_zeros_name_the_only_candidate() -> None:
 
 def test_of_equal_candidates_one_is_drawn_by_lot() -> None:
     scores = np.array([1.0, 3.0, 0.0, 3.0])
-    assert [chance_of(truth, scores) for truth in range(4)] == [0, 0.5, 0, 0.5]
+    assert [success_probability(truth, scores) for truth in range(4)] == [0, 0.5, 0, 0.5]
     near = noisy_scores(np.array([4.0, -1.0]), np.array([[0, 0], [4, 0], [5, 1]]))
-    assert chance_of(1, near) == 1
+    assert success_probability(1, near) == 1
 
 
 # --------------------------------------------------------------------------------- side by side

@@ -22,8 +22,7 @@ from scipy.stats import kstest
 
 import eree
 import eree_study
-from eree_study.legacy.infusion import NO_GUARANTEE, factors, protect_small
-from eree_study.legacy.ramp import RAMP, WIDE, Ramp
+from eree_study.legacy.infusion import NO_GUARANTEE, RAMP, WIDE, Ramp, factors, protect_small
 from oracle import WORKER_ATTRIBUTES, Database, count_cells, databases, requests
 from selection import examples
 

@@ -13,9 +13,8 @@ from cases import made
 from eree.cells import Cell
 from eree.random.source import SeededRandom
 from eree.survey.calibrate.rake import rake, rake_nonnegative
-from eree_study.querytool.cases import survey_cases
+from eree_study.querytool.evaluation import LEVELS, Evaluation, Settings, survey_cases
 from eree_study.querytool.readings import Tables
-from eree_study.querytool.runs import LEVELS, Evaluation, Settings
 
 WEIGHT = 20  # the average weight of a record
 EVALUATED = {"epsilon": "7", "delta": "0.001", "cap": 1}  # what section 4 evaluates
@@ -130,8 +129,10 @@ def test_runs_that_converge_are_a_selection_and_the_others_explode() -> None:
     met, noise, negative, clipped = [], [], [], []
     for run in range(300):
         cells = evaluation.noisy(run)[0].astype(float)
-        after, report = rake(cells, evaluation.margins, controls, cycles=10, tolerance=1e-3)
-        _, better = rake_nonnegative(cells, evaluation.margins, controls, cycles=10, tolerance=1e-3)
+        after, report = rake(cells, evaluation.marginals, controls, cycles=10, tolerance=1e-3)
+        _, better = rake_nonnegative(
+            cells, evaluation.marginals, controls, cycles=10, tolerance=1e-3
+        )
         energies = tables.energies((np.stack([cells, after]) - cube) / 1_000)
         noise.append(tables.figures(energies, "centred"))
         met.append(report.converged)
@@ -155,7 +156,9 @@ def test_how_many_runs_converge_is_decided_by_the_cases() -> None:
         evaluation = Evaluation(survey_cases(1, redrawn), 1_000, Settings())
         controls = [total.astype(float) for total in evaluation.sums]
         reports = [
-            rake(evaluation.noisy(run)[0], evaluation.margins, controls, cycles=10, tolerance=1e-3)
+            rake(
+                evaluation.noisy(run)[0], evaluation.marginals, controls, cycles=10, tolerance=1e-3
+            )
             for run in range(40)
         ]
         shares.append(np.mean([report.converged for _, report in reports]))

@@ -15,14 +15,14 @@ import eree_study
 from eree.cli.exit_status import run as command
 from eree.cli.interrupts import Interrupts
 from eree.survey.settings import METHODS
-from eree_study.querytool.guaranteed import (
+from eree_study.querytool.calibrations import (
     CUBES,
     EPSILONS,
     MEASURES,
     calibrated_runs,
     full_shape,
 )
-from eree_study.querytool.runs import ARMS
+from eree_study.querytool.evaluation import ARMS
 
 FILES = [
     "querytool.md",
@@ -139,7 +139,7 @@ def test_everything_is_written_and_told(study: eree_study.CubeStudy, home: Path)
     page = (home / "here" / "querytool.md").read_text(encoding="utf-8")
     assert page.startswith("# The query tool's evaluation, rerun\n")
     assert "`eree cube study --runs 4 --seed 5` wrote this page." in page
-    assert "| noise changes 23.5% of the cells | **no** | 0.182% by the law |" in page
+    assert "| noise changes 23.5% of the cells | **no** | 0.182% by the distribution |" in page
     assert set(re.findall(r"\]\(([a-z]+\.png)\)", page)) == {f for f in FILES if "png" in f}
     assert study.verdicts["the variance of the noise is 0.00182"] == "yes"
     assert study.converged.keys() == {

@@ -8,16 +8,15 @@ from dataclasses import replace
 import pytest
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree_study.papers.claims import Claim, Finding, Judge, said, verdict
-from eree_study.papers.compare import Row
-from eree_study.papers.findings import THREE, TRUNCATED, judged
-from eree_study.papers.page import findings_page
-from eree_study.papers.report_findings import GAMMA, LAPLACE, LOG
-from eree_study.papers.run import Study
-from eree_study.papers.tidy import Figures, Part
+from eree_study.papers.claims import Claim, Finding, Judge, verdict, with_error
+from eree_study.papers.findings import REPORTED, THREE, TRUNCATED, judged
+from eree_study.papers.report import findings_page
+from eree_study.papers.results import Part, Results, Row
+from eree_study.papers.study import Study
 from eree_study.papers.workloads import STRATA, WHOLE
 
 NAMES = [f"Finding {n}" for n in range(1, 7)] + [f"Report {n}" for n in range(1, 6)]
+LOG, GAMMA, LAPLACE = REPORTED
 #: How much each of the three is worse than Smooth Laplace.
 WORSE = {"log-laplace": 1.3, "smooth-gamma": 1.6, "smooth-laplace": 1.0}
 
@@ -76,9 +75,9 @@ def changed(rows: list[Row], choose: Callable[[Row], bool], value: float) -> lis
     return [replace(row, value=value) if choose(row) else row for row in rows]
 
 
-def figures_of(rows: list[Row]) -> Figures:
+def figures_of(rows: list[Row]) -> Results:
     """Figures of a study in which every part that has one was run."""
-    return Figures(rows, {Part(row.workload, row.alpha, str(row.epsilon)) for row in rows})
+    return Results(rows, {Part(row.workload, row.alpha, str(row.epsilon)) for row in rows})
 
 
 def judgements(rows: list[Row], *, wide: bool = False) -> dict[str, str]:
@@ -220,7 +219,7 @@ def test_every_finding_that_lacks_a_part_says_so(workload: str) -> None:
 def test_a_claim_about_every_alpha_is_not_judged_by_some() -> None:
     kept = [row for row in paper_like() if row.alpha in (None, "0.01", "0.1")]
     third = judged(Judge(figures_of(kept)))[2]
-    [claim] = [c for c in third.claims if c.words.endswith("at epsilon 4 for every alpha")]
+    [claim] = [c for c in third.claims if c.statement.endswith("at epsilon 4 for every alpha")]
     assert claim.holds == "–"
     assert claim.figures.endswith(f"; 2 of {len(ALPHAS)} parts were run")
 
@@ -228,7 +227,7 @@ def test_a_claim_about_every_alpha_is_not_judged_by_some() -> None:
 def test_a_mechanism_that_does_not_exist_somewhere_is_not_missed() -> None:
     rows = paper_like()
     gone = [row for row in rows if row.mechanism == "smooth-gamma" and row.epsilon == "0.25"]
-    kept = Figures([row for row in rows if row not in gone], figures_of(rows).parts)
+    kept = Results([row for row in rows if row not in gone], figures_of(rows).parts)
     assert {f.judgement for f in judged(Judge(kept))} == {"reproduced"}
 
 
@@ -243,20 +242,20 @@ def test_the_page_tells_every_claim_with_its_figures(tmp_path) -> None:
     judged_twice = [judged(Judge(figures, wide=wide)) for wide in (False, True)]
     page = "\n".join(findings_page(Study(tmp_path, 7, 20, 1), figures, *judged_twice, 540))
     for finding in judged_twice[0]:
-        assert f"## {finding.name}: {finding.words}" in page
+        assert f"## {finding.name}: {finding.statement}" in page
         for claim in finding.claims:
-            assert f"| {claim.words} | {claim.holds} | {claim.figures} |" in page
+            assert f"| {claim.statement} | {claim.holds} | {claim.figures} |" in page
     there = len(figures.parts)
     assert f"The study is not complete: {there} of its 540 parts were run." in page
     row = next(r for r in rows if is_of("workload-1", "log-laplace", "l1_ratio")(r))
-    assert said(replace(row, value=1234.5, standard_error=20.0)) == "1,230 ± 20"
-    assert said(replace(row, value=0.5, standard_error=1e-5)) == "0.5"
+    assert with_error(replace(row, value=1234.5, standard_error=20.0)) == "1,230 ± 20"
+    assert with_error(replace(row, value=0.5, standard_error=1e-5)) == "0.5"
 
 
 def test_a_mechanism_whose_delta_voids_it_is_marked() -> None:
     rows = [replace(row, delta=0.39) if row.mechanism in THREE[2:] else row for row in paper_like()]
     third = judged(Judge(figures_of(rows)))[2]
-    assert all("(delta up to 0.39)" in c.figures for c in third.claims if "Smooth L" in c.words)
+    assert all("(delta up to 0.39)" in c.figures for c in third.claims if "Smooth L" in c.statement)
     assert len(STRATA) == 4
 
 
@@ -271,11 +270,11 @@ def test_two_steps_that_share_a_stratum_share_its_error() -> None:
     claim = next(
         c
         for c in judged(Judge(figures_of(rows)))[3].claims
-        if c.words == "workload-1 at epsilon 2: the first step is the largest, for all three"
+        if c.statement == "workload-1 at epsilon 2: the first step is the largest, for all three"
     )
     # ln 9 - 2 ln 3 + ln 2 = 0.69 with an error of 0.2, and ln 9/3 - ln 2/1.5 with one of 0.1
     assert claim.holds == "yes"
     wider = [replace(row, standard_error=3.6 * row.standard_error) for row in rows]
     claims = judged(Judge(figures_of(wider)))[3].claims
-    [again] = [c for c in claims if c.words == claim.words]
+    [again] = [c for c in claims if c.statement == claim.statement]
     assert again.figures == "at 3 of 6 points, 3 too close to tell"

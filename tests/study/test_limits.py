@@ -13,7 +13,7 @@ from eree.random.source import SeededRandom
 from eree_study.papers.limits import (
     KnownScales,
     KnownScalesShrunk,
-    _reach,
+    _radius,
     least_noise,
     limits,
     squared_sizes,
@@ -47,7 +47,7 @@ def test_no_sequence_of_volumes_that_steps_allow_is_below_the_bound(
     bound = least_noise(cells, epsilon)
     rng = np.random.default_rng(cells)
     steps = int(40 / epsilon) + 6 * cells
-    reach = np.array([_reach(cells, k) for k in range(steps)]) / 2
+    reach = np.array([_radius(cells, k) for k in range(steps)]) / 2
     weights = np.exp(-epsilon * np.arange(steps))
 
     def mean(more: NDArray[np.float64]) -> float:
@@ -109,9 +109,9 @@ def test_two_steps_of_a_triangle_cover_what_the_bound_says() -> None:
         | ((below <= 2) & (above == 0))
     )
     area = within.mean() * 16
-    assert _reach(2, 2) ** 2 / 2 == pytest.approx(area, rel=2e-3)
-    assert _reach(2, 1) ** 2 / 2 == pytest.approx(1.0)  # two triangles
-    assert _reach(8, 200) / 200 == pytest.approx(2, rel=0.02)  # nearly the ball of the L1 norm
+    assert _radius(2, 2) ** 2 / 2 == pytest.approx(area, rel=2e-3)
+    assert _radius(2, 1) ** 2 / 2 == pytest.approx(1.0)  # two triangles
+    assert _radius(8, 200) / 200 == pytest.approx(2, rel=0.02)  # nearly the ball of the L1 norm
 
 
 def test_sizes_are_squared_and_added_up(people: Counted) -> None:

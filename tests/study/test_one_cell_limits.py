@@ -12,7 +12,7 @@ from scipy.sparse import lil_matrix
 
 import eree
 from eree.cells import Cell
-from eree_study.papers.one_cell_limits import (
+from eree_study.papers.limits import (
     known_step_error,
     known_step_errors,
     least_error,

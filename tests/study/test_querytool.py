@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
-from eree_study.querytool.cases import evened, survey_cases
 from eree_study.querytool.convergence import (
     CHOSEN,
     CRITERIA,
@@ -17,18 +16,20 @@ from eree_study.querytool.convergence import (
     Criterion,
     raked_apart,
 )
-from eree_study.querytool.readings import READINGS, Tables, nearest_reading
-from eree_study.querytool.results import PRINTED
-from eree_study.querytool.runs import (
+from eree_study.querytool.evaluation import (
     LEVELS,
     Runs,
     Settings,
-    capped_law,
+    capped_distribution,
     capped_variance,
+    evened,
     expected,
     simulate,
     some_runs,
+    survey_cases,
 )
+from eree_study.querytool.readings import READINGS, Tables, nearest_reading
+from eree_study.querytool.results import PRINTED
 
 SMALL = (3, 2, 4)
 
@@ -97,12 +98,12 @@ def test_least_squares_is_known_to_do_better_than_the_printed_raking() -> None:
 
 
 def test_the_capped_law_at_epsilon_7_changes_2_cells_in_1000() -> None:
-    values, chances = capped_law(7, 1)
+    values, chances = capped_distribution(7, 1)
     assert list(values) == [-1, 0, 1]
     assert (
         1 - chances[1] == pytest.approx(capped_variance(7, 1)) == pytest.approx(0.00182, abs=5e-6)
     )
-    _, table_2 = capped_law(2, 7)
+    _, table_2 = capped_distribution(2, 7)
     assert table_2[7:10] == pytest.approx([0.76159, 0.10307, 0.013949], abs=5e-6)
 
 
@@ -230,7 +231,7 @@ def test_shares_are_counted_by_criterion_and_the_nearest_to_the_printed_one_is_f
     before, after = found.columns(0.25, CHOSEN)
     assert before.tolist() == found.before[1][:, 0].tolist()  # the first run of both surveys
     assert (after == 2 * before).all()
-    assert [criterion.words for criterion in CRITERIA][:5] == [
+    assert [criterion.description for criterion in CRITERIA][:5] == [
         "10% of it",
         "1% of it",
         "0.1% of it",

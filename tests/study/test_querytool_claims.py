@@ -11,12 +11,12 @@ import pytest
 from eree.survey.settings import METHODS
 from eree_study.papers.claims import Claim
 from eree_study.querytool import claims
+from eree_study.querytool.calibrations import MEASURES, Calibrations
 from eree_study.querytool.convergence import REDRAWN, Convergence
-from eree_study.querytool.guaranteed import MEASURES, Calibrations
+from eree_study.querytool.evaluation import ARMS, LEVELS, RAKED, Runs, Settings, expected
 from eree_study.querytool.page import Study, page
 from eree_study.querytool.readings import READINGS
 from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
-from eree_study.querytool.runs import ARMS, LEVELS, RAKED, Runs, Settings, expected
 
 RUNS = 1_000
 #: What is left in the runs that converge, as Table 4 has it, and in the others.
@@ -52,7 +52,7 @@ def hand_made(
 
 
 def verdicts(found: list[Claim]) -> dict[str, str]:
-    return {claim.words: claim.holds for claim in found}
+    return {claim.statement: claim.holds for claim in found}
 
 
 SELECTED = "runs that converge had less noise than the others before any calibration"
@@ -101,7 +101,7 @@ def test_raking_that_runs_away_reduces_nothing_in_expectation() -> None:
 
 
 def test_what_the_law_decides_is_held_against_the_printed_digits() -> None:
-    assert [claim.holds for claim in claims.law_claims()] == ["no", "yes"]
+    assert [claim.holds for claim in claims.noise_claims()] == ["no", "yes"]
 
 
 def test_other_ways_are_judged_in_the_same_runs() -> None:
@@ -228,7 +228,7 @@ def test_the_page_says_what_was_found_in_numbers() -> None:
     assert "25% of the answers are redrawn evenly, with 22.4%" in said
     assert "which is 48.3%, 19.3%, 5.4% less than before (below zero: more; printed: 48.3%" in said
     assert "| 2 | 3.255 | 1.684 | 48.3% |" in said
-    assert "| noise changes 23.5% of the cells | **no** | 0.182% by the law |" in said
+    assert "| noise changes 23.5% of the cells | **no** | 0.182% by the distribution |" in said
     first = "6.592, 3.255, 1.340, 0.522 | yes"
     assert f"| 25%, 0.1% of it | 22.0% | {first} | 1.684, 1.082, 0.494 | yes | 48.3%" in said
     assert f"| 100%, 10% of it | 100.0% | {first} | 3.368, 2.164, 0.988 | no | -3.5%" in said

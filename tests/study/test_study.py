@@ -26,19 +26,18 @@ from eree.mechanisms.vector.radial import VectorRadial
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
-from eree_study.papers import run
-from eree_study.papers.compare import Row, seeded
+from eree_study.papers import study as running
+from eree_study.papers.comparison import seeded
 from eree_study.papers.contenders import Shrunk, Single, Together, contenders
-from eree_study.papers.reported import (
+from eree_study.papers.report_algorithms import (
     draw_report_gamma,
     draw_report_laplace,
     mean_report_errors,
     true_delta,
 )
-from eree_study.papers.run import Study, work
-from eree_study.papers.tidy import Figures, Part
-from eree_study.papers.workloads import STRATA, WORKLOADS, Counted, counted_for
-from eree_study.papers.workplace_counts import WorkplaceCounts
+from eree_study.papers.results import Part, Results, Row
+from eree_study.papers.study import Study, work
+from eree_study.papers.workloads import STRATA, WORKLOADS, Counted, WorkplaceCounts, counted_for
 from eree_study.papers.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
 from selection import EVERYTHING
@@ -322,13 +321,13 @@ GIVEN: dict[str, Any] = {
 #: The grid of the studies of these tests; `make torture` takes the whole one.
 GRID = {"ALPHAS": ("0.05", "0.1"), "EPSILONS": ("0.25", "1", "4")}
 if EVERYTHING:
-    GRID = {"ALPHAS": run.ALPHAS, "EPSILONS": run.EPSILONS}
+    GRID = {"ALPHAS": running.ALPHAS, "EPSILONS": running.EPSILONS}
 PARTS = (1 + len(GRID["ALPHAS"])) * len(GRID["EPSILONS"])  # of each workload
 #: The command over the same grid.
 COMMAND = f"""
 from eree.cli import main
-from eree_study.papers import run
-vars(run).update({GRID})
+from eree_study.papers import study as running
+vars(running).update({GRID})
 main()
 """
 
@@ -337,7 +336,7 @@ main()
 def grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study has a part for each point of this grid."""
     for name, values in GRID.items():
-        monkeypatch.setattr(run, name, values)
+        monkeypatch.setattr(running, name, values)
 
 
 @pytest.fixture(scope="module")
@@ -346,14 +345,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("studies") / "undisturbed"
     with pytest.MonkeyPatch.context() as patch:
         for name, values in GRID.items():
-            patch.setattr(run, name, values)
+            patch.setattr(running, name, values)
         return eree_study.run_study(out, **GIVEN).folder
 
 
 def errors_of(study: Path, home: Path) -> bytes:
     """The figures of a study as its report writes them."""
     home.mkdir()
-    Figures.read(study).write(home)
+    Results.read(study).write(home)
     return (home / "errors.csv").read_bytes()
 
 
@@ -408,15 +407,15 @@ LEFT = "partial-0123456789abcdef"
 #: A study that is killed, with all its workers, when three of its parts are done.
 KILLED = f"""
 import os, signal, sys
-from eree_study.papers import run
-vars(run).update({GRID})
-on_every_core = run.on_every_core
+from eree_study.papers import study as running
+vars(running).update({GRID})
+on_every_core = running.on_every_core
 def killed(*given):
     for number, done in enumerate(on_every_core(*given), start=1):
         if number > 3:
             os.killpg(0, signal.SIGKILL)
         yield done
-run.on_every_core = killed
+running.on_every_core = killed
 from eree.cli import main
 main()
 """
@@ -454,7 +453,7 @@ def test_a_part_can_be_done_alone(
     tmp_path: Path, grid: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One alpha; that all parts can be done is seen in the campaigns of `make torture`."""
-    monkeypatch.setattr(run, "ALPHAS", ("0.1",))
+    monkeypatch.setattr(running, "ALPHAS", ("0.1",))
     study = eree_study.run_study(
         tmp_path / "s", jobs=5_000, trials=1, only=["report-4-true"], processes=1
     )

@@ -45,7 +45,7 @@ def synth(
 ) -> None:
     """Make a survey of occupational requirements in FOLDER, which must be new or empty.
 
-    Everything in it is made up but the titles of its occupations.
+    Everything in it is synthetic but the titles of its occupations.
     """
     with progress() as tell:
         made = eree_study.synthesize_survey(
@@ -90,6 +90,6 @@ def study(out: Path, runs: int, seed: int, as_json: bool) -> None:
         return
     for name, share in found.converged.items():
         click.echo(f"{share:6.1%} of {runs:,} runs converged on {name}")
-    for words, holds in found.verdicts.items():
-        click.echo(f"{holds:17}  {words}")
+    for claim, holds in found.verdicts.items():
+        click.echo(f"{holds:17}  {claim}")
     click.echo(f"{out}: querytool.md, table-4.csv, convergence.csv, calibrations.csv, pictures")

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def demo(out: Path, jobs: int, seed: int, serve: bool, port: int, as_json: bool) -> None:
     """Make data, plan, pay, release, verify, rank, and compare with the truth.
 
-    A synthetic survey becomes a protected cube beside it.  All data are made up, so the true counts
-    may be shown.  The demo makes ledgers of its own.
+    A synthetic survey becomes a protected cube beside it.  All data are synthetic, so the true
+    counts may be shown.  The demo makes ledgers of its own.
     """
     from eree_study.demo import run_demo  # plotting takes half a second to import
 
@@ -74,7 +74,7 @@ def _door(port: int) -> Door:
 
 def _print(findings: Findings, out: Path) -> None:
     """What was made, what it cost, what it gives away, how good it is, and where it is."""
-    from eree_study.demo.findings import TOP
+    from eree_study.demo.demonstration import TOP
 
     areas = len(findings.ranking)
     console = Console(highlight=False, markup=False)
@@ -83,7 +83,7 @@ def _print(findings: Findings, out: Path) -> None:
     console.print(ranking_table(findings.ranking, TOP))
     click.echo(
         f"The first {min(TOP, areas):,} of {areas:,} places, from the release alone.  All ranks"
-        f" hold together\nwith a chance of {findings.ranking.level:.4g} or more.\n"
+        f" hold together\nwith a probability of {findings.ranking.level:.4g} or more.\n"
     )
     console.print(_errors(findings))
     for table in findings.tables:
@@ -157,7 +157,7 @@ def _off(row: CubeAccuracy) -> str:
 
 def _errors(findings: Findings) -> Table:
     """The error of each table and the one that was promised, stratum by stratum."""
-    from eree_study.demo.findings import STUDY
+    from eree_study.demo.demonstration import STUDY
 
     names = [table.name for table in findings.tables]
     shown = Table(title=f"{STUDY}\nErrors as shares of the jobs", title_justify="left")

@@ -106,7 +106,7 @@ def infuse(
 @click.option("--alpha", default="0.1", show_default=True, metavar="A", help="Of the releases.")
 @click.option("--epsilon", default="1", show_default=True, metavar="E", help="Of each release.")
 @number("--targets", "Most workplaces for each attack.", 100)
-@number("--repeats", "Times that all is drawn anew.", 10)
+@number("--repeats", "Times that all is drawn again.", 10)
 @as_json
 def attack(
     out: Path,
@@ -124,9 +124,10 @@ def attack(
     side with guessing and with the most that the guarantee allows.  Exit status 1 if a release
     gives away more than that.
     """
-    from eree_study.legacy.attack_files import new_attack_folder, write_attacks  # plotting is slow
+    from eree_study.legacy.attack_files import write_attacks  # plotting is slow
+    from eree_study.synth.population import checked_target
 
-    new_attack_folder(out)
+    checked_target(out)  # asked before the work starts
     with progress() as tell:
         found = eree_study.run_attacks(
             jobs=jobs,

@@ -105,7 +105,7 @@ def report(folder: Path, as_json: bool) -> None:
         return
     width = max(len(one.judgement) for one in made.findings)
     for one in made.findings:
-        click.echo(f"{one.name:10}  {one.judgement:{width}}  {one.words}")
+        click.echo(f"{one.name:10}  {one.judgement:{width}}  {one.statement}")
     if made.run < made.parts:
         click.echo(f"The study is not complete: {made.run} of its {made.parts} parts were run.")
     click.echo(f"{folder}: errors.csv, errors.parquet, findings.md and {folder}/figures")

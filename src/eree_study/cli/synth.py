@@ -49,7 +49,7 @@ def synth(
 ) -> None:
     """Make a population of linked tables in FOLDER, which must be new or empty.
 
-    Everything in it is made up; its sizes and shapes are like those of real data.
+    Everything in it is synthetic; its sizes and shapes are like those of real data.
     """
     with progress() as tell:
         made = eree_study.synthesize(

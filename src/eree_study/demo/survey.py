@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -24,9 +24,8 @@ from eree.survey.tables import Tabulator
 from eree.verification.cubes import verify
 from eree.verification.recheck import Verification
 from eree.workload import JOB
+from eree_study.synth.population import Progress
 from eree_study.synth.survey import synthesize_survey
-
-Progress = Callable[[str, float], None]
 
 ESTABLISHMENTS = 10_000
 VARIABLES = ("occupation", "education", "strength", "telework")
@@ -63,7 +62,7 @@ class CubeAccuracy:
 
 @dataclass(frozen=True)
 class SurveyFindings:
-    """What the survey shows.  It is made up: nothing here is confidential."""
+    """What the survey shows.  It is synthetic: nothing here is confidential."""
 
     establishments: int
     records: int
@@ -142,7 +141,7 @@ def survey_findings(folder: Path, seed: int, tell: Progress) -> SurveyFindings:
 def _accuracy(cube: Cube, public: ProtectedCube) -> Iterator[CubeAccuracy]:
     """The error of all tables by one variable, by two, and of every cell."""
     true = Tabulator(cube.shape, cube.weighted)
-    for words, size in (("one variable", 1), ("two variables", 2), ("every cell", len(VARIABLES))):
+    for tables, size in (("one variable", 1), ("two variables", 2), ("every cell", len(VARIABLES))):
         truth, off, known = [], [], []
         for by in combinations(VARIABLES, size):
             found, right = public.table(Query(by)), true.table(Query(by)).values
@@ -152,7 +151,7 @@ def _accuracy(cube: Cube, public: ProtectedCube) -> Iterator[CubeAccuracy]:
             known.append(np.broadcast_to(found.noise_variance, right.shape)[here] / JOB**2)
         jobs, errors, variances = map(np.concatenate, (truth, off, known))
         yield CubeAccuracy(
-            words,
+            tables,
             len(jobs),
             float(jobs.mean()),
             float(np.sqrt(np.mean(errors**2))),

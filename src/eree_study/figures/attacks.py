@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from eree.figures.style import CALM, FAINT, INK, MIDDLE, STRONG
+from eree_study.figures import open_axes, save
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,22 @@ def attacks_figure(path: Path, *, attacks: Sequence[Attacked], note: str) -> Non
         ("infused", "from infused tables, rounded to integers", MIDDLE, ""),
         ("unrounded", "from infused tables, not rounded", STRONG, "///"),
     )
-    rows, height = np.arange(len(attacks)), 0.2
+    rows, bar = np.arange(len(attacks)), 0.2
     for k, (name, label, colour, hatch) in enumerate(styles):
         shares = np.array([getattr(attack, name) for attack in attacks])
-        places = rows + (k - 1.5) * height
+        places = rows + (k - 1.5) * bar
         edge = "white" if hatch else INK if colour == FAINT else colour
         axes.barh(
-            places, shares, height * 0.92, color=colour, hatch=hatch, edgecolor=edge, label=label
+            places, shares, bar * 0.92, color=colour, hatch=hatch, edgecolor=edge, label=label
         )
         for place, share in zip(places, shares, strict=True):
             axes.text(share + 0.008, place, f"{share:.0%}", va="center", color=INK, fontsize=9)
     promised = [attack.promised for attack in attacks]
-    ours = rows - 0.5 * height
+    ours = rows - 0.5 * bar
     axes.vlines(
         promised,
-        ours - 0.6 * height,
-        ours + 0.6 * height,
+        ours - 0.6 * bar,
+        ours + 0.6 * bar,
         color=INK,
         linewidth=3,
         label="the most that eree's guarantee allows, to any attacker",
@@ -65,7 +66,7 @@ def attacks_figure(path: Path, *, attacks: Sequence[Attacked], note: str) -> Non
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("targets whose true answer the attacker picks from a list of possible ones")
     axes.set_title("What an attacker finds out about one workplace", loc="left", fontweight="bold")
-    axes.spines[["top", "right"]].set_visible(False)
+    open_axes(axes)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort([label.startswith("the most") for label in labels], kind="stable")
     figure.legend(
@@ -76,5 +77,4 @@ def attacks_figure(path: Path, *, attacks: Sequence[Attacked], note: str) -> Non
         frameon=False,
     )
     figure.suptitle(note, color=INK)
-    metadata = {"Title": note} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=150, metadata=metadata)
+    save(figure, path, note)

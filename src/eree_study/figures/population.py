@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
-from numpy.typing import NDArray
 
-from eree.figures.style import CALM, FAINT, INK, MIDDLE, PALE, STRONG
+from eree.figures.style import CALM, INK, MIDDLE, PALE, STRONG
+from eree.random.exact import Integers
+from eree_study.figures import open_axes, save
 
 
 def exposure_figure(
     path: Path,
     *,
-    counts: NDArray[np.int64],
+    counts: Integers,
     strata: Sequence[str],
     alone: Sequence[float],
     dominated: Sequence[float],
@@ -29,8 +30,8 @@ def exposure_figure(
     edges = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10**12]
     names = ["0", "1", "2–4", "5–9", "10–19", "20–49", "50–99"]
     names += ["100–199", "200–499", "500–999", "1,000+"]
-    heights, _ = np.histogram(counts, edges)
-    left.barh(names, heights, color=INK)
+    cells, _ = np.histogram(counts, edges)
+    left.barh(names, cells, color=INK)
     left.invert_yaxis()
     left.set_xlabel("cells")
     left.set_ylabel("jobs in the cell")
@@ -51,10 +52,10 @@ def exposure_figure(
         loc="upper right", bbox_to_anchor=(1.0, -0.16), ncols=3, frameon=False, columnspacing=1.2
     )
     for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
+        open_axes(axes)
     title = "Cells of place × sector × ownership in a synthetic population"
     figure.suptitle(title, color=INK)
-    figure.savefig(path, dpi=150, metadata={"Title": title})
+    save(figure, path, title)
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Released:
     """
 
     name: str
-    counts: NDArray[np.int64]
-    released: NDArray[np.int64]
+    counts: Integers
+    released: Integers
     found: Sequence[float]
     promised: Sequence[float]
 
@@ -126,16 +127,14 @@ def released_figure(
     decades = 10.0 ** np.arange(np.floor(powers.min()), np.ceil(powers.max()) + 1)
     right.set_xticks(decades, labels=[f"{100 * share:,g}%" for share in decades])
     right.set_xlim(decades[0] / 1.2, decades[-1] * 1.2)
-    right.grid(axis="x", color=FAINT)
-    right.set_axisbelow(True)
     right.set_xlabel("error, as a share of the jobs")
     right.set_ylabel("population of the place")
     right.set_title("How far they are off", loc="left", fontweight="bold")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
+    open_axes(left)
+    open_axes(right, grid="x")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, handletextpad=0.3)
     figure.suptitle(note, color=INK)
-    figure.savefig(path, dpi=150, metadata={"Title": note})
+    save(figure, path, note)
 
 
 def _short(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of the query tool's evaluation: noise left, runs that converge, errors told."""
+"""Pictures of the query tool's evaluation: noise left, runs that converge, errors published."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from eree.figures.style import CALM, FAINT, INK, MIDDLE, PALE, RISING, STRONG
+from eree_study.figures import open_axes, save
 
 Look = Literal["plain", "bad", "median", "warm", "good", "fine", "soft"]
 #: Colour, marker and dashes of a line: apart without colour as well.
@@ -72,32 +73,21 @@ def dimensions_figure(
         _draw(right, shares, line.look)
     for (name, figures, parts), marker in zip(points, "os", strict=False):
         for axes, values in ((left, figures), (right, parts)):
-            x, y = _seen(values)
-            axes.plot(
-                x,
-                y,
-                color=INK,
-                marker=marker,
-                linestyle="none",
-                markersize=10,
-                markerfacecolor="none",
-                markeredgewidth=1.0,
-                label=name if axes is left else None,
-            )
+            _marks(axes, *_seen(values), INK, marker, name if axes is left else None)
     least = min(y for line in lines for y in _seen(line.figures)[1])
     left.set_ylim(0.6 * least, _HIGH * max(lines[0].figures))
     right.set_ylim(*_ENDS)
-    for axes, words in (
+    for axes, label in (
         (left, "variance of noise"),
         (right, "share of that without calibration, in the same runs"),
     ):
         axes.set_xticks(range(1, len(lines[0].figures) + 1))
-        _finish(axes, "variables of the table", words)
+        _finish(axes, "variables of the table", label)
     left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
     right.set_yticks(_TICKS, labels=[f"{tick:,.0%}" for tick in _TICKS])
     figure.suptitle(f"{title}\n{note}", fontsize=11, color=INK)
     figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
-    _save(figure, path, title)
+    save(figure, path, title, dpi=88)
 
 
 def convergence_figure(
@@ -118,9 +108,9 @@ def convergence_figure(
     axes = figure.subplots()
     name, low, high = band
     axes.fill_between(redrawn, low, high, color=FAINT, label=name)
-    for (words, values), colour, marker in zip(shares, RISING, "osD^v", strict=False):
+    for (label, values), colour, marker in zip(shares, RISING, "osD^v", strict=False):
         axes.plot(
-            redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=words
+            redrawn, values, color=colour, marker=marker, markersize=5.5, linewidth=1.6, label=label
         )
     axes.axhline(printed, color=INK, linewidth=1.2, linestyle="--", label=f"printed: {printed:.1%}")
     _finish(axes, "answers redrawn evenly", "runs that converge", scale="linear")
@@ -130,7 +120,7 @@ def convergence_figure(
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     axes.set_title(f"{title}\n{note}", fontsize=11, color=INK)
     figure.legend(loc="outside right center", fontsize=9, frameon=False)
-    _save(figure, path, title)
+    save(figure, path, title, dpi=88)
 
 
 def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note: str) -> None:
@@ -138,26 +128,18 @@ def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     both = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, panel in zip(both, panels, strict=True):
-        for (name, errors, look), told in zip(panel.errors, panel.published, strict=True):
+        for (name, errors, look), published in zip(panel.errors, panel.published, strict=True):
             _draw(axes, errors, look, name if axes is both[0] else None)
             colour, marker, _ = _LOOKS[look]
-            axes.plot(
-                range(1, len(told) + 1),
-                told,
-                color=colour,
-                marker=marker if marker != "X" else "s",
-                linestyle="none",
-                markersize=10,
-                markerfacecolor="none",
-                markeredgewidth=1.0,
-            )
+            places = range(1, len(published) + 1)
+            _marks(axes, places, published, colour, marker if marker != "X" else "s")
         top = _HIGH * max(panel.published[0])
         axes.set_ylim(0.5 * min(min(errors) for _, errors, _ in panel.errors), top)
-        beyond = [f"{name}: {min(y):,.0f} and more" for name, y, _ in panel.errors if min(y) > top]
+        outside = [f"{name}: {min(y):,.0f} and more" for name, y, _ in panel.errors if min(y) > top]
         axes.text(
             0.98,
             0.97,
-            "\n".join(beyond),
+            "\n".join(outside),
             transform=axes.transAxes,
             horizontalalignment="right",
             verticalalignment="top",
@@ -170,7 +152,7 @@ def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note
         axes.set_title(panel.title, fontsize=10, color=INK)
     figure.suptitle(f"{title}\n{note}", fontsize=11, color=INK)
     figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
-    _save(figure, path, title)
+    save(figure, path, title, dpi=88)
 
 
 def _finish(axes: Axes, below: str, beside: str, scale: str = "log") -> None:
@@ -178,9 +160,7 @@ def _finish(axes: Axes, below: str, beside: str, scale: str = "log") -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    open_axes(axes, "both")
 
 
 def _seen(figures: Sequence[float]) -> tuple[list[int], list[float]]:
@@ -203,6 +183,23 @@ def _draw(axes: Axes, figures: Sequence[float], look: Look, name: str | None = N
     )
 
 
-def _save(figure: Figure, path: Path, title: str) -> None:
-    metadata = {"Title": title} | ({"Date": None} if path.suffix == ".svg" else {})
-    figure.savefig(path, dpi=88, metadata=metadata)
+def _marks(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    colour: str,
+    marker: str,
+    name: str | None = None,
+) -> None:
+    """Open marks without a line."""
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        marker=marker,
+        linestyle="none",
+        markersize=10,
+        markerfacecolor="none",
+        markeredgewidth=1.0,
+        label=name,
+    )

@@ -1,18 +1,24 @@
-"""Pictures of the study: a row of small panels for each mechanism, a column for each stratum."""
+"""Pictures of the study: panels by mechanism and stratum, and the price of a proof by workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from eree.figures.style import FAINT, INK, RISING
+from eree.figures.style import CALM, FAINT, INK, MIDDLE, RISING, STRONG
+from eree_study.figures import open_axes, save
 
+Dash = Literal["solid"] | tuple[float, tuple[float, ...]]
+_OTHERS = ("#b08968", MIDDLE, "#7d8597", STRONG)
 _SIX = ("#e9a03b", "#d97b3a", "#bf5245", "#93345d", "#5f2a6b", "#2c1e54")
 
 
@@ -25,8 +31,9 @@ class Point:
     hollow: bool = False
 
 
+Line = Sequence[Point]
 #: Lines of one panel, by the alpha or theta that they belong to.
-Lines = Mapping[str, Sequence[Point]]
+Lines = Mapping[str, Line]
 
 
 @dataclass(frozen=True)
@@ -41,11 +48,6 @@ class Band:
     def points(self) -> list[Point]:
         """All of its points."""
         return [point for lines in self.columns for line in lines.values() for point in line]
-
-    @property
-    def hollow(self) -> bool:
-        """Whether any point is."""
-        return any(point.hollow for point in self.points)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def draw_grid(grid: Grid, paths: Sequence[Path]) -> None:
             axes = panels[row][column]
             for name, line in lines.items():
                 _plot(axes, line, colour[name])
-            _dress(axes, epsilons, grid.logarithmic)
+            _dress(axes, epsilons, logarithmic=grid.logarithmic)
             if row == 0:
                 axes.set_title(grid.columns[column], fontsize=9)
         panels[row][0].set_ylabel(band.title, fontsize=8.5)
@@ -98,16 +100,23 @@ def draw_grid(grid: Grid, paths: Sequence[Path]) -> None:
     figure.supylabel(grid.measure, fontsize=9.5)
     figure.suptitle(f"{grid.title}\n{grid.note}", fontsize=10.5, color=INK)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # it stays as it is, and is not computed for each file anew
+    figure.set_layout_engine("none")  # it stays as it is, and is not computed again for each file
     for path in paths:
-        more = {} if path.suffix == ".png" else {"Date": None}
-        figure.savefig(path, dpi=130, metadata={"Title": grid.title} | more)
+        save(figure, path, grid.title, dpi=130)
 
 
-def _plot(axes: Axes, line: Sequence[Point], colour: str) -> None:
+def _plot(
+    axes: Axes,
+    line: Line,
+    colour: str,
+    width: float = 1.2,
+    mark: float = 2.6,
+    dash: Dash = "solid",
+) -> None:
     """A line through all points; hollow ones are drawn with a white heart."""
     points = sorted(line, key=lambda point: point.epsilon)
-    axes.plot([p.epsilon for p in points], [p.figure for p in points], color=colour, linewidth=1.2)
+    x, y = [p.epsilon for p in points], [p.figure for p in points]
+    axes.plot(x, y, color=colour, linewidth=width, linestyle=dash)
     for hollow, heart in ((False, colour), (True, "white")):
         some = [p for p in points if p.hollow == hollow]
         axes.plot(
@@ -115,28 +124,99 @@ def _plot(axes: Axes, line: Sequence[Point], colour: str) -> None:
             [p.figure for p in some],
             color=colour,
             marker="o",
-            markersize=2.6,
+            markersize=mark,
             markerfacecolor=heart,
-            markeredgewidth=0.7,
+            markeredgewidth=0.8,
             linestyle="none",
         )
 
 
-def _label(epsilon: float) -> str:
-    """An epsilon, but for one that has no room beside its neighbour."""
-    return "" if epsilon == 0.67 else f"{epsilon:g}"
-
-
-def _dress(axes: Axes, epsilons: Sequence[float], logarithmic: bool) -> None:
+def _dress(
+    axes: Axes, epsilons: Sequence[float], size: float = 6.5, *, logarithmic: bool = True
+) -> None:
     """Log axes as in the papers, a line at 1, and nothing that is not needed."""
     axes.set_xscale("log")
-    axes.set_xticks(epsilons, labels=[_label(e) for e in epsilons], fontsize=6.5)
+    # one epsilon has no room beside its neighbour
+    labels = ["" if epsilon == 0.67 else f"{epsilon:g}" for epsilon in epsilons]
+    axes.set_xticks(epsilons, labels=labels, fontsize=size)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
     if logarithmic:  # after the line: a study may have no figure above zero
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    axes.tick_params(axis="y", labelsize=7)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", labelsize=size)
+    open_axes(axes, "both")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The lines of one workload by their names: published, ours, and limits."""
+
+    title: str
+    published: Mapping[str, Line]
+    ours: Mapping[str, Line]
+    known_step: Line
+    least: Line
+
+
+def draw_limits(panels: Sequence[Panel], note: str, paths: Sequence[Path]) -> None:
+    """Draw all panels into files, each of the kind that its name ends with."""
+    columns = 2 if len(panels) > 1 else 1
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.4 * columns + 0.4, 3.1 * rows + 1.5), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    published = list(dict.fromkeys(name for panel in panels for name in panel.published))
+    colours = dict(zip(published, _OTHERS, strict=False))
+    ours = list(dict.fromkeys(name for panel in panels for name in panel.ours))
+    for panel, place in zip(panels, axes, strict=False):
+        _panel(place, panel, colours)
+    for place in axes[len(panels) :]:
+        place.set_visible(False)
+    handles: list[Artist] = [
+        Line2D([], [], color=colours[name], marker="o", markersize=3, label=name)
+        for name in published
+    ]
+    handles += [
+        Line2D([], [], color=CALM, marker="o", markersize=4, linewidth=2, linestyle=_dash(i))
+        for i in range(len(ours))
+    ]
+    names = [*published, *ours, "today's noise infusion"]
+    handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=(0, (4, 3))))
+    if any(panel.known_step for panel in panels):
+        handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=(0, (1, 1.5))))
+        names.append("if the scale of noise were known")
+    if any(panel.least for panel in panels):
+        handles.append(Patch(color=FAINT))
+        names.append("below what any mechanism can have")
+    figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.supylabel("L1 error, as a ratio to noise infusion", fontsize=9.5)
+    figure.suptitle(f"The price of a proof\n{note}", fontsize=10.5, color=INK)
+    for path in paths:
+        save(figure, path, "The price of a proof", dpi=130)
+
+
+def _dash(number: int) -> Dash:
+    return "solid" if number == 0 else (0, (5, 1.5))
+
+
+def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
+    for name, line in panel.published.items():
+        _plot(axes, line, colours[name], 1.2, 2.8)
+    for number, line in enumerate(panel.ours.values()):
+        _plot(axes, line, CALM, 2, 4, _dash(number))
+    lines = (*panel.published.values(), *panel.ours.values())
+    epsilons = sorted({point.epsilon for line in lines for point in line})
+    _dress(axes, epsilons, size=8)
+    known, least = (
+        sorted((p.epsilon, p.figure) for p in some) for some in (panel.known_step, panel.least)
+    )
+    if known:
+        axes.plot(*zip(*known, strict=True), color=INK, linewidth=1, linestyle=(0, (1, 1.5)))
+    if least:
+        bottom = 0.6 * min(figure for _, figure in least)
+        x, y = zip(*least, strict=True)
+        axes.fill_between(x, [bottom] * len(x), y, color=FAINT, linewidth=0)
+        axes.set_ylim(bottom=bottom)
+    axes.tick_params(axis="x", labelbottom=True)
+    axes.set_xlabel("epsilon", fontsize=8.5)
+    axes.set_title(panel.title, fontsize=9)

@@ -6,12 +6,12 @@ import csv
 import json
 from pathlib import Path
 
-from eree.errors import Refusal
 from eree.partial import appearing_folder
 from eree.policy.neighbours import Strong, plain
 from eree_study.figures.attacks import Attacked, attacks_figure
 from eree_study.legacy.attacks import INFUSED, OURS, STUDY, UNROUNDED, AttackFindings
 from eree_study.legacy.games import DIFFERENCING, REIDENTIFICATION, SHAPE, SIZE
+from eree_study.synth.population import checked_target
 
 PICTURE = "attacks.png"
 #: What the attacker asks, in words for the picture.
@@ -23,22 +23,12 @@ QUESTIONS = {
 }
 
 
-def new_attack_folder(out: Path) -> Path:
-    """Where findings may appear; asked before the work starts."""
-    target = out.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Refusal(f"{out} is not a new or empty folder; name another with --out")
-    if not target.parent.is_dir():
-        raise Refusal(f"the folder {out.parent} does not exist; make it first")
-    return target
-
-
 def write_attacks(findings: AttackFindings, out: Path) -> Path:
     """Write attacks.csv, attacks.json, attacks.png and attacks.svg into a new or empty folder.
 
     The folder appears whole or not at all.  Returns the picture.
     """
-    target = new_attack_folder(out)
+    target = checked_target(out)
     relation = findings.guarantee.neighbours
     assert isinstance(relation, Strong)
     note = f"{STUDY}; alpha {plain(relation.alpha)}, epsilon {plain(findings.guarantee.epsilon)}"

@@ -11,7 +11,7 @@ assumed to know, rather than another noisy number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from pathlib import Path
@@ -26,7 +26,7 @@ from eree.errors import Refusal
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
 from eree.release.plan import Plan
 from eree.release.publish import publish
@@ -35,24 +35,22 @@ from eree_study.legacy.games import (
     CELL,
     DEGREE,
     DIFFERENCING,
+    PROFILE,
     REIDENTIFICATION,
     SHAPE,
     SIZE,
-    TOLD,
     Game,
     find_games,
     plant,
     success_bound,
 )
-from eree_study.legacy.infusion import SMALL, infuse
-from eree_study.legacy.ramp import RAMP, Array, Ramp
+from eree_study.legacy.infusion import RAMP, SMALL, Ramp, infuse
 from eree_study.synth import synthesize
-
-Progress = Callable[[str, float], None]
+from eree_study.synth.population import Progress
 
 OURS, INFUSED, UNROUNDED = "eree", "infusion", "infusion, not rounded"
 METHODS = (OURS, INFUSED, UNROUNDED)
-#: The chance that a release within its bound is reported as beyond it, for one attack.
+#: The probability that a release within its bound is reported as above it, for one attack.
 FALSE_ALARM = 1e-6
 #: Integers are within one half of an infused sum; other numbers are as exact as doubles.
 _HALF, _EXACT = 0.5, 1e-6
@@ -62,7 +60,7 @@ _FACTORS = (0.5, 1.5)
 #: The tables that each attack reads; those of one group make one release.
 TABLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "sexes": ({"by": [*CELL, "sex"]},),
-    "degrees": ({"by": [*CELL, *TOLD], "where": {"education": [DEGREE]}},),
+    "degrees": ({"by": [*CELL, *PROFILE], "where": {"education": [DEGREE]}},),
     "overlapping": (
         {"by": [*CELL[:2], "sex"]},
         {"by": [*CELL[:2], "sex"], "where": {"ownership": ["private"]}},
@@ -94,10 +92,10 @@ class Tally:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the rate is within the promise, but for chance.
+        """Whether the rate is within the promise, but for randomness.
 
         Trials are independent, each from 0 to 1 and its mean at most its bound, so by Hoeffding's
-        inequality the rate exceeds the mean bound by more than this with a chance of at most
+        inequality the rate exceeds the mean bound by more than this with probability at most
         `FALSE_ALARM`.
         """
         if self.promised is None:
@@ -183,8 +181,8 @@ def noisy_scores(noisy: Array, candidates: Integers) -> Array:
     return found
 
 
-def chance_of(truth: int, scores: Array) -> float:
-    """The chance that she is right: she takes the best candidate, and of several one by lot."""
+def success_probability(truth: int, scores: Array) -> float:
+    """The probability that she is right: she takes the best candidate, of several one at random."""
     best = np.flatnonzero(scores == scores.max())
     return float(truth in best) / len(best)
 
@@ -203,7 +201,7 @@ def run_attacks(
     """Attack infused tables and our releases of a synthetic population, again and again.
 
     Every time each target's truth, the key of the infusion and the noise are new.  Each release
-    spends the whole epsilon on the table that tells of the targets; whatever else an attack reads
+    spends the whole epsilon on the table that shows the targets; whatever else an attack reads
     she knows exactly.  Same seed, same findings: the source is seeded, which is right for synthetic
     data alone.
     """
@@ -212,7 +210,7 @@ def run_attacks(
         raise Refusal("targets and repeats must be integers, 1 or more")
     relation = Strong(alpha)
     guarantee = Guarantee(relation, epsilon)
-    chance = SeededRandom(seed)
+    random = SeededRandom(seed)
     with temporary_folder("eree-attack") as folder:
         people = folder / "population"
         synthesize(people, jobs=jobs, seed=seed, progress=lambda s, f: tell(s, 0.1 * f))
@@ -221,14 +219,14 @@ def run_attacks(
         right: dict[tuple[str, str], list[float]] = {}
         for i in range(repeats):
             tell(f"attacking, round {i + 1} of {repeats}", 0.1 + 0.9 * i / repeats)
-            uniform = chance.words(len(games)).astype(np.float64) * 2.0**-64
+            uniform = random.words(len(games)).astype(np.float64) * 2.0**-64
             truths = [
                 int(u * len(game)) % len(game) for u, game in zip(uniform, games, strict=True)
             ]
             plant(tables, games, truths, folder / f"data-{i}")
             data = load(folder / f"data-{i}")
             for method, attack, won in _round(
-                data, games, truths, guarantee, chance, ramp, folder / f"releases-{i}"
+                data, games, truths, guarantee, random, ramp, folder / f"releases-{i}"
             ):
                 right.setdefault((attack, method), []).append(won)
     tell("done", 1.0)
@@ -240,14 +238,14 @@ def _round(
     games: Sequence[Game],
     truths: Sequence[int],
     guarantee: Guarantee,
-    chance: SeededRandom,
+    random: SeededRandom,
     ramp: Ramp,
     out: Path,
 ) -> Iterator[tuple[str, str, float]]:
     """One round of all games: publish in each way, guess, and see how often that is right."""
-    key = chance.words(4).tobytes()
+    key = random.words(4).tobytes()
     out.mkdir()
-    seeds = [int(word) for word in chance.words(len(TABLES))]
+    seeds = [int(word) for word in random.words(len(TABLES))]
     shown: dict[str, tuple[list[_Shown], list[_Shown], list[_Shown]]] = {}
     for (group, wanted), own in zip(TABLES.items(), seeds, strict=True):
         infused = [
@@ -267,7 +265,7 @@ def _round(
             UNROUNDED: infused_scores(_seen(infused, game), game.candidates, _EXACT),
         }
         for method, found in scores.items():
-            yield method, game.attack, chance_of(truth, found)
+            yield method, game.attack, success_probability(truth, found)
 
 
 def attack_plan(data: Tables, guarantee: Guarantee, wanted: Mapping[str, Any]) -> Plan:

@@ -41,14 +41,14 @@ DIFFERENCING = "differencing"
 ATTACKS = (SHAPE, SIZE, REIDENTIFICATION, DIFFERENCING)
 
 CELL = ("tract", "sector", "ownership")
-#: Attributes that the worker with a degree is told by.
-TOLD = ("sex", "age", "race")
+#: Attributes that the worker with a degree is known by.
+PROFILE = ("sex", "age", "race")
 DEGREE, NO_DEGREE = "college", "high-school"
-#: What does not matter to a game.
-USUAL = {"age": "30-54", "race": "white", "ethnicity": "not-hispanic", "education": NO_DEGREE}
+#: A worker in everything that does not matter to a game.
+ANYONE = {"age": "30-54", "race": "white", "ethnicity": "not-hispanic", "education": NO_DEGREE}
 #: Workers of the smallest targets: of shape, size and differencing, and of re-identification.
 LEAST, FEW = 20, 5
-#: Workers of each sex beside a target of differencing: fewer would be drawn anew in its tables.
+#: Workers of each sex beside a target of differencing: fewer would be redrawn in its tables.
 ENOUGH = 3
 
 
@@ -81,7 +81,7 @@ def success_bound(guarantee: Guarantee, candidates: int, steps: int) -> float:
     and a_i = P_i(A_i).  For j other than i the guarantee says P_j(A_i) >= e^-E (a_i - d).  Summed
     over all i and j other than i the left side is sum_j (1 - a_j) = k - A with A = sum_i a_i, the
     right side (k - 1) e^-E (A - k d).  So A (1 + (k - 1) e^-E) <= k + (k - 1) e^-E k d, and the
-    chance of success is A / k.
+    probability of success is A / k.
     """
     if candidates < 1 or steps < 0:
         raise Refusal("a game has one candidate or more, and no fewer than 0 steps between them")
@@ -159,22 +159,22 @@ def _game(
 
 def profiles(schema: Schema) -> list[dict[str, Any]]:
     """Everything that the worker with a degree may be like, in the order of the cells."""
-    values = [schema.attributes[name].values or () for name in TOLD]
-    return [dict(zip(TOLD, chosen, strict=True)) for chosen in product(*values)]
+    values = [schema.attributes[name].values or () for name in PROFILE]
+    return [dict(zip(PROFILE, chosen, strict=True)) for chosen in product(*values)]
 
 
 def workforce(schema: Schema, game: Game, truth: int, size: int) -> list[dict[str, Any]]:
     """The workers of a target if a candidate is true; `size` counts those of re-identification."""
     counts = game.candidates[truth]
     if game.attack == REIDENTIFICATION:
-        one = {**USUAL, **profiles(schema)[truth], "education": DEGREE}
-        return [one, *({**USUAL, "sex": "F"} for _ in range(size - 1))]
+        one = {**ANYONE, **profiles(schema)[truth], "education": DEGREE}
+        return [one, *({**ANYONE, "sex": "F"} for _ in range(size - 1))]
     sexes = ["F"] * int(counts[0]) + ["M"] * int(counts[1])
-    return [{**USUAL, "sex": sex} for sex in sexes]
+    return [{**ANYONE, "sex": sex} for sex in sexes]
 
 
 def plant(tables: Tables, games: Sequence[Game], truths: Sequence[int], out: Path) -> None:
-    """Write the population anew with the drawn candidate in the place of every target's workers."""
+    """Write the population again with the drawn candidate in place of every target's workers."""
     jobs = parquet.read_table(tables.folder / "job.parquet")
     workers = parquet.read_table(tables.folder / "worker.parquet")
     targets = pa.array([game.workplace for game in games], jobs["workplace_id"].type)

@@ -1,11 +1,11 @@
 """Claims about the figures of a study, and findings made of them.
 
-A claim holds where all of its figures say so by more than two standard errors, and fails where one
-of them says the opposite by as much (or more, if there are many, so that chance fails none of them
-more often than it would fail one); between the two it is too close to tell.  A finding is
-reproduced where all of its claims hold, not where all fail, and partly otherwise; claims without
-figures, of mechanisms that do not exist there, do not count.  Nothing is judged before all parts of
-the study that it looks at were run.
+A claim holds where all of its figures say so by more than two standard errors, and fails where
+one of them says the opposite by as much (or more, if there are many, so that randomness fails
+none of them more often than it would fail one); between the two it is too close to tell.  A
+finding is reproduced where all of its claims hold, not where all fail, and partly otherwise;
+claims without figures, of mechanisms that do not exist there, do not count.  Nothing is judged
+before all parts of the study that it looks at were run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Literal
 from scipy.stats import norm
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree_study.papers.compare import Row
 from eree_study.papers.contenders import MOST_DELTA
-from eree_study.papers.tidy import Figures, Part
+from eree_study.papers.results import Part, Results, Row
 from eree_study.papers.workloads import WHOLE
 
 #: The paper's baseline.
@@ -29,37 +28,37 @@ ALPHA, EPSILON = "0.1", "2"
 SURE = 2.0
 Verdict = Literal["yes", "no", "too close to tell", "–"]
 #: By how much a figure supports a claim, and the standard error of that.
-Margin = tuple[float, float]
+Evidence = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Claim:
     """One statement about figures; "–" where there are none."""
 
-    words: str
+    statement: str
     holds: Verdict
     figures: str
 
     @classmethod
-    def of(cls, words: str, margins: Sequence[Margin], figures: str) -> Claim:
-        """Judged by margins, all of which must be above 0."""
-        return cls(words, verdict(margins), figures if margins else "no figures")
+    def of(cls, statement: str, evidence: Sequence[Evidence], figures: str) -> Claim:
+        """Judged by evidence, all of which must be above 0."""
+        return cls(statement, verdict(evidence), figures if evidence else "no figures")
 
     @classmethod
-    def sure(cls, words: str, holds: bool, figures: str) -> Claim:
-        """Judged already, with whatever room its words leave."""
-        return cls(words, "yes" if holds else "no", figures)
+    def sure(cls, statement: str, holds: bool, figures: str) -> Claim:
+        """Judged already, with whatever room its statement leave."""
+        return cls(statement, "yes" if holds else "no", figures)
 
 
-def verdict(margins: Iterable[Margin]) -> Verdict:
-    """What margins say together."""
-    given = list(margins)
+def verdict(evidence: Iterable[Evidence]) -> Verdict:
+    """What all evidence says together."""
+    given = list(evidence)
     if not given:
         return "–"
     many = float(norm.isf(norm.sf(SURE) / len(given)))  # of many, one goes astray more easily
-    if any(margin < -many * error for margin, error in given):
+    if any(support < -many * error for support, error in given):
         return "no"
-    return "yes" if all(margin > SURE * error for margin, error in given) else "too close to tell"
+    return "yes" if all(support > SURE * error for support, error in given) else "too close to tell"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Finding:
     """
 
     name: str
-    words: str
+    statement: str
     claims: tuple[Claim, ...]
     looked_at: int
     parts: int
@@ -94,11 +93,13 @@ class Judge:
     It remembers which parts of the study it was asked about.
     """
 
-    def __init__(self, figures: Figures, *, wide: bool = False) -> None:
-        self.figures, self._suffix = figures, "_wide" if wide else ""
+    def __init__(self, results: Results, *, wide: bool = False) -> None:
+        self.results, self._suffix = results, "_wide" if wide else ""
         self._asked: set[Part] = set()
 
-    def finding(self, name: str, words: str, claims: Callable[[Judge], Iterator[Claim]]) -> Finding:
+    def finding(
+        self, name: str, statement: str, claims: Callable[[Judge], Iterator[Claim]]
+    ) -> Finding:
         """Judge a finding by its claims; one whose parts were not all run does not hold or fail."""
         made, about, everything = [], frozenset[Part](), set[Part]()
         self._asked.clear()
@@ -106,14 +107,14 @@ class Judge:
             about = frozenset(self._asked) or about  # of the same figures as the one before
             self._asked.clear()
             everything |= about
-            run = len(about & self.figures.parts)
+            run = len(about & self.results.parts)
             if run < len(about):
                 seen = f"{claim.figures}; " if run else ""
                 some = f"{seen}{run} of {len(about)} parts were run"
                 claim = replace(claim, holds="–", figures=some)
             made.append(claim)
         return Finding(
-            name, words, tuple(made), len(everything & self.figures.parts), len(everything)
+            name, statement, tuple(made), len(everything & self.results.parts), len(everything)
         )
 
     def _row(
@@ -127,7 +128,7 @@ class Judge:
     ) -> Row | None:
         """One figure, against this judge's range."""
         self._asked.add(Part(workload, alpha, epsilon))
-        return self.figures.row(workload, name, alpha, epsilon, self.against(measure), stratum)
+        return self.results.row(workload, name, alpha, epsilon, self.against(measure), stratum)
 
     def against(self, measure: str) -> str:
         """The measure's name with this judge's range."""
@@ -173,33 +174,33 @@ class Judge:
                     pairs.append((first, second))
         return pairs
 
-    def most(self, words: str, limit: float, rows: Sequence[Row]) -> Claim:
+    def most(self, statement: str, limit: float, rows: Sequence[Row]) -> Claim:
         """That figures are at most a limit."""
-        margins = [(limit - row.value, row.standard_error) for row in rows]
-        return Claim.of(words, margins, told(rows))
+        evidence = [(limit - row.value, row.standard_error) for row in rows]
+        return Claim.of(statement, evidence, by_mechanism(rows))
 
-    def least(self, words: str, limit: float, rows: Sequence[Row]) -> Claim:
+    def least(self, statement: str, limit: float, rows: Sequence[Row]) -> Claim:
         """That figures are at least a limit."""
-        margins = [(row.value - limit, row.standard_error) for row in rows]
-        return Claim.of(words, margins, told(rows))
+        evidence = [(row.value - limit, row.standard_error) for row in rows]
+        return Claim.of(statement, evidence, by_mechanism(rows))
 
-    def fewer(self, words: str, pairs: Sequence[tuple[Row, Row]]) -> Claim:
+    def fewer(self, statement: str, pairs: Sequence[tuple[Row, Row]]) -> Claim:
         """That the first of every pair is less than the second, errors taken as independent."""
-        margins = [between(*pair) for pair in pairs]
+        evidence = [between(*pair) for pair in pairs]
         if len(pairs) == 1:
             [(less, more)] = pairs
-            return Claim.of(words, margins, f"{said(less)} against {said(more)}")
-        return Claim.of(words, margins, counted(margins))
+            return Claim.of(statement, evidence, f"{with_error(less)} against {with_error(more)}")
+        return Claim.of(statement, evidence, counted(evidence))
 
 
-def between(less: Row, more: Row) -> Margin:
+def between(less: Row, more: Row) -> Evidence:
     """By how much one figure is less than another."""
     return more.value - less.value, hypot(less.standard_error, more.standard_error)
 
 
-def counted(margins: Sequence[Margin]) -> str:
+def counted(evidence: Sequence[Evidence]) -> str:
     """At how many points something holds."""
-    each = [verdict([margin]) for margin in margins]
+    each = [verdict([one]) for one in evidence]
     close = each.count("too close to tell")
     text = f"at {each.count('yes')} of {len(each)} points"
     return f"{text}, {close} too close to tell" if close else text
@@ -211,18 +212,18 @@ def short(number: float, digits: int = 3) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
 
 
-def said(row: Row) -> str:
+def with_error(row: Row) -> str:
     """A figure with its standard error, where that can be seen."""
     visible = row.standard_error >= 5e-4 * abs(row.value)
     return short(row.value) + (f" ± {short(row.standard_error, 1)}" if visible else "")
 
 
-def told(rows: Sequence[Row]) -> str:
+def by_mechanism(rows: Sequence[Row]) -> str:
     """Figures by mechanism, for people to read; with the delta of one that is hardly private."""
     texts = []
     for name in dict.fromkeys(row.mechanism for row in rows):
         mine = [row for row in rows if row.mechanism == name]
-        text = said(mine[0]) if len(mine) == 1 else span([row.value for row in mine])
+        text = with_error(mine[0]) if len(mine) == 1 else span([row.value for row in mine])
         delta = max(row.delta for row in mine)
         void = f" (delta up to {delta:.2g})" if delta > MOST_DELTA else ""
         texts.append(f"{name} {text}{void}")
@@ -236,4 +237,4 @@ def span(values: Sequence[float]) -> str:
 
 
 #: A finding's name, what it says, and how its claims are made.
-Told = tuple[str, str, Callable[[Judge], Iterator[Claim]]]
+Stated = tuple[str, str, Callable[[Judge], Iterator[Claim]]]

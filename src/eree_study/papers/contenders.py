@@ -27,16 +27,15 @@ from eree.mechanisms.registry import (
 )
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
+from eree.random.exact import Array, Integers
 from eree.random.source import Random
-from eree_study.papers.reported import (
+from eree_study.papers.report_algorithms import (
     draw_report_gamma,
     draw_report_laplace,
     mean_report_errors,
     worst_delta,
 )
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
-
-Array = NDArray[np.float64]
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
@@ -59,7 +58,7 @@ THETAS = (2, 20, 50, 100, 200, 500)
 
 @dataclass(frozen=True)
 class Contender(ABC):
-    """A way to hide the cells of a workload.
+    """A way to protect the cells of a workload.
 
     `delta` is what it really has: for all worker cells where they are paid for together, for one
     where each is a query of its own.
@@ -74,9 +73,10 @@ class Contender(ABC):
     def draw(self, cells: Counted, random: Random) -> Array:
         """Signed noisy counts."""
 
-    @abstractmethod
     def expected(self, cells: Counted) -> Array | None:
-        """The mean size of the error of every cell; None where only draws tell it."""
+        """The mean absolute error of every cell; None, as here, where it has to be drawn."""
+        del cells
+        return None
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Single(Contender):
     mechanism: Mechanism
     strong: bool
 
-    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+    def _sizes(self, cells: Counted) -> Integers:
         return cells.largest_total if self.strong else cells.largest
 
     def draw(self, cells: Counted, random: Random) -> Array:
@@ -177,10 +177,6 @@ class Shrunk(Contender):
         classed = classes_for(self.mechanism, groups, cells.workplaces, bounds)
         return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
 
-    def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
-        del cells
-
 
 @dataclass(frozen=True)
 class Reported(Contender):
@@ -190,7 +186,7 @@ class Reported(Contender):
     epsilon: Fraction
     strong: bool
 
-    def _sizes(self, cells: Counted) -> NDArray[np.int64]:
+    def _sizes(self, cells: Counted) -> Integers:
         return cells.largest_total if self.strong else cells.largest
 
     def draw(self, cells: Counted, random: Random) -> Array:
@@ -211,7 +207,7 @@ class Reported(Contender):
 
 
 def by_size(
-    sizes: NDArray[np.int64],
+    sizes: Integers,
     error: Callable[[int], float],
 ) -> Array:
     """An error that depends on a size alone: exact at many sizes, interpolated between them."""
@@ -234,7 +230,7 @@ def contenders(
             yield Truncated(
                 f"truncated-laplace-{theta}",
                 0.0,
-                calibrate("truncated-laplace", _node(epsilon), {"theta": theta}),
+                calibrate("truncated-laplace", Guarantee(NODE, epsilon), {"theta": theta}),
             )
         yield Single("edge-geometric", 0.0, mechanism("edge-geometric", epsilon=epsilon), False)
         yield from _own(None, epsilon, workload.strong, touched)
@@ -301,10 +297,6 @@ def _own(
             yield Single(name, float(made.guarantee.delta), made, strong and touched)
 
 
-def _node(epsilon: Fraction) -> Guarantee:
-    return Guarantee(NODE, epsilon)
-
-
 def _single(
     name: str, alpha: Fraction, epsilon: Fraction, each: Fraction, strong: bool, touched: bool
 ) -> Mechanism | None:
@@ -327,7 +319,7 @@ _worst_delta = lru_cache(maxsize=256)(worst_delta)
 
 @lru_cache(maxsize=256)
 def _true_delta(alpha: Fraction, epsilon: Fraction) -> float:
-    """The delta that Smooth Laplace as published really has, from its chances."""
+    """The delta that Smooth Laplace as published really has, from its probabilities."""
     try:
         return mechanism("smooth-laplace", alpha=alpha, epsilon=epsilon).certify().found_delta
     except Refusal:

@@ -1,4 +1,4 @@
-"""What the papers found, judged by the numbers of a study: the six findings of the paper.
+"""What the papers found, judged by the numbers of a study: six findings of one, five of the other.
 
 Where the paper is vague, these numbers stand for its words: a correlation is close to 1, and a
 ranking good, from 0.95 on; errors are nearly the same up to a factor of 1.5; two mechanisms are
@@ -13,10 +13,20 @@ from itertools import pairwise
 from math import expm1, hypot, log, log1p
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
-from eree_study.papers.claims import Claim, Finding, Judge, Margin, Told, between, counted, short
-from eree_study.papers.compare import Row
+from eree_study.papers.claims import (
+    ALPHA,
+    Claim,
+    Evidence,
+    Finding,
+    Judge,
+    Stated,
+    between,
+    counted,
+    short,
+    span,
+)
 from eree_study.papers.contenders import THETAS
-from eree_study.papers.report_findings import REPORT
+from eree_study.papers.results import Row
 from eree_study.papers.workloads import STRATA
 
 CLOSE, SAME, ALIKE, NEAR, HELP = 0.95, 1.5, 2.0, 0.05, 0.05
@@ -24,8 +34,13 @@ LARGE = "100k+"
 LOG, GAMMA, LAPLACE = "log-laplace", "smooth-gamma", "smooth-laplace"
 THREE = (LOG, GAMMA, LAPLACE)
 TRUNCATED = tuple(f"truncated-laplace-{theta}" for theta in THETAS)
+REPORT_GAMMA, REPORT_LAPLACE = "report-gamma", "report-laplace"
 WORKLOADS = ("workload-1", "workload-2", "workload-3")
 RANKINGS = ("ranking-1", "ranking-2")
+REPORTS = ("report-3", "report-4", "report-5", "report-6")
+REPORTED = (LOG, REPORT_GAMMA, REPORT_LAPLACE)
+#: How far a slope may be from -1.
+_SLOPE = 0.1
 
 
 def _ranks(
@@ -117,21 +132,21 @@ def _third(judge: Judge) -> Iterator[Claim]:
     )
 
 
-def _level(measure: str, row: Row) -> Margin:
+def _level(measure: str, row: Row) -> Evidence:
     """How bad a figure is: the logarithm of an error, or minus a correlation."""
     if measure == "spearman":
         return -row.value, row.standard_error
     return log(row.value), row.standard_error / row.value
 
 
-def _gain(levels: Sequence[Margin], signs: Sequence[int]) -> Margin:
+def _gain(levels: Sequence[Evidence], signs: Sequence[int]) -> Evidence:
     """A sum of levels, each with a sign or a factor, and its standard error."""
     errors = (sign * error for sign, (_, error) in zip(signs, levels, strict=True))
     total = sum(sign * level for sign, (level, _) in zip(signs, levels, strict=True))
     return total, hypot(*errors)
 
 
-def _step(measure: str, first: Row, second: Row) -> Margin:
+def _step(measure: str, first: Row, second: Row) -> Evidence:
     """How much better a figure gets from one row to another."""
     return _gain([_level(measure, row) for row in (first, second)], (1, -1))
 
@@ -140,7 +155,7 @@ def _fourth(judge: Judge) -> Iterator[Claim]:
     for workload in (*WORKLOADS, *RANKINGS):
         measure = "spearman" if workload in RANKINGS else "l1_ratio"
         epsilon = "4" if workload == "workload-3" else "2"
-        first: list[Margin] = []
+        first: list[Evidence] = []
         for name in THREE:
             rows = judge.rows(
                 workload, (name,), epsilons=(epsilon,), measure=measure, strata=STRATA
@@ -197,9 +212,9 @@ def _fifth(judge: Judge) -> Iterator[Claim]:
     )
 
 
-def _surest(margins: Sequence[Margin]) -> Margin:
-    """The margin that most surely is above 0."""
-    return max(margins, key=lambda margin: margin[0] / max(margin[1], 1e-12))
+def _surest(evidence: Sequence[Evidence]) -> Evidence:
+    """The evidence that most surely is above 0."""
+    return max(evidence, key=lambda one: one[0] / max(one[1], 1e-12))
 
 
 def _sixth(judge: Judge) -> Iterator[Claim]:
@@ -237,7 +252,7 @@ def _sixth(judge: Judge) -> Iterator[Claim]:
     )
 
 
-PAPER: tuple[Told, ...] = (
+PAPER: tuple[Stated, ...] = (
     ("Finding 1", "marginals over workplace attributes: comparable or better", _first),
     ("Finding 2", "single queries with worker attributes: comparable or better (weak)", _second),
     ("Finding 3", "whole marginals with worker attributes: worse, acceptable at times", _third),
@@ -247,6 +262,75 @@ PAPER: tuple[Told, ...] = (
 )
 
 
+def _slopes(judge: Judge) -> Iterator[Claim]:
+    for name in REPORTED:
+        falls, slopes = [], []
+        for workload in REPORTS:
+            rows = judge.rows(workload, (name,), epsilons=EPSILONS, measure="l1")
+            falls += [between(after, before) for before, after in pairwise(rows)]
+            slopes += [
+                log(b.value / a.value) / log(float(b.epsilon or 1) / float(a.epsilon or 1))
+                for a, b in pairwise(rows)
+            ]
+        yield Claim.of(f"the error of {name} falls with epsilon", falls, counted(falls))
+        if name != LOG:
+            yield Claim.of(
+                f"as 1 / epsilon (slopes of -1 to within {_SLOPE}; follows from the formula)",
+                [(_SLOPE - abs(slope + 1), 0.0) for slope in slopes],
+                span(slopes) if slopes else "",
+            )
+
+
+def _free(judge: Judge) -> Iterator[Claim]:
+    for workload in REPORTS:
+        for at_alphas, alphas in (("alpha 0.01", ALPHAS[:1]), ("alpha 0.05 and more", ALPHAS[1:])):
+            yield judge.most(
+                f"{workload}: at epsilon 4 and {at_alphas} all three beat infusion",
+                1,
+                judge.rows(workload, REPORTED, alphas=alphas, epsilons=("4",)),
+            )
+
+
+def _alphas(judge: Judge) -> Iterator[Claim]:
+    for name in REPORTED:
+        steps = []
+        for workload in REPORTS:
+            for epsilon in EPSILONS:
+                rows = judge.rows(
+                    workload, (name,), alphas=ALPHAS, epsilons=(epsilon,), measure="l1"
+                )
+                steps += list(pairwise(rows))
+        yield judge.fewer(f"the error of {name} grows with alpha", steps)
+
+
+def _coarse(judge: Judge) -> Iterator[Claim]:
+    yield judge.fewer(
+        "report-3: Log-Laplace has less error than Smooth Gamma",
+        judge.both("report-3", LOG, REPORT_GAMMA),
+    )
+    yield judge.fewer(
+        "report-6: Smooth Gamma has less error than Log-Laplace",
+        judge.both("report-6", REPORT_GAMMA, LOG),
+    )
+
+
+def _failing(judge: Judge) -> Iterator[Claim]:
+    for workload in REPORTS:
+        yield judge.fewer(
+            f"{workload}: its Smooth Laplace has less error than its Smooth Gamma (follows, too)",
+            judge.both(workload, REPORT_LAPLACE, REPORT_GAMMA),
+        )
+
+
+REPORT: tuple[Stated, ...] = (
+    ("Report 1", f"the logarithm of the error falls with that of epsilon (alpha {ALPHA})", _slopes),
+    ("Report 2", "for large epsilon there is no cost of provable privacy", _free),
+    ("Report 3", "error grows with alpha", _alphas),
+    ("Report 4", "Log-Laplace is better for coarse tables, Smooth Gamma for fine ones", _coarse),
+    ("Report 5", "a small failure probability helps", _failing),
+)
+
+
 def judged(judge: Judge) -> list[Finding]:
-    """The paper's six findings, and the report's five."""
-    return [judge.finding(*told) for told in (*PAPER, *REPORT)]
+    """The paper's six findings, and the report's five, at the prices that it claims."""
+    return [judge.finding(*stated) for stated in (*PAPER, *REPORT)]

@@ -1,6 +1,22 @@
-"""What no mechanism has, to hold them against: public scales of noise, and all-knowing estimates.
+"""How little error any private mechanism can have, and what could be had without privacy.
 
-Neither is private: they look at the largest workplace, and the estimates at every size.
+For cells that get noise one by one there are two limits, each for the largest workplaces x of a
+table's cells:
+
+- *step known*: the best noise that only has to protect a shift by the step s(x) = max([alpha x],
+  1), as if x were public: geometric where s is 1, a staircase above (exact sums).
+- *least*: no mechanism with the guarantee can have less on average over sizes that are drawn as
+  these are, even one that knows everything but the size of each cell's largest workplace.  Up to
+  `SMALL` workers it is the optimum of a linear programme over all mechanisms.  Above, sizes are
+  taken as drawn with a density of c / x^2, which gives as many jobs to every range of the same
+  ratio; for one output o, its probabilities w(x) differ by at most a factor e^eps between x and
+  (1 + alpha) x, and the least of sum w |o - x| / x^2 over sum w / x among all such w bounds the
+  error as a share of x.  That is scale free, and found by a small linear programme over sizes a
+  part of a step apart: a mechanism for all sizes is no better than the best one for these.
+
+For all worker cells of a group at once there is a bound for noise at a public scale
+(`least_noise`), and two contenders that are not private: noise at scales that are taken from the
+largest workplaces, and estimates that know every size.
 """
 
 from __future__ import annotations
@@ -8,24 +24,149 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import comb, exp, log, log1p
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix, csr_matrix
 
 from eree.estimate.groups import factors, usual_shares
-from eree.random.exact import halves
+from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
 
-Array = NDArray[np.float64]
-#: The squares in which the bound of noise is looked for, and how far: beyond is one long one.
+#: Workers up to which mechanisms are optimised as a whole.
+SMALL = 60
+#: Sizes within one step, and e-folds of probability that are looked at on either side.
+_PARTS, _FOLDS = 16, 20.0
+#: The squares in which the bound of noise is looked for, and how far: the last is unbounded.
 _SQUARE, _SQUARES = 0.01, 1.5
 #: Totals vary so much more than noise does.
 _FREE = 100.0
+
+
+def step_of(sizes: Integers, alpha: Fraction) -> Integers:
+    """The most by which a workplace of so many workers may grow in one step."""
+    found: Integers = np.maximum(sizes * alpha.numerator // alpha.denominator, 1)
+    return found
+
+
+def known_step_error(step: int, epsilon: float) -> float:
+    """The least mean error of noise on the integers that protects a shift by a known step.
+
+    A centre of 2w + 1 outputs and plateaus of `step` outputs on either side, each e^-eps as likely
+    as the one before; the best w is found by trying all.
+    """
+    q = exp(-epsilon)
+    first, second = q / (1 - q), q / (1 - q) ** 2  # sums of q^j and of j q^j over j >= 1
+    centre = np.arange(step, dtype=np.float64)
+    weight = 2 * centre + 1 + 2 * step * first
+    errors = centre * (centre + 1) + 2 * step * (
+        first * (centre + (step + 1) / 2) + step * (second - first)
+    )
+    return float((errors / weight).min())
+
+
+def known_step_errors(sizes: Integers, alpha: Fraction, epsilon: float) -> Array:
+    """The same for the cells with these largest workplaces."""
+    found: Array = np.empty(len(sizes))
+    large = 1_000
+    steps = step_of(sizes, alpha)
+    for step in np.unique(np.minimum(steps, large)):
+        found[steps == step] = known_step_error(int(step), epsilon)
+    rest = steps > large
+    found[rest] = known_step_error(large, epsilon) / large * steps[rest]
+    return found
+
+
+@lru_cache(maxsize=64)
+def least_share(alpha: Fraction, epsilon: float) -> float:
+    """The least mean error, as a share of alpha times the size, for large workplaces."""
+    side = _PARTS * (int(_FOLDS / epsilon) + 2)
+    place = np.arange(-side, side + 1)
+    sizes = (1 + float(alpha)) ** (place / _PARTS)
+    near = [(a, b) for lag in range(1, _PARTS + 1) for a, b in _pairs(len(place), lag)]
+    limits = _within(np.concatenate([a for a, _ in near]), np.concatenate([b for _, b in near]))
+    found = linprog(
+        np.abs(1 - sizes)
+        / sizes,  # c / x^2 dx is 1 / x for each of these sizes, and the error a share of x
+        A_ub=_privacy(limits, len(place), epsilon),
+        b_ub=np.zeros(len(limits)),
+        A_eq=np.ones((1, len(place))),
+        b_eq=[1.0],
+        bounds=(0, None),
+        method="highs",
+    )
+    return float(found.fun) / float(alpha)
+
+
+def least_small(alpha: Fraction, epsilon: float, weights: Array) -> float:
+    """The least sum of weighted mean errors over workplaces of 0, 1, … workers."""
+    return _least_small(alpha, float(epsilon), tuple(weights.tolist()))
+
+
+@lru_cache(maxsize=64)
+def _least_small(alpha: Fraction, epsilon: float, known: tuple[float, ...]) -> float:
+    """The same, once for each question: the programme has thousands of unknowns."""
+    weights, n = np.array(known), len(known)
+    steps = step_of(np.arange(n), alpha)
+    outputs = np.arange(n)
+    pairs = [(x, x + d) for x in range(n) for d in range(1, int(steps[x]) + 1) if x + d < n]
+    both = [pair for x, y in pairs for pair in ((x, y), (y, x))]
+    more = np.concatenate([n * x + outputs for x, _ in both])
+    less = np.concatenate([n * y + outputs for _, y in both])
+    limits = _within(more, less)
+    size, output = np.repeat(outputs, n), np.tile(outputs, n)
+    found = linprog(
+        weights[size] * np.abs(size - output),
+        A_ub=_privacy(limits, n * n, epsilon),
+        b_ub=np.zeros(len(limits)),
+        A_eq=csr_matrix((np.ones(n * n), (size, np.arange(n * n))), shape=(n, n * n)),
+        b_eq=np.ones(n),
+        bounds=(0, 1),
+        method="highs-ipm",
+    )
+    return float(found.fun)
+
+
+def least_error(sizes: Integers, alpha: Fraction, epsilon: float) -> float:
+    """The least mean error over cells whose largest workplaces are as these are.
+
+    Large workplaces grow by integers of workers: what the last part of a step takes off is counted.
+    """
+    small = np.bincount(sizes[sizes <= SMALL], minlength=SMALL + 1).astype(np.float64)
+    total = least_small(alpha, epsilon, small)
+    large = sizes[sizes > SMALL].astype(np.float64)
+    if large.size:
+        steps = np.floor(float(alpha) * large * (1 - 1e-12))
+        total += least_share(alpha, epsilon) * float(steps.sum())
+    return total / len(sizes)
+
+
+def _pairs(count: int, lag: int) -> list[tuple[Integers, Integers]]:
+    first = np.arange(count - lag)
+    return [(first, first + lag), (first + lag, first)]
+
+
+def _within(more: Integers, less: Integers) -> Integers:
+    """Pairs of probabilities of which the first is at most e^eps times the second."""
+    return np.stack([more, less], axis=1)
+
+
+def _privacy(limits: Integers, count: int, epsilon: float) -> csr_matrix:
+    rows = np.arange(len(limits))
+    ones = np.ones(len(limits))
+    return coo_matrix(
+        (
+            np.concatenate([exp(-epsilon) * ones, -ones]),
+            (np.concatenate([rows, rows]), np.concatenate([limits[:, 0], limits[:, 1]])),
+        ),
+        shape=(len(limits), count),
+    ).tocsr()
 
 
 def least_noise(cells: int, epsilon: float) -> float:
@@ -52,21 +193,21 @@ def least_noise(cells: int, epsilon: float) -> float:
     With one cell the bound is the best staircase itself.
     """
     steps = int(80 / epsilon) + 40 + 8 * cells
-    reach = np.array([_reach(cells, k) for k in range(steps + 1)]) / 2
+    radii = np.array([_radius(cells, k) for k in range(steps + 1)]) / 2
     low, high = 0.0, (cells + 1) / epsilon  # of Laplace noise
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
-        fits = _least_sum(cells, epsilon, reach, middle) >= 0
+        fits = _least_sum(cells, epsilon, radii, middle) >= 0
         low, high = (middle, high) if fits else (low, middle)
     return low / (cells + 1)
 
 
-def _least_sum(cells: int, epsilon: float, reach: Array, scale: float) -> float:
+def _least_sum(cells: int, epsilon: float, radii: Array, scale: float) -> float:
     """A bound of the least sum of q^k p(R_k), L the scale, over q^K and L^d.
 
     In a square of x and y each radius is taken at the corner where the sum is least.
     """
-    middle, steps = scale * cells / (cells + 1), np.arange(len(reach) - 1)
+    middle, steps = scale * cells / (cells + 1), np.arange(len(radii) - 1)
     edges = np.append(np.arange(0.0, _SQUARES, _SQUARE), np.inf)
 
     def p(radius: Array) -> Array:
@@ -76,12 +217,12 @@ def _least_sum(cells: int, epsilon: float, reach: Array, scale: float) -> float:
     least = np.inf
     after = np.exp(-epsilon * steps)
     for left, right in pairwise(np.append(edges[edges < middle], middle)):
-        some = edges[1:] + right >= reach[1]
+        some = edges[1:] + right >= radii[1]
         bottom, top = edges[:-1][some, None], edges[1:][some, None]
-        outer = middle + bottom + reach[:-1]
+        outer = middle + bottom + radii[:-1]
         if right < middle:
-            outer = np.maximum(outer, middle - right + reach[1:])
-        inner = np.minimum(middle - left - reach[:-1], middle + top - reach[1:])
+            outer = np.maximum(outer, middle - right + radii[1:])
+        inner = np.minimum(middle - left - radii[:-1], middle + top - radii[1:])
         kept = int((inner > 0).any(0).sum())  # radii only fall
         sums = p(outer) @ after
         sums += p(np.maximum(inner[:, :kept], 0.0)) @ np.exp(epsilon * (steps[:kept] + 1))
@@ -89,7 +230,7 @@ def _least_sum(cells: int, epsilon: float, reach: Array, scale: float) -> float:
     return least
 
 
-def _reach(cells: int, k: int) -> float:
+def _radius(cells: int, k: int) -> float:
     """The d-th root of the volume of the union of all i T - (k - i) T, that of T being 1.
 
     With j numbers above 0, of the sum a, and d - j below, of the sum -b, these are the points with
@@ -107,7 +248,7 @@ def _reach(cells: int, k: int) -> float:
 class KnownScales(Contender):
     """Laplace noise of the scale S / epsilon in each cell, S = max(b x, 1), b = ln(1 + alpha).
 
-    S is the scale of `vector-radial`: this is what it would have if to hide S cost nothing.
+    S is the scale of `vector-radial`: this is what it would have if S were public.
     """
 
     alpha: float
@@ -138,7 +279,7 @@ class KnownScalesShrunk(KnownScales):
     slow: ClassVar[bool] = True
 
     def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
+        """It has to be drawn."""
         del cells
 
     def draw(self, cells: Counted, random: Random) -> Array:
@@ -150,14 +291,14 @@ class KnownScalesShrunk(KnownScales):
         noise = 2 * (self.scales(cells) / self.epsilon) ** 2
         shares = usual_shares(true, cells.kinds)
         contrasts = [factors(one, self.shape) for one in shares]
-        habits = _true_habits(true, cells.kinds, shares, contrasts, squares)
+        correlations = _true_correlations(true, cells.kinds, shares, contrasts, squares)
         found = np.empty_like(noisy)
         for kind, share in enumerate(shares):
             at = np.flatnonzero(cells.kinds == kind)
             free = _FREE * noise[at] + totals[at] ** 2
             spread = free[:, None, None] * np.outer(share, share)
-            for one, habit in zip(contrasts[kind], habits, strict=True):
-                variance = habit * np.maximum(squares - totals, 0)[at] + totals[at]
+            for one, correlation in zip(contrasts[kind], correlations, strict=True):
+                variance = correlation * np.maximum(squares - totals, 0)[at] + totals[at]
                 spread = spread + variance[:, None, None] * (one @ one.T)
             whole = spread + noise[at, None, None] * np.eye(d)
             found[at] = (spread @ np.linalg.solve(whole, noisy[at, :, None]))[:, :, 0]
@@ -187,14 +328,14 @@ def squared_sizes(cells: Counted) -> Array:
     return found.astype(np.float64)
 
 
-def _true_habits(
+def _true_correlations(
     true: Array,
-    kinds: NDArray[np.int64],
+    kinds: Integers,
     shares: Array,
     contrasts: list[list[Array]],
     squares: Array,
 ) -> Array:
-    """How alike workers of one workplace are, from the true counts: moments, set by set."""
+    """Intra-class correlations in workplaces, from the true counts: moments, set by set."""
     totals = true.sum(1)
     above, below = np.zeros((2, len(contrasts[0])))
     weight = np.where(squares > totals, 1 / np.maximum(squares, 1), 0.0)

@@ -189,7 +189,7 @@ def _infused(name: str, requirement: str, paper: str) -> Finding:
 
 
 def _possible(count: int, output: int) -> bool:
-    """Whether a count can be published as an output; below 2.5 it is drawn anew from 1 and 2."""
+    """Whether a count can be published as an output; below 2.5 it is redrawn from 1 and 2."""
     if count == 0 or output == 0:
         return count == output
     if count <= 2:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -17,14 +19,13 @@ from numpy.typing import NDArray
 
 from eree.data.tables import Tables
 from eree.data.tabulate import tabulate
+from eree.data.tabulation import Tabulation
 from eree.errors import Refusal
 from eree.policy.schema import Attribute
+from eree.random.exact import Array, Integers
 from eree.workload import Marginal
-from eree_study.papers.workplace_counts import WorkplaceCounts
 from eree_study.synth.workers import ATTRIBUTES
 
-Integers = NDArray[np.int64]
-Array = NDArray[np.float64]
 #: How the price of a workload is paid: each cell at the whole price, or all worker cells together.
 Paying = Literal["each", "together"]
 
@@ -39,7 +40,7 @@ WHOLE = "all"
 class Workload:
     """One set of counts, and how it is paid for.
 
-    `strong` says whether noise must hide whole workplaces in worker cells (`largest_total`), or
+    `strong` says whether noise must protect whole workplaces in worker cells (`largest_total`), or
     only what is in the cell (`largest`: the weak guarantee).  A ranking may look at the workers of
     some values alone.
     """
@@ -56,6 +57,10 @@ class Workload:
     def cells(self) -> str:
         """A name for the cells, which several workloads may share."""
         return "-".join((*self.by, *(self.worker_values or {}).values()))
+
+    def file(self, folder: Path) -> Path:
+        """Where the cells are kept while a study runs."""
+        return folder / "cells" / f"{self.cells}.npz"
 
 
 #: How many values worker attributes of the synthetic population have.
@@ -85,6 +90,50 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
         )
     }
 )
+
+
+@dataclass(frozen=True, repr=False)
+class WorkplaceCounts:
+    """Rows of a workplace, a cell and its jobs there; confidential unless the data are synthetic.
+
+    Cells are numbered as in the marginal's table with workplace attributes first: the workplace
+    cell times the number of worker cells, and the worker cell.
+    """
+
+    workplace: Integers
+    cell: Integers
+    jobs: Integers
+    size: Integers
+
+    @classmethod
+    def of(cls, tables: Tables, marginal: Marginal) -> WorkplaceCounts:
+        """Count; `marginal.by` must name its workplace attributes first."""
+        tabulation = Tabulation(tables.schema, tables.sources, marginal)
+        attributes = [tables.schema.attributes[name] for name in marginal.by]
+        people = prod(len(a.values or ()) for a in attributes if a.owner == "worker")
+        with closing(tables.open()) as opened:
+            for table in tabulation.reads:
+                opened.load(f"{table}_file", tables.sources[table])
+            for name, values in tabulation.side_tables().items():
+                opened.load(name, values)
+            rows = pa.Table.from_batches(opened.query(tabulation.workplace_sql()))
+        group, cell, number, jobs, size = (rows[name].to_numpy() for name in rows.column_names)
+        return cls(number, people * group + cell, jobs, size)
+
+    def sums(self, cells: int, weights: Array | None = None) -> Array:
+        """The cells, each job weighted as its workplace is."""
+        jobs = self.jobs.astype(np.float64)
+        if weights is not None:
+            jobs *= weights[self.workplace]
+        return np.bincount(self.cell, weights=jobs, minlength=cells).astype(np.float64)
+
+    def __repr__(self) -> str:
+        return f"<WorkplaceCounts: {len(self.cell):,} rows, confidential>"
+
+
+#: The arrays of counted cells, and those of what every workplace adds to them.
+_ARRAYS = ("counts", "largest", "largest_total", "stratum", "workplaces", "kinds")
+_ROWS = ("workplace", "cell", "jobs", "size")
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,58 +184,34 @@ class Counted:
 
     def save(self, path: Path) -> None:
         """Keep the arrays in a file."""
-        rows = self.rows
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        rows = {name: getattr(self.rows, name) for name in _ROWS}
         with path.open("wb") as file:  # a name would get an ending of its own
-            np.savez(
-                file,
-                counts=self.counts,
-                largest=self.largest,
-                largest_total=self.largest_total,
-                stratum=self.stratum,
-                workers=self.workers,
-                workplaces=self.workplaces,
-                kinds=self.kinds,
-                workplace=rows.workplace,
-                cell=rows.cell,
-                jobs=rows.jobs,
-                size=rows.size,
-            )
+            np.savez(file, workers=self.workers, **arrays, **rows)
 
     @classmethod
     def read(cls, path: Path) -> Counted:
         """The arrays of a file."""
         with np.load(path) as kept:
-            rows = WorkplaceCounts(*(kept[name] for name in ("workplace", "cell", "jobs", "size")))
-            return cls(
-                kept["counts"],
-                kept["largest"],
-                kept["largest_total"],
-                kept["stratum"],
-                int(kept["workers"]),
-                rows,
-                kept["workplaces"],
-                kept["kinds"],
-            )
+            rows = WorkplaceCounts(*(kept[name] for name in _ROWS))
+            arrays = {name: kept[name] for name in _ARRAYS}
+            return cls(workers=int(kept["workers"]), rows=rows, **arrays)
 
     def only(self, worker_cell: int) -> Counted:
         """One worker cell of every group."""
         place = np.arange(worker_cell, len(self.counts), self.workers)
         chosen = self.rows.cell % self.workers == worker_cell
-        rows = WorkplaceCounts(
-            self.rows.workplace[chosen],
-            self.rows.cell[chosen] // self.workers,
-            self.rows.jobs[chosen],
-            self.rows.size[chosen],
-        )
-        return Counted(
-            self.counts[place],
-            self.largest[place],
-            self.largest_total[place],
-            self.stratum[place],
-            1,
-            rows,
-            self.workplaces,
-            self.kinds,
+        rows = self.rows
+        return replace(
+            self,
+            **{name: getattr(self, name)[place] for name in _ARRAYS[:4]},
+            workers=1,
+            rows=WorkplaceCounts(
+                rows.workplace[chosen],
+                rows.cell[chosen] // self.workers,
+                rows.jobs[chosen],
+                rows.size[chosen],
+            ),
         )
 
     def by_workplace(self) -> tuple[Integers, Integers]:

@@ -1,4 +1,4 @@
-"""Contenders that hide workplaces one by one, or the small ones of an area together.
+"""Contenders that protect workplaces one by one, or the small ones of an area together.
 
 Both are for the weak guarantee, and both are made of what a release would hold: noisy counts of
 single workplaces, of groups of small ones, and noisy sizes by which they were sorted.
@@ -22,12 +22,10 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import automatic, automatic_vector, calibrate
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
+from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
 from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
 SIZES_EPSILON = Fraction(3, 20)
@@ -36,30 +34,26 @@ LARGE_FROM = 4
 
 @dataclass(frozen=True)
 class ByWorkplace(Contender):
-    """Every workplace hidden by itself, and estimates of groups that are made of these alone."""
+    """Every workplace protected by itself, and estimates of groups that are made of these alone."""
 
     mechanism: Mechanism
     shape: tuple[int, ...]
     slow = True
 
     def draw(self, cells: Counted, random: Random) -> Array:
-        """Draw, shrink, and add up: whole counts of at least 0."""
+        """Draw, shrink, and add up: integers of at least 0."""
         groups, counts = cells.by_workplace()
         noisy = self.mechanism.draw(counts, random=random)
         estimates = _alone(noisy, cells.kinds[groups], self.mechanism, self.shape)
         return np.rint(np.maximum(_added(estimates, groups, cells), 0)).ravel()
-
-    def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
-        del cells
 
 
 @dataclass(frozen=True)
 class BySize(Contender):
     """Noisy sizes first; then large workplaces one by one, and small ones of a group together.
 
-    `large` is the noisy size from which on a workplace is hidden by itself.  The price of `sizes`
-    and that of either other mechanism add up to the whole.
+    `large` is the noisy size from which on a workplace is protected by itself.  The price of
+    `sizes` and that of either other mechanism add up to the whole.
     """
 
     sizes: Mechanism
@@ -90,10 +84,6 @@ class BySize(Contender):
         sums[small.groups] += small.noisy
         return sums.ravel()
 
-    def expected(self, cells: Counted) -> None:
-        """Only draws tell it."""
-        del cells
-
 
 @dataclass(frozen=True)
 class BySizeShrunk(BySize):
@@ -102,7 +92,7 @@ class BySizeShrunk(BySize):
     shape: tuple[int, ...]
 
     def draw(self, cells: Counted, random: Random) -> Array:
-        """Draw, shrink, and add up: whole counts of at least 0."""
+        """Draw, shrink, and add up: integers of at least 0."""
         large, small = self.parts(cells, random)
         sums = _added(
             _alone(large.noisy, cells.kinds[large.groups], self.alone, self.shape),

@@ -15,10 +15,19 @@ from math import hypot, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree.survey.settings import RAKED, Method
-from eree_study.papers.claims import Claim, Margin, short
+from eree_study.papers.claims import Claim, Evidence, short
+from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
-from eree_study.querytool.guaranteed import MEASURES, WORDS, Calibrations
+from eree_study.querytool.evaluation import (
+    ARMS,
+    CAP,
+    EPSILON,
+    LONG,
+    capped_distribution,
+    capped_variance,
+)
 from eree_study.querytool.readings import READINGS
 from eree_study.querytool.results import (
     FEWEST,
@@ -30,27 +39,19 @@ from eree_study.querytool.results import (
     PRINTED_VARIANCE,
     Results,
 )
-from eree_study.querytool.runs import (
-    ARMS,
-    CAP,
-    EPSILON,
-    LONG,
-    Array,
-    capped_law,
-    capped_variance,
-)
 
 #: Figures that differ by less than this part of the printed one agree.
 TENTH = 0.1
 #: Dimensions whose printed figures have three digits.
 SHARP = 4
-#: Of intervals of 1.96 standard errors, which cover 95% of a normal law and 93.7% of Laplace's.
+#: Of intervals of 1.96 standard errors, which cover 95% of a normal distribution and 93.7% of
+#: Laplace's.
 COVERED = 0.93
 #: Half a unit of the last digit of the printed variances.
 HALF_A_DIGIT = 0.0005
 
 
-# ------------------------------------------------------------------------------------- margins
+# ------------------------------------------------------------------------------------- evidence
 
 
 def error_of(values: Array | NDArray[np.bool_], runs: int | None = None) -> float:
@@ -60,7 +61,7 @@ def error_of(values: Array | NDArray[np.bool_], runs: int | None = None) -> floa
 
 
 def share_of(met: NDArray[np.bool_] | Array) -> tuple[float, float]:
-    """A share of runs and its standard error, which is not 0 where all runs are alike.
+    """A share of runs and its standard error, which is not 0 where all runs agree.
 
     Two successes and two failures are added for the error (Agresti and Coull).
     """
@@ -69,15 +70,15 @@ def share_of(met: NDArray[np.bool_] | Array) -> tuple[float, float]:
     return hits / runs, sqrt(near * (1 - near) / (runs + 4))
 
 
-def agreeing(found: float, error: float, printed: float) -> Margin:
+def agreeing(found: float, error: float, printed: float) -> Evidence:
     """By how much two figures are nearer to each other than a tenth of the printed one."""
     return TENTH * abs(printed) - abs(found - printed), error
 
 
-def less(one: Array, other: Array) -> Margin:
+def less(one: Array, other: Array) -> Evidence:
     """By how much one figure is less than another in the same runs, as a share of the greater.
 
-    So a few runs that run away do not hide, by their spread, that a figure is the greater one.
+    So a few runs that run away do not conceal, by their spread, that a figure is the greater one.
     """
     if other.mean() >= one.mean():
         ratio, error = left(one, other)
@@ -96,7 +97,7 @@ def left(after: Array, before: Array, printed_runs: bool = False) -> tuple[float
     return ratio, hypot(mine, error_of(apart, PRINTED_RUNS)) if printed_runs else mine
 
 
-def _beside_printed(values: Array, printed: float) -> Margin:
+def _beside_printed(values: Array, printed: float) -> Evidence:
     error = hypot(error_of(values), error_of(values, PRINTED_RUNS))
     return agreeing(float(values.mean()), error, printed)
 
@@ -104,14 +105,14 @@ def _beside_printed(values: Array, printed: float) -> Margin:
 # -------------------------------------------------------------------------------------- claims
 
 
-def law_claims() -> Iterator[Claim]:
+def noise_claims() -> Iterator[Claim]:
     """What the noise alone decides: known without a draw."""
-    _, chances = capped_law(EPSILON, CAP)
-    rate, variance = 1 - float(chances[CAP]), capped_variance(EPSILON, CAP)
+    _, probabilities = capped_distribution(EPSILON, CAP)
+    rate, variance = 1 - float(probabilities[CAP]), capped_variance(EPSILON, CAP)
     yield Claim.sure(
         f"noise changes {PRINTED_CHANGED:.1%} of the cells",
         abs(rate - PRINTED_CHANGED) <= HALF_A_DIGIT,
-        f"{rate:.3%} by the law",
+        f"{rate:.3%} by the distribution",
     )
     yield Claim.sure(
         f"the variance of the noise is {PRINTED_VARIANCE}",
@@ -124,14 +125,14 @@ def reading_claims(results: Results) -> Iterator[Claim]:
     """How the first column of Table 4 can be read: over all runs, each reading is known."""
     for reading in READINGS:
         known, values = results.expected["none"][reading], results.values("none", "all", reading)
-        margins = [
+        evidence = [
             agreeing(float(known[k]), error_of(values[:, k], PRINTED_RUNS), PRINTED[k])
             for k in range(SHARP)
         ]
         apart = known[:SHARP] / np.array(PRINTED[:SHARP]) - 1
         yield Claim.of(
             f"the first column is that of all runs, read as “{reading}”",
-            margins,
+            evidence,
             f"{listed(known[:SHARP])}: {percents(apart)} above the printed",
         )
 
@@ -151,12 +152,12 @@ def convergence_claims(found: Convergence) -> Iterator[Claim]:
     yield Claim.of(
         "and on the criterion, where they are as even as is needed for the printed share",
         [(float((loose - strict).mean()), share_of(loose != strict)[1])],
-        f"{loose.mean():.1%} to within {RELATIVE[0].words}, {strict.mean():.1%} to within "
-        f"{RELATIVE[-1].words}",
+        f"{loose.mean():.1%} to within {RELATIVE[0].description}, {strict.mean():.1%} to within "
+        f"{RELATIVE[-1].description}",
     )
     share, error = share_of(found.met(RELATIVE[0])[found.redrawn.index(0.0)])
     yield Claim.of(
-        f"in surveys as they are, as many as printed converge, to within {RELATIVE[0].words}",
+        f"in surveys as they are, as many as printed converge, to within {RELATIVE[0].description}",
         [(share - PRINTED_CONVERGED, error)],
         f"{share:.1%}",
     )
@@ -182,14 +183,14 @@ def column_claims(few: Array, raked: Array) -> Iterator[Claim]:
         [_beside_printed(raked[:, k], PRINTED_RAKED[k]) for k in range(1, SHARP)] if kept else [],
         f"{listed(after[1:SHARP])} (printed: {listed(PRINTED_RAKED[1:SHARP])})",
     )
-    for first, last, words in (
+    for first, last, label in (
         (1, SHARP, "the third column: what is left of the noise, for 2 to 4 variables"),
         (SHARP, len(PRINTED), "and “barely changed” for 5 to 10 variables"),
     ):
         shares = [left(raked[:, k], few[:, k], True) for k in range(first, last) if kept]
         printed = [1 - PRINTED_REDUCTION[k] for k in range(first, last)]
         yield Claim.of(
-            words,
+            label,
             [agreeing(*share, p) for share, p in zip(shares, printed, strict=False)],
             f"{percents([share for share, _ in shares])} (printed: {percents(printed)})",
         )
@@ -257,10 +258,10 @@ def other_claims(results: Results) -> Iterator[Claim]:
     )
     for other in ("none", "least-squares"):
         mine, theirs = results.values("rake-nonnegative"), results.values(other)
-        words = "without calibration" if other == "none" else f"by {ARMS[other]}"
+        label = "without calibration" if other == "none" else f"by {ARMS[other]}"
         kept = [k for k in range(len(results.dimensions)) if theirs[:, k].mean() > 1e-9]
         yield Claim.of(
-            f"negatives clipped, then raked (biased): less error than {words}, in every dimension",
+            f"negatives clipped, then raked (biased): less error than {label}, in every dimension",
             [less(mine[:, k], theirs[:, k]) for k in kept],
             f"{percents([1 - mine[:, k].mean() / theirs[:, k].mean() for k in kept])} less",
         )
@@ -301,11 +302,11 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
     def each(method: Method, measure: str) -> list[Array]:
         return [found.values(method, d, measure) for d in dimensions]
 
-    def smaller(one: list[Array], other: list[Array]) -> list[Margin]:
+    def smaller(one: list[Array], other: list[Array]) -> list[Evidence]:
         return [less(first, second) for first, second in zip(one, other, strict=True)]
 
-    squares, told = each("least-squares", MEASURES[0]), each("least-squares", MEASURES[1])
-    ratios = [one.mean() / other.mean() for one, other in zip(squares, told, strict=True)]
+    squares, published = each("least-squares", MEASURES[0]), each("least-squares", MEASURES[1])
+    ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
     yield Claim.of(
         "least squares: the mean squared error is the variance that is published, within a tenth"
         " (with structural zeros: no more than that)",
@@ -313,39 +314,39 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
             agreeing(float(one.mean()), error_of(one), float(other.mean()))
             if not found.zeros
             else ((1 + TENTH) * float(other.mean()) - float(one.mean()), error_of(one))
-            for one, other in zip(squares, told, strict=True)
+            for one, other in zip(squares, published, strict=True)
         ],
         f"{percents(ratios)} of it",
     )
     for method in RAKED:
-        squares, told = each(method, MEASURES[0]), each(method, MEASURES[1])
-        ratios = [one.mean() / other.mean() for one, other in zip(squares, told, strict=True)]
+        squares, published = each(method, MEASURES[0]), each(method, MEASURES[1])
+        ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
         yield Claim.of(
-            f"{WORDS[method]}: the mean squared error is less than the bound that is published",
-            smaller(squares, told),
+            f"{LABELS[method]}: the mean squared error is less than the bound that is published",
+            smaller(squares, published),
             f"{percents(ratios)} of it",
         )
         best = each("least-squares", MEASURES[0])
         times = [one.mean() / other.mean() for one, other in zip(squares, best, strict=True)]
-        for places, words in (
+        for places, label in (
             (slice(1, SHARP), "in tables of 2 to 4 variables"),
             (slice(-1, None), "in the cells themselves"),
         ):
             yield Claim.of(
-                f"{WORDS[method]}: more error than least squares, {words}",
+                f"{LABELS[method]}: more error than least squares, {label}",
                 smaller(best[places], squares[places]),
                 f"{', '.join(short(float(t)) for t in times[places])} times its squared error",
             )
     for method in ("least-squares", *RAKED):
         covered = each(method, MEASURES[2])
         yield Claim.of(
-            f"{WORDS[method]}: {COVERED:.0%} of the published intervals or more cover the truth",
+            f"{LABELS[method]}: {COVERED:.0%} of the published intervals or more cover the truth",
             [(float(one.mean()) - COVERED, error_of(one)) for one in covered],
             percents([float(one.mean()) for one in covered]),
         )
 
 
-# --------------------------------------------------------------------------------------- words
+# --------------------------------------------------------------------------------------- text
 
 
 def number(value: float) -> str:

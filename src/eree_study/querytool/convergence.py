@@ -2,7 +2,7 @@
 
 The paper's cases are not public and its criterion is not stated.  Signed cells are raked as
 published in several synthetic surveys, as they are and more and more evened out, and the share of
-runs that converged is told for several criteria.
+runs that converged is reported for several criteria.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Literal
 import numpy as np
 
 from eree.mechanisms.grid import on_every_core
+from eree.random.exact import Array, Integers
 from eree.survey.calibrate.rake import TOLERANCE, rake
 from eree.workload import JOB
-from eree_study.querytool.cases import survey_cases
+from eree_study.querytool.evaluation import NEAR, Evaluation, Settings, survey_cases
 from eree_study.querytool.readings import Tables
-from eree_study.querytool.runs import NEAR, Array, Evaluation, Integers, Progress, Settings
+from eree_study.synth.population import Progress
 
 #: Of the runs in the paper, so many converged.
 PRINTED_CONVERGED = 0.224
@@ -40,7 +41,7 @@ class Criterion:
     limit: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For people to read."""
         if self.kind == "relative":
             return f"{100 * self.limit:.4f}".rstrip("0").rstrip(".") + "% of it"
@@ -147,12 +148,12 @@ def raked_apart(cube: Integers, settings: Settings, runs: int) -> tuple[Array, A
     for run in range(runs):
         cells = evaluation.noisy(run)[0].astype(np.float64)
         raked, report = rake(
-            cells, evaluation.margins, controls, cycles=settings.cycles, tolerance=NEAR
+            cells, evaluation.marginals, controls, cycles=settings.cycles, tolerance=NEAR
         )
         energies = tables.energies((np.stack([cells, raked]) - cube) / JOB)
         noise[run] = tables.figures(energies, "centred")
         if not report.diverged:
-            pairs = zip(evaluation.margins, controls, strict=True)
-            largest = max(float(np.abs(margin.sums(raked) - c).max()) for margin, c in pairs)
+            pairs = zip(evaluation.marginals, controls, strict=True)
+            largest = max(float(np.abs(marginal.sums(raked) - c).max()) for marginal, c in pairs)
             apart[run] = report.difference, largest / JOB
     return apart, noise, min(float(control.min()) for control in controls) / JOB

@@ -1,4 +1,4 @@
-"""The section of the page that tells which runs converge, and what is left in them."""
+"""The section of the page about which runs converge, and what is left in them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from eree_study.papers.claims import Claim
+from eree_study.papers.markdown import table
 from eree_study.querytool import claims
 from eree_study.querytool.claims import SHARP, listed, percents
 from eree_study.querytool.convergence import (
@@ -27,26 +28,22 @@ def convergence_section(found: Convergence, picture: str) -> Iterator[str]:
     yield (
         f"Shares of converged runs, from the least to the greatest of {SURVEYS} synthetic surveys "
         f"(seeds {found.seeds[0]} to {found.seeds[-1]}, {found.runs} runs each). Each answer of "
-        "each case is redrawn, with a chance, with all codes alike: 0% are surveys as they are, "
-        "where some codes have one case, 100% are cases without any pattern. Columns: the most by "
-        f"which a control total is missed. Printed: {PRINTED_CONVERGED:.1%}."
+        "each case is redrawn with that probability, all codes equally likely: 0% are surveys as "
+        "they are, where some codes have one case, 100% are cases without any pattern. Columns: "
+        f"the most by which a control total is missed. Printed: {PRINTED_CONVERGED:.1%}."
     )
     yield ""
-    yield (
-        "| redrawn | smallest total | "
-        + " | ".join(criterion.words for criterion in CRITERIA)
-        + " |"
+    yield from table(
+        ("redrawn", "smallest total", *(criterion.description for criterion in CRITERIA)),
+        (
+            (
+                f"{redrawn:.0%}",
+                f"{found.smallest[k].min():g} to {found.smallest[k].max():g}",
+                *(span_of(found.shares(criterion)[k]) for criterion in CRITERIA),
+            )
+            for k, redrawn in enumerate(found.redrawn)
+        ),
     )
-    yield "|---" * (len(CRITERIA) + 2) + "|"
-    for k, redrawn in enumerate(found.redrawn):
-        smallest = found.smallest[k]
-        shares = (found.shares(criterion)[k] for criterion in CRITERIA)
-        yield (
-            f"| {redrawn:.0%} | {smallest.min():g} to {smallest.max():g} | "
-            + " | ".join(span_of(share) for share in shares)
-            + " |"
-        )
-    yield ""
     yield f"![Share of converged runs]({picture})"
     yield ""
     yield from verdict_table(claims.convergence_claims(found))
@@ -68,7 +65,7 @@ def convergence_section(found: Convergence, picture: str) -> Iterator[str]:
         cells = [listed(plain), first.holds, listed(raked[1:]), second.holds]
         cells += [percents(1 - raked[1:] / plain[1:]), third.holds]
         share = found.met(criterion)[found.redrawn.index(redrawn)].mean()
-        cells = [f"{redrawn:.0%}, {criterion.words}", f"{share:.1%}", *cells]
+        cells = [f"{redrawn:.0%}, {criterion.description}", f"{share:.1%}", *cells]
         yield "| " + " | ".join(cells) + " |"
     yield ""
 
@@ -88,7 +85,7 @@ def columns_in_short(found: Convergence) -> Iterator[str]:
     """What the other columns are where the cases or the criterion are others."""
     places, reductions, agreeing = [], [], []
     for redrawn, criterion, before, after in _columns_found(found):
-        places.append(f"{redrawn:.0%} redrawn, to within {criterion.words}")
+        places.append(f"{redrawn:.0%} redrawn, to within {criterion.description}")
         reductions.append(1 - after.mean(axis=0)[1:SHARP] / before.mean(axis=0)[1:SHARP])
         verdicts = [claim.holds for claim in claims.column_claims(before, after)]
         if verdicts[3] == "yes":
@@ -116,8 +113,5 @@ def span_of(shares: np.ndarray) -> str:
 
 def verdict_table(found: Iterable[Claim]) -> Iterator[str]:
     """Claims as a table."""
-    yield "| claim | holds | figures |"
-    yield "|---|---|---|"
-    for claim in found:
-        yield f"| {claim.words} | **{claim.holds}** | {claim.figures} |"
-    yield ""
+    rows = ((claim.statement, f"**{claim.holds}**", claim.figures) for claim in found)
+    yield from table(("claim", "holds", "figures"), rows)

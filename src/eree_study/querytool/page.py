@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import exp, sqrt
 
 import numpy as np
 
+from eree.survey.settings import METHODS
 from eree_study.papers.claims import Claim, short
+from eree_study.papers.markdown import table
 from eree_study.querytool import claims
-from eree_study.querytool.claims import SHARP, TENTH, listed, number, percents
+from eree_study.querytool.calibrations import (
+    ESTABLISHMENTS,
+    LABELS,
+    MEASURES,
+    MOST_WEIGHT,
+    WIDTH,
+    Calibrations,
+)
+from eree_study.querytool.claims import (
+    COVERED,
+    SHARP,
+    TENTH,
+    calibration_claims,
+    listed,
+    number,
+    percents,
+)
 from eree_study.querytool.convergence import (
     CHOSEN,
     CRITERIA,
@@ -22,8 +41,7 @@ from eree_study.querytool.convergence_section import (
     span_of,
     verdict_table,
 )
-from eree_study.querytool.guaranteed import MEASURES, Calibrations
-from eree_study.querytool.guaranteed_section import calibrations_section
+from eree_study.querytool.evaluation import ARMS, LONG
 from eree_study.querytool.readings import READINGS, nearest_reading
 from eree_study.querytool.results import (
     FEWEST,
@@ -32,7 +50,6 @@ from eree_study.querytool.results import (
     PRINTED_REDUCTION,
     Results,
 )
-from eree_study.querytool.runs import ARMS, LONG
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +80,7 @@ def page(study: Study, pictures: Sequence[str]) -> Iterator[str]:
     yield (
         f"`eree cube study --runs {chosen.runs} --seed {chosen.seed}` wrote this page. A synthetic "
         f"cube of {study.survey.runs.cases} cases and {np.prod(study.survey.runs.levels):,} cells "
-        f"gets noise of the capped law (epsilon {chosen.epsilon:g}, cap {chosen.cap}) and is raked "
+        f"gets capped Laplace noise (epsilon {chosen.epsilon:g}, cap {chosen.cap}) and is raked "
         f"to its ten one-way tables without noise, in at most {chosen.cycles} cycles: "
         f"{chosen.runs:,} times."
     )
@@ -97,7 +114,7 @@ def _in_short(study: Study) -> Iterator[str]:
     yield (
         f"- **Convergence.** From {shares.min():.1%} to {shares.max():.1%} of the runs converge, "
         f"over cubes and criteria; in surveys as they are {span_of(survey)}, to within "
-        f"{CHOSEN.words}. Nearest to the printed "
+        f"{CHOSEN.description}. Nearest to the printed "
         f"{PRINTED_CONVERGED:.1%} come cases of which {study.convergence.matched:.0%} of the "
         f"answers are redrawn evenly, with {few.converged.mean():.1%}. That cube was chosen for "
         "this share alone, and is what the other figures of Table 4 are held against."
@@ -153,9 +170,9 @@ def _rules() -> Iterator[str]:
         f"where they differ by less than a tenth ({TENTH:.0%}) of the printed one, by that rule. A "
         "printed figure is a mean of 224 runs: its own standard error is taken to be that of 224 "
         "runs here. What is known without a draw is held against the printed digits. A run has "
-        f"converged when no control total is missed by more than {CHOSEN.words}; the paper states "
-        f"no criterion. Fewer than {FEWEST} runs are no column. All of that was set before these "
-        "verdicts."
+        f"converged when no control total is missed by more than {CHOSEN.description}; the paper "
+        f"states no criterion. Fewer than {FEWEST} runs are no column. All of that was set before "
+        "these verdicts."
     )
     yield ""
     yield (
@@ -202,9 +219,9 @@ def _table_4(study: Study, picture: str) -> Iterator[str]:
 def _three_columns(results: Results) -> Iterator[str]:
     columns: list[Sequence[float]] = [PRINTED, PRINTED_RAKED, PRINTED_REDUCTION]
     heads = ["printed: without", "with", "less by"]
-    for runs, words in (("converged", "converged"), ("all", "all runs")):
+    for runs, label in (("converged", "converged"), ("all", "all runs")):
         if results.means("rake", runs):
-            heads += [f"{words}: without", "with", "less by"]
+            heads += [f"{label}: without", "with", "less by"]
             columns += _columns(results, ["none", "rake"], runs)
     yield from _grid(heads, columns)
 
@@ -237,16 +254,13 @@ def _columns(results: Results, arms: Sequence[str], runs: str) -> list[Sequence[
 
 
 def _grid(heads: Sequence[str], columns: Sequence[Sequence[float]]) -> Iterator[str]:
-    """A table with a line for each dimension; columns that tell a reduction are in percent."""
-    yield "| variables | " + " | ".join(heads) + " |"
-    yield "|--:" * (1 + len(heads)) + "|"
-    for k in range(len(columns[0])):
-        cells = [
-            _share(column[k]) if head == "less by" else number(column[k])
-            for head, column in zip(heads, columns, strict=True)
-        ]
-        yield f"| {k + 1} | " + " | ".join(cells) + " |"
-    yield ""
+    """A table with a line for each dimension; reductions are in percent."""
+    cells = [
+        [_share(value) if head == "less by" else number(value) for value in column]
+        for head, column in zip(heads, columns, strict=True)
+    ]
+    rows = ((str(k), *row) for k, row in enumerate(zip(*cells, strict=True), start=1))
+    yield from table(("variables", *heads), rows, numbers=True)
 
 
 def _share(reduction: float) -> str:
@@ -261,17 +275,16 @@ def _runaways(results: Results) -> Iterator[str]:
         "without."
     )
     yield ""
-    yield "| variables |" + "".join(
-        f" {ARMS[arm]}: mean | median | worse | tenfold |" for arm in arms
-    )
-    yield "|--:" * (1 + 4 * len(arms)) + "|"
-    for k in range(len(results.dimensions)):
-        cells = []
-        for arm in arms:
-            cells += [number(results.means(arm)[k]), number(results.medians(arm)[k])]
-            cells += [f"{results.worse(arm)[k]:.1%}", f"{results.exploded(arm)[k]:.1%}"]
-        yield f"| {k + 1} | " + " | ".join(cells) + " |"
-    yield ""
+    heads, columns = ["variables"], [[str(dimension) for dimension in results.dimensions]]
+    for arm in arms:
+        heads += [f"{ARMS[arm]}: mean", "median", "worse", "tenfold"]
+        columns += [
+            list(map(number, found)) for found in (results.means(arm), results.medians(arm))
+        ]
+        columns += [
+            [f"{s:.1%}" for s in found] for found in (results.worse(arm), results.exploded(arm))
+        ]
+    yield from table(heads, zip(*columns, strict=True), numbers=True)
 
 
 # ------------------------------------------------------------------------------------ verdicts
@@ -280,17 +293,17 @@ def _runaways(results: Results) -> Iterator[str]:
 def _claims(study: Study) -> Iterator[str]:
     yield "## What the paper says, and what else could be done"
     yield ""
-    yield from verdict_table(claims.law_claims())
+    yield from verdict_table(claims.noise_claims())
     for heading, survey, evened in study.paper_claims():
         yield f"### {heading}"
         yield ""
-        yield f"| claim | on {study.evened.name} | | on {study.survey.name} | |"
-        yield "|---|---|---|---|---|"
+        rows = []
         for one, other in zip(evened, survey, strict=True):
             same = (other.holds, other.figures) == (one.holds, one.figures)
-            beside = "the same |" if same else f"{other.holds} | {other.figures}"
-            yield f"| {one.words} | **{one.holds}** | {one.figures} | {beside} |"
-        yield ""
+            beside = ("the same", "") if same else (other.holds, other.figures)
+            rows.append((one.statement, f"**{one.holds}**", one.figures, *beside))
+        heads = ("claim", f"on {study.evened.name}", "", f"on {study.survey.name}", "")
+        yield from table(heads, rows)
 
 
 def _readings(results: Results) -> Iterator[str]:
@@ -298,10 +311,63 @@ def _readings(results: Results) -> Iterator[str]:
     yield ""
     yield "Expected variance of noise without calibration, by the number of variables:"
     yield ""
-    yield "| reading | " + " | ".join(map(str, results.dimensions)) + " |"
-    yield "|---" * (len(results.dimensions) + 1) + "|"
-    yield "| printed | " + " | ".join(f"{value:.3f}" for value in PRINTED) + " |"
-    for reading in READINGS:
-        values = results.expected["none"][reading]
-        yield f"| {reading} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+    variances = {"printed": PRINTED} | {
+        reading: results.expected["none"][reading] for reading in READINGS
+    }
+    yield from table(
+        ("reading", *map(str, results.dimensions)),
+        ((name, *(f"{value:.3f}" for value in values)) for name, values in variances.items()),
+    )
+
+
+def calibrations_section(found: Sequence[Calibrations], picture: str) -> Iterator[str]:
+    """The lines of the section, with a picture."""
+    runs = len(found[0].figures)
+    yield "## The three calibrations under a guarantee"
     yield ""
+    yield (
+        f"A synthetic survey of {ESTABLISHMENTS:,} establishments, weights trimmed to "
+        f"{MOST_WEIGHT:,} jobs; records are protected at the epsilon stated, half of it "
+        "for the cells and half for the one-way tables of all variables, by discrete Laplace "
+        f"noise without a failure probability. {runs} draws each. Raked cubes go to reconciled "
+        "controls. Errors are against the cube of trimmed weights: noise, not sampling. In each "
+        "cell of the tables: root mean squared error "
+        "in jobs / root of the variance that would be published (for raked cubes its bound) / "
+        f"share of intervals of {WIDTH} published standard errors that cover the truth."
+    )
+    yield ""
+    yield f"![Errors and what is published of them]({picture})"
+    yield ""
+    for one in found:
+        zeros = f", of which {one.zeros:,} cannot be" if one.zeros else ""
+        kind = "with structural zeros" if one.zeros else "all cells possible"
+        yield f"### Epsilon {one.epsilon}, {kind}"
+        yield ""
+        yield f"{' × '.join(one.variables)}: {one.cells:,} cells{zeros}."
+        yield ""
+        heads = ("variables", *(LABELS[method] for method in METHODS))
+        yield from table(heads, _calibrated(one), numbers=True)
+    yield "### What holds of it"
+    yield ""
+    names = [f"epsilon {one.epsilon}{', zeros' * bool(one.zeros)}" for one in found]
+    yield from table(
+        ("claim", *names),
+        (
+            (together[0].statement, *(f"**{claim.holds}**: {claim.figures}" for claim in together))
+            for together in zip(*(calibration_claims(one) for one in found), strict=True)
+        ),
+    )
+    yield (
+        f"A Laplace variable alone is covered by {1 - exp(-WIDTH * sqrt(2)):.1%} of such "
+        f"intervals, a normal one by 95%; the limit of {COVERED:.0%} is below both."
+    )
+
+
+def _calibrated(found: Calibrations) -> Iterator[Sequence[str]]:
+    """A row for each dimension: error, what is published of it, and coverage by method."""
+    for k in range(len(found.variables)):
+        cells = []
+        for method in METHODS:
+            error, published, covered = (found.means(method, measure)[k] for measure in MEASURES)
+            cells.append(f"{short(sqrt(error))} / {short(sqrt(published))} / {covered:.1%}")
+        yield str(k + 1), *cells

@@ -15,9 +15,9 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from eree.random.exact import Array
+
 #: Ways to read "variance of noise by table dimension".
 READINGS = ("centred", "uncentred", "by table", "by table, n - 1", "all cells together")
 
@@ -120,7 +120,7 @@ def _contrasts(level: int) -> Array:
 
 def nearest_reading(expected: dict[str, Array], printed: Sequence[float]) -> str:
     """The reading whose expectation is nearest to printed figures, by mean relative distance."""
-    told = np.array(printed)
+    known = np.array(printed)
     return min(
-        expected, key=lambda name: float(np.abs(expected[name][: len(told)] / told - 1).mean())
+        expected, key=lambda name: float(np.abs(expected[name][: len(known)] / known - 1).mean())
     )

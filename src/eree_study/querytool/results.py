@@ -8,19 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED
+from eree_study.querytool.evaluation import ARMS, CAP, CYCLES, EPSILON, LEVELS, RUNS, Runs, expected
 from eree_study.querytool.readings import READINGS
-from eree_study.querytool.runs import (
-    ARMS,
-    CAP,
-    CYCLES,
-    EPSILON,
-    LEVELS,
-    RUNS,
-    Array,
-    Runs,
-    expected,
-)
 
 #: Table 4 as printed, for tables of 1 to 10 variables.
 PRINTED = (6.592, 3.255, 1.340, 0.522, 0.200, 0.077, 0.030, 0.012, 0.005, 0.002)
@@ -89,30 +80,28 @@ class Results:
         found: Array = self.runs.variances[arm, reading][self.selections[runs]]
         return found if runs == "all" or len(found) >= FEWEST else found[:0]
 
-    def means(self, arm: str, runs: str = "all", reading: str = "centred") -> list[float]:
+    def means(self, arm: str, runs: str = "all") -> list[float]:
         """The means of all dimensions; empty where too few runs were counted."""
-        found = self.values(arm, runs, reading)
+        found = self.values(arm, runs)
         return [float(mean) for mean in found.mean(axis=0)] if len(found) else []
 
-    def medians(self, arm: str, runs: str = "all") -> list[float]:
-        """The medians of all dimensions; empty where too few runs were counted."""
-        found = self.values(arm, runs)
-        return [float(median) for median in np.median(found, axis=0)] if len(found) else []
+    def medians(self, arm: str) -> list[float]:
+        """The medians of all dimensions, over all runs."""
+        return [float(median) for median in np.median(self.values(arm), axis=0)]
 
     def reductions(self, arm: str, runs: str = "all") -> list[float]:
         """By how much an arm reduces the mean variance of noise, in the same runs."""
         pairs = zip(self.means(arm, runs), self.means("none", runs), strict=True)
         return [1 - after / before for after, before in pairs]
 
-    def worse(self, arm: str, runs: str = "all") -> list[float]:
+    def worse(self, arm: str) -> list[float]:
         """For every dimension the share of runs with more noise than before calibration."""
-        found = self.values(arm, runs) > self.values("none", runs)
-        return [float(share) for share in found.mean(axis=0)] if len(found) else []
+        return [float(share) for share in (self.values(arm) > self.values("none")).mean(axis=0)]
 
-    def exploded(self, arm: str, runs: str = "all") -> list[float]:
+    def exploded(self, arm: str) -> list[float]:
         """The share of runs with ten times the noise that is expected without calibration."""
-        found = self.values(arm, runs) > EXPLODED * self.expected["none"]["centred"]
-        return [float(share) for share in found.mean(axis=0)] if len(found) else []
+        found = self.values(arm) > EXPLODED * self.expected["none"]["centred"]
+        return [float(share) for share in found.mean(axis=0)]
 
     def rows(self) -> Iterator[Row]:
         """Everything, for a file."""

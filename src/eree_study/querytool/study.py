@@ -1,30 +1,46 @@
-"""Runs the whole study of the query tool's evaluation, and writes its files."""
+"""The whole study of the query tool's evaluation: its runs, its files and its pictures."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 from eree.partial import appearing_folder
-from eree.survey.settings import METHODS
-from eree_study.querytool.cases import survey_cases
-from eree_study.querytool.claims import law_claims
-from eree_study.querytool.convergence import CRITERIA, Convergence, convergence
-from eree_study.querytool.guaranteed import MEASURES, Calibrations, compare_calibrations
-from eree_study.querytool.page import Study, page
-from eree_study.querytool.pictures import (
-    calibrations_picture,
-    convergence_picture,
-    noise_picture,
+from eree.survey.settings import METHODS, Method
+from eree_study.figures.querytool import (
+    Line,
+    Look,
+    Panel,
+    calibrations_figure,
+    convergence_figure,
+    dimensions_figure,
 )
-from eree_study.querytool.results import Results, Row
-from eree_study.querytool.runs import RUNS, Progress, Settings, simulate
-from eree_study.synth.population import checked_target
+from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations, compare_calibrations
+from eree_study.querytool.claims import noise_claims
+from eree_study.querytool.convergence import (
+    CHOSEN,
+    CRITERIA,
+    PRINTED_CONVERGED,
+    RELATIVE,
+    Convergence,
+    convergence,
+)
+from eree_study.querytool.evaluation import RUNS, Settings, simulate, survey_cases
+from eree_study.querytool.page import Study, page
+from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results, Row
+from eree_study.synth.population import Progress, checked_target
 
+_LOOKS: dict[Method, Look] = {
+    "none": "plain",
+    "rake": "bad",
+    "rake-nonnegative": "warm",
+    "least-squares": "good",
+}
 PICTURES = ("noise.png", "convergence.png", "calibrations.png")
 
 
@@ -75,7 +91,7 @@ def cube_study(
         names = [path.name for path in _write(folder, found)]
     tell("done", 1.0)
     cubes = (found.survey, found.evened)
-    claims = [*law_claims()]
+    claims = [*noise_claims()]
     for _, _, evened in found.paper_claims():
         claims += evened
     return CubeStudy(
@@ -83,7 +99,7 @@ def cube_study(
         runs,
         seed,
         {cube.name: float(cube.converged.mean()) for cube in cubes},
-        {claim.words: claim.holds for claim in claims},
+        {claim.statement: claim.holds for claim in claims},
     )
 
 
@@ -114,7 +130,7 @@ def _write(folder: Path, found: Study) -> Iterator[Path]:
     file.write_text("\n".join(page(found, PICTURES)) + "\n", encoding="utf-8")
     yield file
     rows = (row for results in (found.survey, found.evened) for row in results.rows())
-    yield _table(folder / "table-4.csv", list(Row.__annotations__), map(_fields, rows))
+    yield _table(folder / "table-4.csv", list(Row.__annotations__), map(astuple, rows))
     names = ["redrawn", "seed", "smallest", "criterion", "limit", "share"]
     yield _table(folder / "convergence.csv", names, _convergence(found.convergence))
     names = ["cube", "cells", "zeros", "epsilon", "method", "dimension", "measure", "mean", "error"]
@@ -128,10 +144,6 @@ def _write(folder: Path, found: Study) -> Iterator[Path]:
             else:
                 calibrations_picture(path, found.calibrations)
             yield path
-
-
-def _fields(row: Row) -> Sequence[object]:
-    return [getattr(row, name) for name in Row.__annotations__]
 
 
 def _convergence(found: Convergence) -> Iterator[Sequence[object]]:
@@ -164,3 +176,87 @@ def _table(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -
 
 def _plain(value: object) -> object:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+
+
+def noise_picture(path: Path, results: Results) -> None:
+    """Variances by dimension, for each way to calibrate."""
+    plain = results.means("none")
+    lines: list[tuple[str, list[float], list[float], Look]] = [
+        ("without calibration", plain, plain, "plain"),
+        ("raked, all runs: mean (above)", results.means("rake"), plain, "bad"),
+        ("raked, all runs: median", results.medians("rake"), plain, "median"),
+        (
+            f"raked, runs that converged ({results.converged.mean():.0%})",
+            results.means("rake", "converged"),
+            results.means("none", "converged"),
+            "warm",
+        ),
+        ("negatives clipped, then raked", results.means("rake-nonnegative"), plain, "soft"),
+        ("least squares", results.means("least-squares"), plain, "good"),
+        (
+            "least squares, noisy controls",
+            results.means("least-squares, noisy controls"),
+            plain,
+            "fine",
+        ),
+    ]
+    shares = [1 - reduction for reduction in PRINTED_REDUCTION]
+    points = [
+        ("printed, without", PRINTED, [1.0] * len(PRINTED)),
+        ("printed, calibrated", PRINTED_RAKED, shares),
+    ]
+    dimensions_figure(
+        path,
+        lines=[Line(*line) for line in lines if line[1]],
+        points=points if results.as_published else [],
+        title="Noise left in tables of the query tool's evaluation",
+        note=f"{results.name}, {results.runs.settings.runs:,} runs",
+    )
+
+
+def convergence_picture(path: Path, found: Convergence) -> None:
+    """Shares of converged runs by how even the cases are."""
+    chosen = found.shares(CHOSEN)
+    shares = [
+        (
+            f"to within {criterion.description}",
+            list(map(float, found.shares(criterion).mean(axis=1))),
+        )
+        for criterion in RELATIVE
+    ]
+    convergence_figure(
+        path,
+        redrawn=found.redrawn,
+        shares=shares,
+        band=(
+            f"{CHOSEN.description}: least to\ngreatest of {len(found.seeds)} surveys",
+            list(map(float, chosen.min(axis=1))),
+            list(map(float, chosen.max(axis=1))),
+        ),
+        printed=PRINTED_CONVERGED,
+        title="Which runs converge depends on the cases",
+        note=f"means of {len(found.seeds)} synthetic surveys, {found.runs} runs each",
+    )
+
+
+def calibrations_picture(path: Path, found: Sequence[Calibrations]) -> None:
+    """Errors under a guarantee, and what is published of them."""
+    panels = [
+        Panel(
+            f"epsilon {one.epsilon}",
+            [(LABELS[method], _roots(one, method, 0), _LOOKS[method]) for method in METHODS],
+            [_roots(one, method, 1) for method in METHODS],
+        )
+        for one in found
+        if not one.zeros
+    ]
+    calibrations_figure(
+        path,
+        panels=panels,
+        title="Errors of calibrated cubes under a guarantee",
+        note="lines: root mean squared errors; open marks: what is published of them",
+    )
+
+
+def _roots(found: Calibrations, method: Method, measure: int) -> list[float]:
+    return [sqrt(mean) for mean in found.means(method, MEASURES[measure])]

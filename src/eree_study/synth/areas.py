@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import Voronoi
 
-from eree_study.synth.apportionment import apportion
-from eree_study.synth.geography import Geography, Index
+from eree.random.exact import Array, Integers
+from eree_study.synth.geography import Geography, apportion
 
 #: Where the island lies, and how many degrees it is wide and high.
 WEST, SOUTH, WIDE, HIGH = -38.0, 37.0, 9.0, 7.0
@@ -29,41 +29,26 @@ _DECIMALS = 4
 _SCATTER, _BEND = 0.42, 0.12
 #: A ring as corners, each with the border that begins there.
 Ring = list[tuple[int, int]]
-Points = NDArray[np.float64]
 
 
 def write_areas(folder: Path, geography: Geography, rng: np.random.Generator) -> None:
     """Write county.geojson, place.geojson and tract.geojson into a folder."""
     sheet = _Sheet(geography, rng)
-    state_of_place = geography.state_of_county[geography.county_of_place]
-    state_of_tract = geography.state_of_county[geography.county_of_tract]
-    states = [state.code for state in geography.states]
-    counties = geography.counties
-    levels: tuple[tuple[str, list[str], Index, dict[str, Any]], ...] = (
-        (
-            "county",
-            counties,
-            geography.county_of_place[geography.place_of_site],
-            {"state": [states[s] for s in geography.state_of_county.tolist()]},
-        ),
-        (
-            "place",
-            geography.places,
-            geography.place_of_site,
-            {
-                "county": [counties[c] for c in geography.county_of_place.tolist()],
-                "state": [states[s] for s in state_of_place.tolist()],
-            },
-        ),
-        (
-            "tract",
-            geography.tracts,
-            geography.tract_of_site,
-            {
-                "county": [counties[c] for c in geography.county_of_tract.tolist()],
-                "state": [states[s] for s in state_of_tract.tolist()],
-            },
-        ),
+    codes_of_states = np.array([state.code for state in geography.states])
+    state = codes_of_states[geography.state_of_county].tolist()
+
+    def within(county: Integers) -> dict[str, list[str]]:
+        counties = county.tolist()
+        return {
+            "county": [geography.counties[c] for c in counties],
+            "state": [state[c] for c in counties],
+        }
+
+    county_of_site = geography.county_of_place[geography.place_of_site]
+    levels: tuple[tuple[str, list[str], Integers, dict[str, list[str]]], ...] = (
+        ("county", geography.counties, county_of_site, {"state": state}),
+        ("place", geography.places, geography.place_of_site, within(geography.county_of_place)),
+        ("tract", geography.tracts, geography.tract_of_site, within(geography.county_of_tract)),
     )
     for name, codes, of_site, above in levels:
         shapes = sheet.shapes(of_site)
@@ -116,7 +101,7 @@ class _Sheet:
         seen = points[self._beside[:, 0]] - ends[:, 0]  # whether the first point is on the left
         self._first_left = along[:, 0] * seen[:, 1] - along[:, 1] * seen[:, 0] > 0
 
-    def shapes(self, of_site: Index) -> dict[int, dict[str, Any]]:
+    def shapes(self, of_site: Integers) -> dict[int, dict[str, Any]]:
         """A Polygon or MultiPolygon for each area, by its number; holes follow their outlines."""
         area = np.append(of_site, -1)[self._site]  # the sea's site is the last
         sides = area[self._beside]
@@ -144,16 +129,16 @@ class _Sheet:
             return {"type": "Polygon", "coordinates": parts[0]}
         return {"type": "MultiPolygon", "coordinates": parts}
 
-    def _drawn(self, ring: Ring) -> Points:
+    def _drawn(self, ring: Ring) -> Array:
         """A closed ring of positions, with a bend in the middle of each border."""
         corners = self._corners[[corner for corner, _ in ring]]
         middles = self._middles[[ridge for _, ridge in ring]]
         points = np.stack([corners, middles], axis=1).reshape(-1, 2)
-        found: Points = np.append(points, points[:1], axis=0) * (WIDE, HIGH) + (WEST, SOUTH)
+        found: Array = np.append(points, points[:1], axis=0) * (WIDE, HIGH) + (WEST, SOUTH)
         return found
 
 
-def _in_order(geography: Geography) -> Index:
+def _in_order(geography: Geography) -> Integers:
     """Sites so that each state, county, place and tract is a run of them.
 
     In a county, a tract is part of one place or holds several small ones; so the sites of whichever
@@ -163,7 +148,7 @@ def _in_order(geography: Geography) -> Index:
     county = geography.county_of_place[place]
     owned = np.bincount(place)[place] > 1
     block = np.where(owned, place, len(geography.places) + tract)
-    order: Index = np.lexsort((tract, place, block, county)).astype(np.int64)
+    order: Integers = np.lexsort((tract, place, block, county)).astype(np.int64)
     return order
 
 
@@ -178,7 +163,7 @@ def _land(side: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     return found
 
 
-def _hilbert(side: int) -> Index:
+def _hilbert(side: int) -> Integers:
     """The fields of a square as a walk that goes to a neighbour with every step, x and y."""
     step = np.arange(side * side, dtype=np.int64)
     x, y = np.zeros_like(step), np.zeros_like(step)
@@ -205,13 +190,13 @@ def _walked(ways: dict[int, tuple[int, int]]) -> Iterator[Ring]:
         yield ring
 
 
-def _area(ring: Points) -> float:
+def _area(ring: Array) -> float:
     """The doubled area of a closed ring, above 0 where it goes round counter-clockwise."""
     x, y = ring[:, 0] - ring[0, 0], ring[:, 1] - ring[0, 1]
     return float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
 
 
-def _inside(point: Points, ring: Points) -> bool:
+def _inside(point: Array, ring: Array) -> bool:
     """Whether a point lies in a closed ring."""
     _x, y = ring[:, 0], ring[:, 1]
     between = (y[:-1] > point[1]) != (y[1:] > point[1])

@@ -6,16 +6,59 @@ share a tract of their county with their neighbours. Places lie in one county ea
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from eree_study.synth.apportionment import apportion
-from eree_study.synth.states import State, states_for
+from eree.random.exact import Array, Integers
 
-Index = NDArray[np.int64]
 PAPERS_JOBS = 10_900_000
+
+
+@dataclass(frozen=True)
+class State:
+    """A state by its FIPS code; `residents` (thousands, 2010 Census) only sets its weight."""
+
+    code: str
+    name: str
+    residents: int
+
+
+# The first three hold about the jobs and workplaces of the papers' three-state sample, which the
+# papers do not name. The others follow in the order of their codes.
+with files("eree_study.synth").joinpath("states.csv").open(encoding="utf-8") as _file:
+    STATES: tuple[State, ...] = tuple(
+        State(row["code"], row["name"], int(row["residents"])) for row in csv.DictReader(_file)
+    )
+
+_FEW_UNTIL = 20_000_000
+_ALL_FROM = 130_000_000
+
+
+def states_for(jobs: int) -> tuple[State, ...]:
+    """Three states up to 20 million jobs, all 51 from 130 million on, evenly in between."""
+    if jobs <= _FEW_UNTIL:
+        return STATES[:3]
+    part = min(1.0, (jobs - _FEW_UNTIL) / (_ALL_FROM - _FEW_UNTIL))
+    return STATES[: 3 + round(part * (len(STATES) - 3))]
+
+
+def apportion(total: int, weights: ArrayLike) -> Integers:
+    """Divide `total` into integers by largest remainders, so that they add up exactly.
+
+    Counts that the published facts depend on (workplaces of each size class, places of each
+    stratum) are apportioned and not drawn, so that they hold for every seed.
+    """
+    share = np.asarray(weights, dtype=np.float64)
+    quota = share * (total / share.sum())
+    parts: Integers = np.floor(quota).astype(np.int64)
+    missing = total - int(parts.sum())
+    by_remainder = np.argsort(parts - quota, kind="stable")
+    parts[by_remainder[:missing]] += 1
+    return parts
 
 
 @dataclass(frozen=True)
@@ -30,7 +73,7 @@ class Stratum:
 
 
 # The boundaries are the papers'. The numbers of places are those of three Midwestern states to
-# the nearest handful; in the smallest stratum, where the papers say nothing, made up.
+# the nearest handful; in the smallest stratum, where the papers say nothing, assumed.
 STRATA: tuple[Stratum, ...] = (
     Stratum(0, 100, 420, 2, 0.0),
     Stratum(100, 10_000, 2_150, 3, 1.1),
@@ -49,18 +92,18 @@ class Geography:
 
     states: tuple[State, ...]
     counties: list[str]
-    state_of_county: Index
+    state_of_county: Integers
     places: list[str]
-    county_of_place: Index
-    population: Index
-    stratum_of_place: Index
+    county_of_place: Integers
+    population: Integers
+    stratum_of_place: Integers
     tracts: list[str]
-    county_of_tract: Index
-    place_of_site: Index
-    tract_of_site: Index
-    footprint: NDArray[np.float64]  # of a site: its part of the place's area, sums to 1 by place
+    county_of_tract: Integers
+    place_of_site: Integers
+    tract_of_site: Integers
+    footprint: Array  # of a site: its part of the place's area, sums to 1 by place
 
-    def must_have_a_workplace(self) -> Index:
+    def must_have_a_workplace(self) -> Integers:
         """Up to two places of every stratum and one of every state, so that none is lost."""
         state = self.state_of_county[self.county_of_place]
         firsts = [np.flatnonzero(self.stratum_of_place == s)[:2] for s in range(len(STRATA))]
@@ -102,13 +145,13 @@ def draw_geography(jobs: int, rng: np.random.Generator) -> Geography:
     )
 
 
-def _counties(number: int, weight: NDArray[np.float64]) -> Index:
+def _counties(number: int, weight: Array) -> Integers:
     """The state of each county: at least one in every state, the rest by residents."""
     each = 1 + apportion(max(0, number - weight.size), weight)
     return np.repeat(np.arange(weight.size), np.minimum(each, _MOST_COUNTIES_OF_A_STATE))
 
 
-def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[Index, Index]:
+def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Stratum and population of each place, one draw from each equal slice of its stratum.
 
     Slices, because the handful of cities holds a third of all residents.
@@ -128,9 +171,7 @@ def _populations(scale: float, states: int, rng: np.random.Generator) -> tuple[I
     return np.concatenate(strata), np.concatenate(populations)
 
 
-def _states_of_places(
-    stratum: Index, weight: NDArray[np.float64], rng: np.random.Generator
-) -> Index:
+def _states_of_places(stratum: Integers, weight: Array, rng: np.random.Generator) -> Integers:
     """Each stratum divided among the states by residents, the second with one for each state."""
     parts = []
     for number, n in enumerate(np.bincount(stratum).tolist()):
@@ -142,8 +183,8 @@ def _states_of_places(
 
 
 def _counties_of_places(
-    state_of_place: Index, state_of_county: Index, rng: np.random.Generator
-) -> Index:
+    state_of_place: Integers, state_of_county: Integers, rng: np.random.Generator
+) -> Integers:
     """A county of the place's state; counties attract places unevenly (log-normal, sigma 0.6)."""
     pull = rng.lognormal(0.0, 0.6, state_of_county.size)
     county = np.empty(state_of_place.size, dtype=np.int64)
@@ -155,12 +196,12 @@ def _counties_of_places(
 
 
 def _sites(
-    population: Index,
-    county_of_place: Index,
+    population: Integers,
+    county_of_place: Integers,
     counties: int,
     tracts_wanted: int,
     rng: np.random.Generator,
-) -> tuple[Index, Index, Index]:
+) -> tuple[Integers, Integers, Integers]:
     """The county of each tract, then place and tract of each site, sites ordered by place."""
     residents = population.sum() / tracts_wanted
     owned = np.where(population >= residents, np.rint(population / residents), 0).astype(np.int64)
@@ -183,15 +224,15 @@ def _sites(
     return county_of_tract, place[order], tract[order]
 
 
-def _footprints(place_of_site: Index, rng: np.random.Generator) -> NDArray[np.float64]:
+def _footprints(place_of_site: Integers, rng: np.random.Generator) -> Array:
     """Workplaces crowd into some tracts of a city (log-normal, sigma 0.8), as downtowns do."""
     raw = rng.lognormal(0.0, 0.8, place_of_site.size)
-    footprint: NDArray[np.float64] = raw / np.bincount(place_of_site, raw)[place_of_site]
+    footprint: Array = raw / np.bincount(place_of_site, raw)[place_of_site]
     return footprint
 
 
 def _place_codes(
-    states: tuple[State, ...], state_of_place: Index, rng: np.random.Generator
+    states: tuple[State, ...], state_of_place: Integers, rng: np.random.Generator
 ) -> list[str]:
     codes = np.empty(state_of_place.size, dtype=np.int64)
     for state in range(len(states)):
@@ -201,7 +242,7 @@ def _place_codes(
     return [f"{states[s].code}{code:05d}" for s, code in pairs]
 
 
-def _tract_codes(counties: list[str], county_of_tract: Index) -> list[str]:
+def _tract_codes(counties: list[str], county_of_tract: Integers) -> list[str]:
     """Four digits and a suffix of 00, as whole tracts have; the suffix only counts when crowded."""
     seen = [0] * len(counties)
     step = 100 if np.bincount(county_of_tract).max() < 9_999 else 1

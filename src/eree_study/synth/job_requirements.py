@@ -1,12 +1,13 @@
 """What synthetic jobs require: occupations with their traits, and the variables drawn from them.
 
-Codes and titles are real; the traits, in `occupations.csv`, are invented, in the direction that one
-would expect.
+Codes and titles of occupations are real; their traits, in `occupations.csv`, and how variables are
+drawn from them, in `job_requirements.toml`, are invented, in the direction that one would expect.
 """
 
 from __future__ import annotations
 
 import csv
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -59,89 +60,22 @@ class Requirement:
     variable: Variable
     trait: Trait
     cuts: tuple[float, ...]
-    spread: float = 0.7
+    spread: float
 
     def __post_init__(self) -> None:
         assert len(self.cuts) == len(self.variable.codes) - 1
 
 
-def _requirement(
-    name: str,
-    label: str,
-    codes: dict[str, str],
-    trait: Trait,
-    cuts: tuple[float, ...],
-    spread: float = 0.7,
-) -> Requirement:
-    variable = Variable(name, label, tuple(codes), tuple(codes.values()))
-    return Requirement(variable, trait, cuts, spread)
+def _requirements(*, coarse: bool = False) -> Iterator[Requirement]:
+    text = files("eree_study.synth").joinpath("job_requirements.toml").read_text("utf-8")
+    for name, about in tomllib.loads(text).items():
+        cut = about.get("coarse", about) if coarse else about
+        codes = cut["codes"]
+        variable = Variable(name, about["label"], tuple(codes), tuple(codes.values()))
+        yield Requirement(variable, about["trait"], tuple(cut["cuts"]), about.get("spread", 0.7))
 
 
-_YES_NO = {"no": "Not required", "yes": "Required"}
-_MAY = {"no": "Not allowed", "yes": "Allowed"}
-
-REQUIREMENTS: tuple[Requirement, ...] = (
-    _requirement(
-        "education",
-        "Minimum education",
-        {
-            "none": "No minimum education requirement",
-            "high-school": "High school diploma",
-            "associate": "Associate's degree",
-            "bachelor": "Bachelor's degree",
-            "graduate": "Master's, professional or doctoral degree",
-        },
-        "skill",
-        (1.7, 3.1, 3.6, 4.5),
-        0.5,
-    ),
-    _requirement(
-        "experience",
-        "Prior work experience",
-        {
-            "none": "No prior work experience",
-            "short": "Up to 1 year",
-            "medium": "More than 1 year, up to 4 years",
-            "long": "More than 4 years",
-        },
-        "skill",
-        (2.2, 3.0, 4.2),
-        1.2,
-    ),
-    _requirement(
-        "training",
-        "On-the-job training",
-        {"none": "None", "short": "Up to 1 month", "long": "More than 1 month"},
-        "skill",
-        (1.2, 3.4),
-        1.5,
-    ),
-    _requirement(
-        "strength",
-        "Strength level",
-        {
-            "sedentary": "Sedentary work",
-            "light": "Light work",
-            "medium": "Medium work",
-            "heavy": "Heavy work",
-            "very-heavy": "Very heavy work",
-        },
-        "strain",
-        (1.5, 2.6, 3.7, 4.8),
-        0.5,
-    ),
-    _requirement(
-        "outdoors",
-        "Work outdoors",
-        {"never": "Never", "sometimes": "Up to a third of the day", "often": "More than a third"},
-        "outdoors",
-        (0.0, 0.7),
-    ),
-    _requirement("telework", "Telework", _MAY, "telework", (0.0,)),
-    _requirement("sitting", "Choice of sitting or standing", _MAY, "strain", (-1.6,)),
-    _requirement("driving", "Driving", _YES_NO, "driving", (0.0,)),
-    _requirement("licence", "Licence or certification", _YES_NO, "licence", (0.0,)),
-)
+REQUIREMENTS: tuple[Requirement, ...] = tuple(_requirements())
 
 #: What no synthetic job can be.
 IMPOSSIBLE: tuple[Impossible, ...] = (
@@ -158,40 +92,7 @@ IMPOSSIBLE: tuple[Impossible, ...] = (
 SMALL_OCCUPATIONS: tuple[Occupation, ...] = tuple(
     o for o in OCCUPATIONS if o.code in ("29-1141", "35-3023", "41-2031", "43-9061", "53-7062")
 )
-SMALL_REQUIREMENTS: tuple[Requirement, ...] = (
-    _requirement(
-        "education",
-        "Minimum education",
-        {
-            "none": "No minimum education requirement",
-            "high-school": "High school diploma",
-            "college": "Associate's or bachelor's degree",
-            "graduate": "Master's, professional or doctoral degree",
-        },
-        "skill",
-        (1.7, 3.1, 4.5),
-        0.5,
-    ),
-    _requirement(
-        "experience",
-        "Prior work experience",
-        {"none": "No prior work experience", "short": "Up to 1 year", "long": "More than 1 year"},
-        "skill",
-        (2.2, 3.0),
-        1.2,
-    ),
-    REQUIREMENTS[2],
-    _requirement(
-        "strength",
-        "Strength level",
-        {"sedentary": "Sedentary work", "light": "Light work", "medium": "Medium work or heavier"},
-        "strain",
-        (1.5, 2.6),
-        0.5,
-    ),
-    _requirement("outdoors", "Work outdoors", _YES_NO, "outdoors", (0.0,)),
-    *REQUIREMENTS[5:],
-)
+SMALL_REQUIREMENTS: tuple[Requirement, ...] = tuple(_requirements(coarse=True))
 
 
 def shape_of(

@@ -15,12 +15,11 @@ from eree.errors import Refusal
 from eree.partial import appearing_folder
 from eree_study.synth.areas import write_areas
 from eree_study.synth.assumptions import USUAL, assumptions_named
-from eree_study.synth.declaration import declaration
+from eree_study.synth.files import ROWS_AT_ONCE, TableFile, coded, schema_text, text
 from eree_study.synth.geography import PAPERS_JOBS, Geography, draw_geography
 from eree_study.synth.sectors import OWNERSHIPS, SECTORS
 from eree_study.synth.workers import ATTRIBUTES, Compositions, draw_compositions
 from eree_study.synth.workplaces import Workplaces, draw_workplaces
-from eree_study.synth.writing import ROWS_AT_ONCE, TableFile, coded, text
 
 Progress = Callable[[str, float], None]
 
@@ -28,7 +27,7 @@ PAPERS_WORKPLACES = 527_000
 LEAST_JOBS = 1_000
 MOST_JOBS = 500_000_000
 LEAST_WORKPLACES = 40
-# Beyond this mean, no tilt of the size classes looks like a country.
+# Above this mean, no tilt of the size classes looks like a country.
 MOST_JOBS_PER_WORKPLACE = 200
 
 
@@ -59,7 +58,7 @@ def synthesize(
     assumed = assumptions_named(assumptions)
     target = checked_target(folder)
     tell = progress or (lambda _step, _fraction: None)
-    # One stream of chance for each part: a change to one leaves the others as they were.
+    # One random stream for each part: a change to one leaves the others as they were.
     parts = np.random.SeedSequence(seed).spawn(6)
     places, places_of_work, habits, hiring, people, land = map(np.random.default_rng, parts)
     with appearing_folder(target) as partial:
@@ -78,7 +77,7 @@ def synthesize(
         hiring.shuffle(employer)
         for done in _write_workers_and_jobs(partial, employer, compositions, people):
             tell("workers and jobs", 0.3 + 0.69 * done)
-        (partial / "schema.toml").write_text(declaration(geography), encoding="utf-8")
+        (partial / "schema.toml").write_text(schema_text(geography), encoding="utf-8")
         tell("done", 1.0)
     return Path(folder)
 

@@ -1,14 +1,15 @@
 """A synthetic survey of occupational requirements: establishments by size, then occupations.
 
-The design is that of the Occupational Requirements Survey: establishments are drawn with a chance
-proportional to their employment, some do not respond, and in each that does a few workers are drawn
-whose occupations are described.  Everything is made up; only the occupations' titles are real.
+The design is that of the Occupational Requirements Survey: establishments are drawn with a
+probability proportional to their employment, some do not respond, and in each that does a few
+workers are drawn whose occupations are described.  Everything is synthetic; only the
+occupations' titles are real.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.partial import appearing_folder
+from eree.random.exact import Array, Integers
 from eree.survey.declaration import SURVEY_FILE
 from eree.survey.replicates import MINIMUM_ORDER, hadamard, row_pairs, successive_factors
 from eree.survey.shape import Shape
 from eree.workload import JOB
+from eree_study.synth.files import TableFile, coded, survey_text, text
 from eree_study.synth.job_requirements import (
     EVERYWHERE,
     IMPOSSIBLE,
@@ -35,15 +38,9 @@ from eree_study.synth.job_requirements import (
     Requirement,
     shape_of,
 )
-from eree_study.synth.population import checked_target
+from eree_study.synth.population import Progress, checked_target
 from eree_study.synth.sectors import SECTORS
-from eree_study.synth.sizes import draw_sizes
-from eree_study.synth.survey_declaration import declaration_text
-from eree_study.synth.writing import TableFile, coded, text
-
-Reals = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Progress = Callable[[str, float], None]
+from eree_study.synth.workplaces import draw_sizes
 
 MOST_ESTABLISHMENTS = 1_000_000
 #: QUERYTOOL's test data.
@@ -53,8 +50,8 @@ JOBS_PER_ESTABLISHMENT = 20.7
 RESPONSE = 0.7
 #: From so many workers on, so many of them are drawn at most, and so many establishments respond.
 SIZE_CLASSES = ((1, 4, 0.78), (50, 6, 0.70), (250, 8, 0.55))
-#: How alike establishments of a sector are in the occupations they have.
-LIKENESS = 3.0
+#: Dirichlet concentration of the occupations of a sector: more makes its establishments alike.
+CONCENTRATION = 3.0
 AT_ONCE = 1 << 14
 
 
@@ -65,7 +62,7 @@ class _Sample:
     size: Integers
     sector: Integers
     drawn: Integers
-    weight: Reals
+    weight: Array
 
 
 def synthesize_survey(
@@ -134,10 +131,10 @@ def _draw_sample(establishments: int, rng: np.random.Generator) -> _Sample:
     asked = ceil(establishments / RESPONSE)
     frame = asked * max(10, min(100, 4_000_000 // asked))
     sizes = draw_sizes(round(frame * JOBS_PER_ESTABLISHMENT), frame, rng).astype(np.int64)
-    chance = _inclusion(sizes, asked)
-    start, ends = rng.random(), np.cumsum(chance)
+    probability = _inclusion(sizes, asked)
+    start, ends = rng.random(), np.cumsum(probability)
     chosen = np.flatnonzero(np.diff(np.floor(ends + start), prepend=np.floor(start)) > 0)
-    size, weight = sizes[chosen], 1 / chance[chosen]
+    size, weight = sizes[chosen], 1 / probability[chosen]
     lows, draws, responding = (np.array(c) for c in zip(*SIZE_CLASSES, strict=True))
     size_class = np.searchsorted(lows, size, side="right") - 1
     delay = rng.exponential(size=size.size) / responding[size_class]
@@ -155,16 +152,16 @@ def _draw_sample(establishments: int, rng: np.random.Generator) -> _Sample:
     )
 
 
-def _inclusion(sizes: Integers, asked: int) -> Reals:
-    """Chances proportional to size that add up to `asked`, none above 1."""
-    chance = np.zeros(sizes.size)
+def _inclusion(sizes: Integers, asked: int) -> Array:
+    """Probabilities proportional to size that add up to `asked`, none above 1."""
+    probability = np.zeros(sizes.size)
     certain = np.zeros(sizes.size, dtype=np.bool_)
     while True:
         rest = np.where(certain, 0, sizes)
-        chance = np.where(certain, 1.0, rest * ((asked - certain.sum()) / rest.sum()))
-        above = chance > 1
+        probability = np.where(certain, 1.0, rest * ((asked - certain.sum()) / rest.sum()))
+        above = probability > 1
         if not above.any():
-            return chance
+            return probability
         certain |= above
 
 
@@ -195,7 +192,7 @@ def _draw_sectors(size: Integers, rng: np.random.Generator) -> Integers:
 
 def _draw_occupations(
     sample: _Sample, occupations: Sequence[Occupation], rng: np.random.Generator
-) -> tuple[Integers, Integers, Reals]:
+) -> tuple[Integers, Integers, Array]:
     """Records: the establishment, the occupation, and the weight of every occupation drawn.
 
     Each worker drawn stands for its share of the establishment's workers; an occupation that is
@@ -206,7 +203,7 @@ def _draw_occupations(
     hits = []
     for start in range(0, sample.size.size, AT_ONCE):
         rows = slice(start, start + AT_ONCE)
-        shares = rng.gamma(LIKENESS * mixes[rows]) + 1e-9 * mixes[rows]
+        shares = rng.gamma(CONCENTRATION * mixes[rows]) + 1e-9 * mixes[rows]
         draws = sample.drawn[rows]
         picked = _pick(np.repeat(shares, draws, axis=0), rng)
         where = start + np.repeat(np.arange(draws.size), draws)
@@ -229,7 +226,7 @@ def _mix(sector: str, occupations: Sequence[Occupation]) -> list[float]:
     return [jobs / sum(here) for jobs in here]
 
 
-def _pick(shares: Reals, rng: np.random.Generator) -> Integers:
+def _pick(shares: Array, rng: np.random.Generator) -> Integers:
     """For every row of shares, the number of a column drawn in proportion to them."""
     ends = np.cumsum(shares, axis=1)
     points = rng.random(len(shares)) * ends[:, -1]
@@ -250,14 +247,14 @@ def _draw_requirements(
     for requirement in requirements:
         trait = np.array([getattr(o, requirement.trait) for o in occupations])
         habit = rng.normal(size=int(where.max()) + 1)[where]
-        chance = 0.5 * habit + rng.normal(size=where.size)
+        variation = 0.5 * habit + rng.normal(size=where.size)
         if requirement.trait in ("skill", "strain"):
-            score = trait[occupation] + requirement.spread * chance / np.sqrt(1.25)
+            score = trait[occupation] + requirement.spread * variation / np.sqrt(1.25)
             if requirement.cuts[0] < 0:  # more strain, less of it
                 score = -score
         else:
             odds = np.clip(trait, 0.005, 0.995)
-            score = np.log(odds / (1 - odds))[occupation] / 1.7 + chance / np.sqrt(1.25)
+            score = np.log(odds / (1 - odds))[occupation] / 1.7 + variation / np.sqrt(1.25)
         answers.append(np.searchsorted(np.array(requirement.cuts), score, side="right"))
     names = [variable.name for variable in shape.variables]
     for rule in shape.impossible:
@@ -279,7 +276,7 @@ def _write(
     folder: Path,
     shape: Shape,
     where: Integers,
-    weights: Reals,
+    weights: Array,
     answers: Sequence[Integers],
     replicates: int,
 ) -> None:
@@ -303,11 +300,11 @@ def _write(
                 pa.array(weights[rows]),
                 *(pa.array(weights[rows] * factor) for factor in factors),
             )
-    said = declaration_text(shape, columns)
+    said = survey_text(shape, columns)
     (folder / SURVEY_FILE).write_text(said, encoding="utf-8")
 
 
-def _replicate_factors(where: Integers, establishments: int, replicates: int) -> Iterator[Reals]:
+def _replicate_factors(where: Integers, establishments: int, replicates: int) -> Iterator[Array]:
     """A row of factors for each replicate; all records of an establishment have the same."""
     first, second = row_pairs(establishments, max(replicates, MINIMUM_ORDER))
     for replicate in range(replicates):

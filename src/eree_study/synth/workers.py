@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array
 from eree_study.synth.assumptions import Assumptions
 from eree_study.synth.geography import Geography
 from eree_study.synth.sectors import SECTORS
@@ -17,10 +18,10 @@ from eree_study.synth.workplaces import Workplaces
 class Attribute:
     """A worker attribute.
 
-    A workplace's shares are drawn from a Dirichlet law around those of its sector with total
-    weight `concentration`: two workers of one workplace agree more often than two of the sector,
-    with intra-class correlation 1 / (1 + concentration). `local` is the spread (sigma on the log
-    scale) of the shares between places, and again between states.
+    A workplace's shares are drawn from a Dirichlet distribution around those of its sector with
+    total weight `concentration`: two workers of one workplace agree more often than two of the
+    sector, with intra-class correlation 1 / (1 + concentration). `local` is the spread (sigma on
+    the log scale) of the shares between places, and again between states.
     """
 
     name: str
@@ -70,20 +71,20 @@ class Compositions:
         """Value numbers of each attribute for workers of the given workplaces.
 
         Inside a workplace the attributes are independent of each other, but for the part `tie` of
-        the workers, whose education is decided by the same chance as their sex.
+        the workers, whose education is decided by the same draw as their sex.
         """
         rows = self.thresholds[workplace]
         codes, column = [], 0
         of_sex = np.zeros(0, dtype=np.uint16)
         for attribute in ATTRIBUTES:
-            chance = rng.integers(0, _GRAIN, workplace.size, dtype=np.uint16)
+            uniform = rng.integers(0, _GRAIN, workplace.size, dtype=np.uint16)
             if attribute.name == "sex":
-                of_sex = chance
+                of_sex = uniform
             elif attribute.name == "education" and self.tie:
-                chance = np.where(rng.random(workplace.size) < self.tie, of_sex, chance)
+                uniform = np.where(rng.random(workplace.size) < self.tie, of_sex, uniform)
             code = np.zeros(workplace.size, dtype=np.int8)
             for _ in attribute.values[1:]:
-                code += chance >= rows[:, column]
+                code += uniform >= rows[:, column]
                 column += 1
             codes.append(code)
         return codes
@@ -95,7 +96,7 @@ def draw_compositions(
     rng: np.random.Generator,
     assumed: Assumptions,
 ) -> Compositions:
-    """The make-up of every workplace: its sector's, bent by its site and by chance of its own."""
+    """The make-up of every workplace: its sector's, tilted by its site and by draws of its own."""
     n = workplaces.size.size
     columns = sum(len(a.values) - 1 for a in ATTRIBUTES)
     thresholds = np.empty((n, columns), dtype=np.uint16)
@@ -121,7 +122,7 @@ def draw_compositions(
     return Compositions(thresholds, assumed.tie)
 
 
-def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
+def sector_shares(attribute: Attribute) -> Array:
     """Expected shares of the attribute's values, one row for each sector."""
     rows = []
     for s in SECTORS:
@@ -141,7 +142,7 @@ def sector_shares(attribute: Attribute) -> NDArray[np.float64]:
 
 def _tilts(
     attribute: Attribute, geography: Geography, rng: np.random.Generator, local: float
-) -> NDArray[np.float64] | None:
+) -> Array | None:
     """Factors on the sector's shares for each place: its state's times its own."""
     sigma = max(attribute.local, local)
     if not sigma:
@@ -150,5 +151,5 @@ def _tilts(
     by_state = rng.lognormal(0.0, sigma, (len(geography.states), width))
     by_place = rng.lognormal(0.0, sigma, (len(geography.places), width))
     state = geography.state_of_county[geography.county_of_place]
-    tilts: NDArray[np.float64] = by_state[state] * by_place
+    tilts: Array = by_state[state] * by_place
     return tilts

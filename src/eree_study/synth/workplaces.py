@@ -1,23 +1,146 @@
-"""Workplaces: a size, a sector, an owner and a site for each."""
+"""Workplaces: a size, a sector, an owner and a site for each.
+
+Sizes follow US-like size classes with a Pareto tail.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.random.exact import Array, Integers
 from eree_study.synth.assumptions import Assumptions
-from eree_study.synth.geography import Geography
+from eree_study.synth.geography import Geography, apportion
 from eree_study.synth.sectors import GROUPS, SECTORS
-from eree_study.synth.sizes import CLASSES, draw_sizes
 
-# Sectors lean to larger or smaller classes by size ** (_LEAN * class number).
-_LEAN = 0.42
+LARGEST = 40_000
+EMPTY_SHARE = 0.01
+# No workplace has more than an eighth of all jobs, so that a small population is not one employer.
+_LARGEST_PART = 8
+# Sectors favour larger or smaller classes by size ** (_TILT * class number).
+_TILT = 0.42
 # A workplace with 64 workers or more looks for a place with at least twice as many residents.
 _CHOOSY_FROM = 64
 # A place without residents still draws workplaces like one with this many.
 _HAMLET = 30
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """Workplaces with `low` to `high` workers; inside, probabilities of x fall like x ** -slope."""
+
+    low: int
+    high: int
+    share: float
+    slope: float
+
+    def probabilities(self) -> Array:
+        """The probability of each size from `low` to `high` inside the class."""
+        x = np.arange(self.low, self.high + 1, dtype=np.float64)
+        weight = x**-self.slope
+        probabilities: Array = weight / weight.sum()
+        return probabilities
+
+
+# Shares among workplaces with jobs. The classes are those of County Business Patterns with the
+# last boundary moved from 999|1000 to 1000|1001, because the papers count workplaces with more
+# than 1,000 workers: 740 to 815 of 527,000, hence the last share. The mean of all is that of the
+# papers' sample, 10.9 million jobs in 527,000 workplaces, a little above the national one.
+CLASSES: tuple[SizeClass, ...] = (
+    SizeClass(1, 4, 0.54891, 0.7),
+    SizeClass(5, 9, 0.1780, 0.8),
+    SizeClass(10, 19, 0.1210, 0.8),
+    SizeClass(20, 49, 0.0930, 0.9),
+    SizeClass(50, 99, 0.0325, 1.0),
+    SizeClass(100, 249, 0.0185, 1.0),
+    SizeClass(250, 499, 0.0046, 1.2),
+    SizeClass(500, 1_000, 0.0020, 1.4),
+    SizeClass(1_001, LARGEST, 0.00149, 2.05),
+)
+
+
+def draw_sizes(
+    jobs: int, workplaces: int, rng: np.random.Generator, tail: float = CLASSES[-1].slope
+) -> NDArray[np.int32]:
+    """Sizes of all workplaces in random order, adding up to `jobs`; about 1% have none.
+
+    Where jobs per workplace differ from the papers' sample, the probability of every size x is
+    tilted by a power of x until the expected mean fits; what is left after drawing is settled
+    inside the classes, and outside them only when every class is full. `tail` is the slope of
+    the last class.
+    """
+    empty = max(1, round(EMPTY_SHARE * workplaces))
+    filled = workplaces - empty
+    classes = _classes_up_to(max(1, jobs // _LARGEST_PART), tail)
+    probabilities = _tilted_probabilities(classes, jobs / filled)
+    counts = apportion(filled, [p.sum() for p in probabilities])
+    sizes = np.empty(filled, dtype=np.int64)
+    start = 0
+    for size_class, inside, count in zip(classes, probabilities, counts.tolist(), strict=True):
+        # One draw from each of `count` equal slices of the distribution: the few largest workplaces
+        # hold a quarter of the jobs, and independent draws would make their sum jump between seeds.
+        slices = (np.arange(count) + rng.random(count)) * (inside.sum() / max(count, 1))
+        above_low = np.searchsorted(np.cumsum(inside), slices, side="right")
+        sizes[start : start + count] = np.minimum(size_class.low + above_low, size_class.high)
+        start += count
+    low = np.repeat([c.low for c in classes], counts)
+    high = np.repeat([c.high for c in classes], counts)
+    _settle(sizes, low, high, jobs, rng)
+    everyone = np.zeros(workplaces, dtype=np.int32)
+    everyone[:filled] = sizes
+    rng.shuffle(everyone)
+    return everyone
+
+
+def _classes_up_to(largest: int, tail: float) -> tuple[SizeClass, ...]:
+    classes = (*CLASSES[:-1], replace(CLASSES[-1], slope=tail))
+    return tuple(replace(c, high=min(c.high, largest)) for c in classes if c.low <= largest)
+
+
+@lru_cache(maxsize=8)
+def _tilted_probabilities(classes: tuple[SizeClass, ...], mean: float) -> list[Array]:
+    """Probabilities of sizes, by class, times size ** tilt; bisection finds the tilt for `mean`."""
+    size = np.arange(1, classes[-1].high + 1)
+    logs, most = np.log(size), np.log(size[-1])
+    plain = np.concatenate([c.share * c.probabilities() for c in classes])
+
+    def tilted(tilt: float) -> Array:
+        weight = plain * np.exp(tilt * logs - max(tilt, 0.0) * most)
+        normal: Array = weight / weight.sum()
+        return normal
+
+    below, above = -40.0, 8.0
+    for _ in range(60):
+        middle = (below + above) / 2
+        if float(tilted(middle) @ size) < mean:
+            below = middle
+        else:
+            above = middle
+    return np.split(tilted(above), [c.high for c in classes[:-1]])
+
+
+def _settle(
+    sizes: Integers,
+    low: Integers,
+    high: Integers,
+    jobs: int,
+    rng: np.random.Generator,
+) -> None:
+    """Change sizes in place until they add up to `jobs`, in proportion and within the classes."""
+    floor, ceiling = low, high
+    while (gap := jobs - int(sizes.sum())) != 0:
+        room = ceiling - sizes if gap > 0 else sizes - floor
+        if not room.any():
+            floor, ceiling = np.ones_like(low), np.full_like(high, jobs)
+            continue
+        step = np.minimum(room, (sizes * (abs(gap) / sizes.sum())).astype(np.int64))
+        if not step.any():
+            free = np.flatnonzero(room)
+            step[rng.choice(free, min(abs(gap), free.size), replace=False)] = 1
+        sizes += step if gap > 0 else -step
 
 
 @dataclass(frozen=True)
@@ -41,8 +164,8 @@ def draw_workplaces(
     size = draw_sizes(jobs, workplaces, rng, assumed.tail)
     sector = _sectors(size, rng)
     site = _sites(size, sector, geography, rng, assumed.uneven)
-    chance = np.array([s.public for s in SECTORS])
-    public = rng.random(workplaces) < chance[sector]
+    public_share = np.array([s.public for s in SECTORS])
+    public = rng.random(workplaces) < public_share[sector]
     return Workplaces(size, sector, public, site)
 
 
@@ -52,9 +175,9 @@ def _sectors(size: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.in
     size_class = np.searchsorted(lows, size, side="right") - 1
     in_class = np.bincount(size_class, minlength=lows.size)
     sector = np.empty(size.size, dtype=np.int8)
-    for number, chances in enumerate(_sector_chances(in_class)):
+    for number, probabilities in enumerate(_sector_probabilities(in_class)):
         here = np.flatnonzero(size_class == number)
-        counts = rng.multinomial(here.size, chances)
+        counts = rng.multinomial(here.size, probabilities)
         drawn = np.repeat(np.arange(len(SECTORS), dtype=np.int8), counts)
         rng.shuffle(drawn)
         sector[here] = drawn
@@ -66,22 +189,22 @@ def _sectors(size: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.in
     return sector
 
 
-def _sector_chances(in_class: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Chance of each sector in each size class, fitted so that both margins hold.
+def _sector_probabilities(in_class: Integers) -> Array:
+    """Probability of each sector in each size class, fitted so that both marginals hold.
 
-    Iterative proportional fitting of a table that leans to large classes where the sector's
-    workplaces are large; sector margins are the shares of `SECTORS`.
+    Iterative proportional fitting of a table that favours large classes where the sector's
+    workplaces are large; sector marginals are the shares of `SECTORS`.
     """
-    lean = np.array([s.size for s in SECTORS]) ** _LEAN
+    favour = np.array([s.size for s in SECTORS]) ** _TILT
     share = np.array([s.share for s in SECTORS])
     share /= share.sum()
-    margin = np.maximum(in_class, 1e-9) / in_class.sum()
-    table = lean[None, :] ** np.arange(in_class.size)[:, None]
+    class_share = np.maximum(in_class, 1e-9) / in_class.sum()
+    table = favour[None, :] ** np.arange(in_class.size)[:, None]
     for _ in range(200):
         table *= share / table.sum(axis=0)
-        table *= (margin / table.sum(axis=1))[:, None]
-    chances: NDArray[np.float64] = table / table.sum(axis=1, keepdims=True)
-    return chances
+        table *= (class_share / table.sum(axis=1))[:, None]
+    probabilities: Array = table / table.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def _sites(
@@ -112,9 +235,7 @@ def _sites(
     return site
 
 
-def _pull(
-    geography: Geography, groups: int, rng: np.random.Generator, uneven: float
-) -> NDArray[np.float64]:
+def _pull(geography: Geography, groups: int, rng: np.random.Generator, uneven: float) -> Array:
     """How strongly each site draws workplaces of each sector group.
 
     Residents times a log-normal number of jobs per resident, which varies less between cities
@@ -124,10 +245,10 @@ def _pull(
     residents = geography.population + float(_HAMLET)
     sigma = uneven * np.clip(0.5 - 0.12 * np.log10(residents / 300), 0.15, 0.5)
     density = np.exp(sigma * rng.standard_normal(residents.size) - sigma**2 / 2)
-    leaning = np.exp(0.6 * sigma * rng.standard_normal((groups, residents.size)))
-    by_place = residents * density * leaning
+    by_group = np.exp(0.6 * sigma * rng.standard_normal((groups, residents.size)))
+    by_place = residents * density * by_group
     local = rng.lognormal(0.0, 0.5, (groups, geography.footprint.size))
-    pull: NDArray[np.float64] = by_place[:, geography.place_of_site] * geography.footprint * local
+    pull: Array = by_place[:, geography.place_of_site] * geography.footprint * local
     return pull
 
 

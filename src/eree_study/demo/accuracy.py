@@ -1,7 +1,7 @@
 """What a synthetic population shows, apart for small and for large places.
 
 Whoever holds the true counts can say how exposed cells are, and how far released counts are off.
-Both are confidential where the data are real; here they are made up.
+Both are confidential where the data are real; here they are synthetic.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.mechanisms.mechanism import Mechanism
+from eree.random.exact import Integers
 from eree.release.release import Release
 
 #: Place populations that the papers report apart: the lower end of each stratum.
 STRATA = {"under 100": 0, "100 to 10k": 100, "10k to 100k": 10_000, "100k and more": 100_000}
 ALL = "all"
 
-Counts = NDArray[np.int64]
 Chosen = NDArray[np.bool_]
 Order = list[tuple[str, Literal["ascending", "descending"]]]
 
@@ -85,12 +85,12 @@ class Compared:
         return cls(table, true, released, tuple(_strata(true["place"], data)))
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Integers:
         """The true counts."""
         return self.cells["count"].to_numpy()
 
     @property
-    def noisy(self) -> Counts:
+    def noisy(self) -> Integers:
         """The released ones."""
         return self.released["noisy"].to_numpy()
 

@@ -1,41 +1,42 @@
-"""Runs the demonstration in a folder that appears whole or not at all."""
+"""The demonstration, in a folder that appears whole or not at all, and what it shows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from eree.budget.ledger import Ledger
 from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
 from eree.estimate.memo import memo
-from eree.estimate.predict import outlook
-from eree.estimate.rank import rank
+from eree.estimate.predict import TableOutlook, outlook
+from eree.estimate.rank import Ranking, rank
 from eree.partial import appearing_folder
 from eree.policy.guarantee import Guarantee
+from eree.policy.plain_data import guarantee_as_json
 from eree.release.plan import Plan
 from eree.release.publish import publish
+from eree.verification.recheck import Verification
 from eree.verification.tables import verify
-from eree_study.demo.findings import STUDY, Findings
-from eree_study.demo.strata import ALL, Accuracy, Compared
+from eree_study.demo.accuracy import ALL, Accuracy, Compared, Exposure
 from eree_study.demo.survey import OWN as SURVEY_OWN
 from eree_study.demo.survey import SHOWN as SURVEY_SHOWN
-from eree_study.demo.survey import survey_findings
+from eree_study.demo.survey import SurveyFindings, survey_findings
 from eree_study.figures.population import Released, exposure_figure, released_figure
 from eree_study.synth import synthesize
-
-Progress = Callable[[str, float], None]
+from eree_study.synth.population import Progress
 
 PLAN = """\
 # The plan of the demonstration.  What it costs, and how good it will be: eree plan plan.toml
 data = "data"                     # the folder with schema.toml, from here on
-level = "0.9"                     # the chance that an interval holds the true count
+level = "0.9"                     # the probability that an interval holds the true count
 
 [privacy]
-neighbours = "strong"             # hides a worker, and a workplace's growth by the share alpha
+neighbours = "strong"             # protects a worker, and a workplace's growth by the share alpha
 alpha = "0.1"
 epsilon = "4"                     # the most that all tables together may cost
 
@@ -75,6 +76,82 @@ OWN = frozenset(
         *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE)),
     )
 )
+
+#: What has to be said wherever released counts stand beside true ones.
+STUDY = "A study of synthetic data: the true counts of real data are confidential"
+#: As many areas of the ranking as are shown.
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the demonstration shows.  Its data are synthetic: nothing here is confidential."""
+
+    jobs: int
+    workplaces: int
+    worker_cells: int
+    empty_worker_cells: int
+    exposure: tuple[Exposure, ...]
+    tables: tuple[TableOutlook, ...]
+    price: Guarantee
+    total: Guarantee
+    left: Guarantee
+    verification: Verification
+    ranking: Ranking
+    accuracy: tuple[Accuracy, ...]
+    survey: SurveyFindings
+    picture: Path
+    files: tuple[Path, ...]
+
+    @property
+    def release(self) -> Path:
+        """The folder of the release."""
+        return self.ranking.release.folder
+
+    @property
+    def cube(self) -> Path:
+        """The folder of the protected cube."""
+        return self.survey.release.folder
+
+    @property
+    def sound(self) -> bool:
+        """Whether both releases are."""
+        return self.verification.sound and self.survey.verification.sound
+
+    @property
+    def attacker(self) -> str:
+        """What an attacker can learn, in one sentence: both are one step."""
+        what = "Whether a worker is in the data, or a workplace has 100 workers or 110"
+        return self.price.statement("presence", 1, what).words
+
+    def accuracy_of(self, table: str) -> Iterator[Accuracy]:
+        """The accuracy of one table: in all, then stratum by stratum."""
+        return (found for found in self.accuracy if found.table == table)
+
+    def as_json(self) -> dict[str, Any]:
+        """The findings as plain data."""
+        return {
+            "study": STUDY,
+            "jobs": self.jobs,
+            "workplaces": self.workplaces,
+            "worker_cells": self.worker_cells,
+            "empty_worker_cells": self.empty_worker_cells,
+            "exposure": [asdict(row) for row in self.exposure],
+            "price": guarantee_as_json(self.price),
+            "attacker": self.attacker,
+            "tables": [asdict(table) for table in self.tables],
+            "ledger": {
+                "total": guarantee_as_json(self.total),
+                "left": guarantee_as_json(self.left),
+            },
+            "release": self.ranking.release.identity,
+            "verification": {"sound": self.verification.sound, **asdict(self.verification)},
+            "ranking": self.ranking.as_json(TOP),
+            "accuracy": [asdict(row) for row in self.accuracy],
+            "survey": self.survey.as_json(),
+            "picture": str(self.picture),
+            "files": [str(path) for path in self.files],
+        }
 
 
 def run_demo(

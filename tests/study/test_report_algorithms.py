@@ -11,7 +11,7 @@ import pytest
 from eree.errors import Refusal
 from eree.mechanisms.registry import MECHANISMS
 from eree.random.source import SeededRandom
-from eree_study.papers.reported import (
+from eree_study.papers.report_algorithms import (
     claimed_delta,
     draw_report_gamma,
     draw_report_laplace,

@@ -15,9 +15,8 @@ from eree.cells import Cell
 from eree.random.source import Random
 from eree_study.legacy.infusion import RAMP, WIDE
 from eree_study.papers.claims import verdict
-from eree_study.papers.compare import Comparison, correlation, infusions, seeded
+from eree_study.papers.comparison import Comparison, Estimate, correlation, infusions, seeded
 from eree_study.papers.contenders import Contender, contenders
-from eree_study.papers.estimate import Estimate
 from eree_study.papers.workloads import WORKLOADS, Counted, Workload
 
 TENTH, TWO = Fraction(1, 10), Fraction(2)

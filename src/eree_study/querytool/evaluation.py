@@ -8,26 +8,28 @@ by least squares; and with noise in the control totals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.grid import on_every_core
+from eree.partial import temporary_folder
+from eree.random.exact import Array, Integers
 from eree.survey.calibrate.calibration import NoiseModel
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.least_squares import correction
 from eree.survey.calibrate.rake import rake, rake_nonnegative
+from eree.survey.cube import build_cube
+from eree.survey.microdata import read_survey
 from eree.survey.shape import Shape, Variable
 from eree.workload import JOB
 from eree_study.querytool.readings import READINGS, Tables
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Progress = Callable[[str, float], None]
+from eree_study.synth.population import Progress
+from eree_study.synth.survey import synthesize_survey
 
 LEVELS = (5, 4, 3, 3, 3, 2, 2, 2, 2, 2)
 CASES, RUNS, EPSILON, CAP, CYCLES = 182, 1_000, 7.0, 1, 10
@@ -40,7 +42,7 @@ NEAR = 1e-12
 #: Runs that one process does before it reports.
 _TOGETHER = 20
 
-#: Ways to calibrate, and the words for them.
+#: Ways to calibrate, and what they are called.
 ARMS = {
     "none": "without calibration",
     "rake": "raked as published",
@@ -54,17 +56,50 @@ ARMS = {
 RAKED = tuple(arm for arm in ARMS if arm.startswith("rake"))
 
 
-def capped_law(epsilon: float, cap: int) -> tuple[Integers, Array]:
-    """Values and chances of the capped law, proportional to e^(-epsilon |k|) for |k| <= cap."""
+@lru_cache(maxsize=8)
+def survey_counts(seed: int) -> Integers:
+    """The cases of a synthetic survey of QUERYTOOL's shape, counted into its cells."""
+    with temporary_folder("eree-survey") as folder:
+        made = synthesize_survey(folder / "survey", shape="querytool", seed=seed)
+        return build_cube(read_survey(made, replicates=False)).unweighted
+
+
+def survey_cases(seed: int = 1, redrawn: float = 0.0) -> Integers:
+    """182 unweighted cases of a synthetic survey in 17,280 cells, in thousandths of a case.
+
+    Some of their answers are redrawn evenly: see `evened`.
+    """
+    return JOB * evened(survey_counts(seed), redrawn, seed)
+
+
+def evened(counts: Integers, redrawn: float, seed: int) -> Integers:
+    """Cases of which each answer is redrawn with some probability, its codes equally likely.
+
+    The paper's cases are not public, and how even their tables are decides which runs converge:
+    this leads from a survey, at 0, to cases without any pattern, at 1.  What is redrawn at one
+    probability is redrawn at every larger one, and comes out the same.
+    """
+    places = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
+    rng = np.random.default_rng([seed, len(places)])
+    uniform = rng.random(places.shape)
+    fresh = np.stack([rng.integers(0, level, len(places)) for level in counts.shape], axis=1)
+    answers = np.where(uniform < redrawn, fresh, places)
+    found = np.zeros_like(counts)
+    np.add.at(found, tuple(answers.T), 1)
+    return found
+
+
+def capped_distribution(epsilon: float, cap: int) -> tuple[Integers, Array]:
+    """Values and probabilities of capped noise, proportional to e^(-epsilon |k|), |k| <= cap."""
     values = np.arange(-cap, cap + 1)
     weights = np.array([exp(-epsilon * abs(int(k))) for k in values])
     return values, weights / weights.sum()
 
 
 def capped_variance(epsilon: float, cap: int) -> float:
-    """The variance of the capped law."""
-    values, chances = capped_law(epsilon, cap)
-    return float(chances @ values**2)
+    """The variance of capped noise."""
+    values, probabilities = capped_distribution(epsilon, cap)
+    return float(probabilities @ values**2)
 
 
 @dataclass(frozen=True)
@@ -92,8 +127,8 @@ class Runs:
 
     `differences` is the largest relative difference to a control after the cycles that the paper
     allows for, `later` the same after more of them, where negatives were clipped and there is a
-    solution; `changed` is the
-    share of cells that noise changed, `negative` the number of cells below zero after it.
+    solution; `changed` is the share of cells that noise changed, `negative` the number of cells
+    below zero after it.
     """
 
     settings: Settings
@@ -179,17 +214,17 @@ class Evaluation:
     def __init__(self, cube: Integers, unit: int, settings: Settings) -> None:
         self._cube, self._unit, self._settings = cube, unit, settings
         self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
-        self.margins = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
-        self.sums = [margin.sums(cube) for margin in self.margins]
-        self._law = capped_law(settings.epsilon, settings.cap)
-        self._control_law = capped_law(settings.control_epsilon, settings.control_cap)
+        self.marginals = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
+        self.sums = [marginal.sums(cube) for marginal in self.marginals]
+        self._noise = capped_distribution(settings.epsilon, settings.cap)
+        self._control_noise = capped_distribution(settings.control_epsilon, settings.control_cap)
 
     def noisy(self, run: int) -> tuple[Integers, list[Integers]]:
         """The noisy cells and the noisy control totals of a run."""
         rng = np.random.default_rng([self._settings.seed, run])
-        noise = rng.choice(self._law[0], self._cube.shape, p=self._law[1])
-        values, chances = self._control_law
-        totals = [s + self._unit * rng.choice(values, s.shape, p=chances) for s in self.sums]
+        noise = rng.choice(self._noise[0], self._cube.shape, p=self._noise[1])
+        values, probabilities = self._control_noise
+        totals = [s + self._unit * rng.choice(values, s.shape, p=probabilities) for s in self.sums]
         return self._cube + self._unit * noise, totals
 
     def run(self, run: int) -> dict[str, Array | float]:
@@ -200,15 +235,15 @@ class Evaluation:
             "negative": float((cells < 0).sum()),
         }
         made = {"none": cells.astype(np.float64)}
-        law = self._settings.control_epsilon, self._settings.control_cap
-        spread = self._unit**2 * capped_variance(*law)
+        settings = self._settings
+        spread = self._unit**2 * capped_variance(settings.control_epsilon, settings.control_cap)
         made["least-squares"] = self._least_squares(cells, self.sums, 0.0)
         agreed = self._least_squares(cells, noisy_sums, spread)
         made["least-squares, noisy controls"] = agreed
         targets = {
             "": self.sums,
             ", noisy controls": noisy_sums,
-            ", reconciled controls": [margin.sums(agreed) for margin in self.margins],
+            ", reconciled controls": [marginal.sums(agreed) for marginal in self.marginals],
         }
         for arm in RAKED:
             signed = not arm.startswith("rake-nonnegative")
@@ -217,12 +252,12 @@ class Evaluation:
             controls = [np.asarray(total, dtype=np.float64) for total in wanted]
             cycles = self._settings.cycles
             raked, report = method(
-                made["none"], self.margins, controls, cycles=cycles, tolerance=NEAR
+                made["none"], self.marginals, controls, cycles=cycles, tolerance=NEAR
             )
             found[f"difference {arm}"] = np.inf if report.diverged else report.difference
             if not signed and suffix != ", noisy controls":  # goes on where it was
                 more = max(LONG - cycles, 1)
-                raked, report = method(raked, self.margins, controls, cycles=more)
+                raked, report = method(raked, self.marginals, controls, cycles=more)
                 found[f"later {arm}"] = np.inf if report.diverged else report.difference
             made[arm] = raked
         errors = np.stack([(made[arm] - self._cube) / self._unit for arm in ARMS])

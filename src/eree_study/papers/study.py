@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -20,14 +20,15 @@ from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.partial import is_partial, replacing_file, sweep
 from eree.policy.plain_data import parsed
-from eree_study.papers.compare import Comparison, Row, cells_file
+from eree_study.papers.comparison import Comparison
 from eree_study.papers.contenders import Contender, contenders
 from eree_study.papers.limits import limits
-from eree_study.papers.tidy import Part
+from eree_study.papers.results import Part, Row
 from eree_study.papers.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
 from eree_study.papers.workplaces import by_workplace
 from eree_study.synth import synthesize
 from eree_study.synth.assumptions import USUAL, assumptions_named
+from eree_study.synth.population import Progress
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
@@ -35,7 +36,6 @@ SETTINGS = "study.json"
 FORMAT = 5
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def run_study(
     parts = [part for part in parts_of(wanted) if not part.file(study.folder).exists()]
     given = [(study, part) for part in parts]
     for done, (number, _) in enumerate(on_every_core(work, given, processes), start=1):
-        tell(parts[number].words(), 0.1 + 0.9 * done / len(parts))
+        tell(parts[number].describe(), 0.1 + 0.9 * done / len(parts))
     tell("done", 1.0)
     return study
 
@@ -123,9 +123,7 @@ def _begin(study: Study) -> None:
 def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
     """Make the population and count what the workloads look at; both stay for the next time."""
     missing = {
-        workload.cells: workload
-        for workload in wanted
-        if not cells_file(study.folder, workload).exists()
+        workload.cells: workload for workload in wanted if not workload.file(study.folder).exists()
     }
     if not missing:
         return
@@ -138,7 +136,7 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
     (study.folder / "cells").mkdir(exist_ok=True)
     for done, workload in enumerate(missing.values()):
         tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
-        path = cells_file(study.folder, workload)
+        path = workload.file(study.folder)
         with replacing_file(path) as partial:
             counted_for(tables, workload).save(partial)
 
@@ -176,7 +174,7 @@ def work(study: Study, part: Part) -> None:
 @lru_cache(maxsize=1)
 def _comparison(study: Study, name: str) -> Comparison:
     workload = workload_named(name)
-    cells = Counted.read(cells_file(study.folder, workload))
+    cells = Counted.read(workload.file(study.folder))
     return Comparison(workload, cells, trials=study.trials, seed=study.seed)
 
 

@@ -14,12 +14,12 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.mechanisms.grid import on_every_core
 from eree.partial import temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import RECORD
+from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
 from eree.survey.bounds import Bounds, Shares
 from eree.survey.calibrate.calibration import NoiseModel, calibrate
@@ -31,8 +31,9 @@ from eree.survey.settings import METHODS, RAKED, Method
 from eree.survey.shape import Shape
 from eree.survey.tables import Tabulator
 from eree.workload import JOB
-from eree_study.querytool.runs import Array, Progress, Settings
+from eree_study.querytool.evaluation import Settings
 from eree_study.synth.job_requirements import IMPOSSIBLE, OCCUPATIONS, REQUIREMENTS, shape_of
+from eree_study.synth.population import Progress
 from eree_study.synth.survey import synthesize_survey
 
 ESTABLISHMENTS, MOST_WEIGHT = 10_000, 2_500
@@ -42,7 +43,7 @@ CUBES = {
     "full": ("occupation", "experience", "strength", "sitting", "driving", "licence"),
     "with structural zeros": ("occupation", "education", "strength", "telework", "driving"),
 }
-WORDS: dict[Method, str] = {
+LABELS: dict[Method, str] = {
     "none": "without calibration",
     "rake": "raked",
     "rake-nonnegative": "negatives clipped, then raked",
@@ -165,7 +166,7 @@ class _Held:
 
     query: Query
     truth: Array
-    counts: NDArray[np.int64]
+    counts: Integers
 
 
 def _held(cube: Cube) -> Iterator[_Held]:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
+from math import hypot, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from eree.policy.neighbours import plain
+from eree.random.exact import Array
 from eree.random.source import SeededRandom
-from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small
+from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small, uniforms
 from eree_study.papers.contenders import Contender
-from eree_study.papers.estimate import Estimate
+from eree_study.papers.results import Row
 from eree_study.papers.workloads import Counted, Workload
-
-Array = NDArray[np.float64]
 
 #: What one job too many or too few costs, in dollars (section 3.2 of the paper).
 PER_JOB = 3.50
-#: Relative errors this much apart still count as alike.
+#: Relative errors this much apart still count as the same.
 POINTS = 0.10
 #: For tracts only contenders whose error is not known exactly are drawn, so often; those that take
 #: long less often.
@@ -35,41 +33,56 @@ GROUPS = 5
 #: The ranges of infusion, and what is put behind a measure that is held against each.
 RAMPS: Mapping[str, Ramp] = {"narrow": RAMP, "wide": WIDE}
 SUFFIXES: Mapping[str, str] = {"narrow": "", "wide": "_wide"}
+#: Nothing is divided by less than this.
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure, its standard error, and of how many trials it is the mean; 0 where it is exact."""
+
+    value: float
+    error: float = 0.0
+    trials: int = 0
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        """The mean of some trials; one alone does not show its error, which is not a number."""
+        numbers = np.array(values, dtype=np.float64)
+        spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else nan
+        return cls(float(numbers.mean()), spread / sqrt(len(numbers)), len(numbers))
+
+    @classmethod
+    def jackknifed(cls, values: Array, trials: int) -> Estimate:
+        """From a figure of all trials, and those without one group of trials each.
+
+        All groups are of about one size; with g of them the variance is (g - 1) / g times the sum
+        of squares about the mean.
+        """
+        whole, without = float(values[0]), values[1:]
+        g = len(without)
+        about = float(((without - without.mean()) ** 2).sum())
+        return cls(whole, sqrt((g - 1) / g * about) if g > 1 else nan, trials)
+
+    def times(self, factor: float) -> Estimate:
+        """In another unit."""
+        return Estimate(self.value * factor, self.error * abs(factor), self.trials)
+
+    def over(self, other: Estimate) -> Estimate:
+        """The ratio to an independent figure, with an error to the first order."""
+        below = max(other.value, _LEAST)
+        ratio = self.value / below
+        return Estimate(ratio, hypot(self.error, ratio * other.error) / below, self.trials)
+
+
 #: Figures by stratum and measure.
 Found = dict[tuple[str, str], Estimate]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One figure of the study: a line of `errors.csv`."""
-
-    study: str
-    workload: str
-    mechanism: str
-    alpha: str | None
-    epsilon: str | None
-    delta: float
-    stratum: str
-    measure: str
-    value: float
-    standard_error: float
-    trials: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-
 def seeded(*what: object) -> SeededRandom:
-    """A source that belong to one purpose, the same in every run."""
+    """A random source that belongs to one purpose, the same in every run."""
     digest = hashlib.sha256("|".join(map(str, what)).encode()).digest()
     return SeededRandom(int.from_bytes(digest[:7], "big"))
-
-
-def uniforms(random: SeededRandom, count: int) -> Array:
-    """Numbers between 0 and 1, never at the ends."""
-    numbers: Array = ((random.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return numbers
 
 
 def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> Iterator[Array]:
@@ -80,9 +93,9 @@ def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> 
     workplaces = int(cells.rows.workplace.max(initial=-1)) + 1
     for trial in range(trials):
         random = seeded(seed, name, trial)
-        factors = ramp.quantile(uniforms(random, workplaces))
+        factors = ramp.quantile(uniforms(random.words(workplaces)))
         sums = cells.rows.sums(len(cells.counts), factors)
-        yield protect_small(cells.counts, sums, uniforms(random, len(sums)))
+        yield protect_small(cells.counts, sums, uniforms(random.words(len(sums))))
 
 
 @dataclass(frozen=True)
@@ -171,7 +184,7 @@ class Comparison:
         found: Found = {}
         if expected is None or self.workload.study == "paper":
             found = self._drawn(one, said, plain(epsilon))
-        if expected is not None:  # exact, also where tails are so heavy that draws tell little
+        if expected is not None:  # exact, also where tails are so heavy that draws say little
             found |= self._exact(expected)
         yield from self._rows(one.name, said, plain(epsilon), one.delta, found)
 
@@ -263,8 +276,3 @@ def correlation(first: Array, second: Array) -> float:
 def _product(a: Array, b: Array) -> float:
     """The inner product in one thread: several would wait for each other, and round at will."""
     return float(np.einsum("i,i->", a, b))
-
-
-def cells_file(folder: Path, workload: Workload) -> Path:
-    """Where the cells of a workload are kept while a study runs."""
-    return folder / "cells" / f"{workload.cells}.npz"

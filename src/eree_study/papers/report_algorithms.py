@@ -7,9 +7,9 @@ Laplace noise of the scale 1 / epsilon for the single worker:
 - Algorithm 3: n + (16 S / epsilon) Z + (1 / epsilon) L', Z of the density proportional to
   1 / (1 + z^4).
 
-One worker who joins an empty workplace changes the law of Algorithm 3 from a Laplace law to one
+One worker who joins an empty workplace changes the distribution of Algorithm 3 from Laplace to one
 with the tails of a power: no epsilon bounds that.  In Algorithm 2 a workplace that grows from one
-worker to two doubles the scale: the mass beyond e^epsilon is hundreds of times the delta claimed.
+worker to two doubles the scale: the mass above e^epsilon is hundreds of times the delta claimed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from itertools import pairwise
 from math import exp, log1p
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from eree.errors import Refusal
 from eree.policy.neighbours import Exact, exact
-from eree.random.exact import Integers, halves
+from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
-
-Array = NDArray[np.float64]
 
 
 def draw_report_laplace(
@@ -59,16 +56,15 @@ def claimed_delta(alpha: Exact, epsilon: Exact) -> float:
 def true_delta(alpha: Exact, epsilon: Exact, before: int, after: int) -> float:
     """The delta of Algorithm 2 between a workplace alone in its cell before and after a growth.
 
-    The mass of either law beyond e^epsilon times the other, summed over short intervals by their
-    distribution functions: never above the true one, and below it by less than 10^-4 of it.
+    The mass of either distribution above e^epsilon times the other, summed over short intervals
+    by their distribution functions: never above the true one, and below it by less than 10^-4 of
+    it.
     """
     share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
     if not 0 <= before < after:
         raise Refusal("sizes must be integers of workers, the smaller one first")
-    factor, reach = exp(float(rate)), 60 * float(max(2 * share * after, Fraction(1)) / rate)
-    away = np.concatenate(
-        [np.linspace(0, reach / 20, 4_000), np.linspace(reach / 20, reach, 2_000)]
-    )
+    factor, far = exp(float(rate)), 60 * float(max(2 * share * after, Fraction(1)) / rate)
+    away = np.concatenate([np.linspace(0, far / 20, 4_000), np.linspace(far / 20, far, 2_000)])
     edges = np.unique(
         np.concatenate([before - away, np.linspace(before, after, 4_000), after + away])
     )
@@ -76,8 +72,8 @@ def true_delta(alpha: Exact, epsilon: Exact, before: int, after: int) -> float:
         np.diff(_two_laplaces(edges - size, float(2 * share * size / rate), float(1 / rate)))
         for size in (before, after)
     ]
-    beyond = [masses[i] - factor * masses[1 - i] for i in (0, 1)]
-    return max(float(np.maximum(one, 0.0).sum()) for one in beyond)
+    above = [masses[i] - factor * masses[1 - i] for i in (0, 1)]
+    return max(float(np.maximum(one, 0.0).sum()) for one in above)
 
 
 def worst_delta(alpha: Exact, epsilon: Exact) -> float:
@@ -113,7 +109,7 @@ def loss_of_report_gamma(alpha: Exact, epsilon: Exact, output: float) -> float:
 
 
 def _two_laplaces(x: Array, a: float, b: float) -> Array:
-    """The chance that a L + b L' is at most x; a may be 0."""
+    """The probability that a L + b L' is at most x; a may be 0."""
     low = -np.abs(x)
     if a == 0:
         lower = np.exp(low / b) / 2
@@ -140,15 +136,15 @@ def _laplace(cells: int, random: Random) -> Array:
 
 
 def _quartic(cells: int, random: Random) -> Array:
-    """Cauchy draws, kept with the chance (1 + z^2) / (1 + z^4) over its greatest value."""
+    """Cauchy draws, kept with the probability (1 + z^2) / (1 + z^4) over its greatest value."""
     drawn = np.empty(cells)
     pending = np.arange(cells)
     while pending.size:
         uniform, sign = halves(random.words(pending.size))
         z = sign / np.tan(uniform * (np.pi / 2))
-        chance, _ = halves(random.words(pending.size))
+        level, _ = halves(random.words(pending.size))
         drawn[pending] = z
-        kept = chance * (1 + np.sqrt(2)) / 2 * (1 + z**4) < 1 + z**2
+        kept = level * (1 + np.sqrt(2)) / 2 * (1 + z**4) < 1 + z**2
         pending = pending[~kept]
     return drawn
 

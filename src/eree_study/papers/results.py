@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -12,8 +13,29 @@ import pyarrow.parquet as parquet
 from pydantic import TypeAdapter
 
 from eree.errors import Refusal
-from eree_study.papers.compare import Row
 from eree_study.papers.workloads import WHOLE
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of the study: a line of `errors.csv`."""
+
+    study: str
+    workload: str
+    mechanism: str
+    alpha: str | None
+    epsilon: str | None
+    delta: float
+    stratum: str
+    measure: str
+    value: float
+    standard_error: float
+    trials: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
 
 NAMES = tuple(field.name for field in fields(Row))
 _ROWS = TypeAdapter(list[Row])
@@ -40,14 +62,14 @@ class Part:
         workload, alpha, epsilon = file.stem.split("_")
         return cls(workload, None if alpha == "none" else alpha, epsilon)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """For people to read."""
         return f"{self.workload} at {f'alpha {self.alpha}, ' if self.alpha else ''}" + (
             f"epsilon {self.epsilon}"
         )
 
 
-class Figures:
+class Results:
     """All figures of a study, by what they are of, and the parts that were run.
 
     A part that was run has no figure of a mechanism that does not exist there.
@@ -62,7 +84,7 @@ class Figures:
         }
 
     @classmethod
-    def read(cls, folder: Path) -> Figures:
+    def read(cls, folder: Path) -> Results:
         """The parts of a study that are there."""
         rows, parts = [], []
         for path in sorted((folder / "parts").glob("*.json")):
@@ -87,19 +109,6 @@ class Figures:
     ) -> Row | None:
         """One figure with its standard error, or None where there is none."""
         return self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
-
-    def value(
-        self,
-        workload: str,
-        mechanism: str,
-        alpha: str | None,
-        epsilon: str | None,
-        measure: str = "l1_ratio",
-        stratum: str = WHOLE,
-    ) -> float | None:
-        """One figure alone."""
-        row = self.row(workload, mechanism, alpha, epsilon, measure, stratum)
-        return None if row is None else row.value
 
     def write(self, folder: Path) -> list[Path]:
         """`errors.parquet` and `errors.csv`."""
