@@ -50,14 +50,14 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({}, "auto: vector-radial hides all 8 worker cells at once with the least error"),
+        ({}, "auto: vector-radial protects all 8 worker cells at once with the least error"),
         (
             {"epsilon": "4", "by": ["place", "sex"]},
-            "auto: vector-radial hides all 2 worker cells at once with the least error",
+            "auto: vector-radial protects all 2 worker cells at once with the least error",
         ),
         (
             {"epsilon": "6", "by": ["place", "sex"]},
-            "auto: vector-pareto hides all 2 worker cells at once with the least error",
+            "auto: vector-pareto protects all 2 worker cells at once with the least error",
         ),
         (
             {"by": ["place", "sex", "education", "age"]},
@@ -66,12 +66,12 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
         ),
         (
             {"weak": True, "epsilon": "0.9"},
-            "auto: knorm-staircase hides all 8 worker cells at once with the least error",
+            "auto: knorm-staircase protects all 8 worker cells at once with the least error",
         ),
         ({"mechanism": "vector-pareto"}, "8 worker cells together, paid for once"),
         (
             {"by": ["place", "sex", "education", "age", "race"], "epsilon": "20"},
-            "auto: two-stage-clip because vector-radial hides groups of 1 to 64 cells",
+            "auto: two-stage-clip because vector-radial protects groups of 1 to 64 cells",
         ),
         (
             {"mechanism": "vector-pareto", "by": ["place"], "where": {"sex": ["F"]}},
