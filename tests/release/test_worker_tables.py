@@ -132,8 +132,8 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
     [
         (
             {"by": ["place"], "mechanism": "vector-radial"},
-            "vector-radial hides the worker cells of a workplace cell together, and this table has"
-            " no worker attribute; use auto, or a mechanism for single cells",
+            "vector-radial protects the worker cells of a workplace cell together, and this table"
+            " has no worker attribute; use auto, or a mechanism for single cells",
         ),
         (
             {"mechanism": "vector-radial", "parameters": {"cells": 3}},
@@ -156,7 +156,7 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
         ({"mechanism": "knorm-staircase"}, "knorm-staircase is for weak neighbours"),
         (
             {"mechanism": "vector-radial", "delta": "1/1000"},
-            "vector-radial hides worker cells without a delta; leave delta out",
+            "vector-radial protects worker cells without a delta; leave delta out",
         ),
         (
             {"by": ["place"], "delta": "1/1000"},
@@ -364,7 +364,7 @@ def drawn_groups(
 
 @pytest.mark.parametrize("name", [*VECTOR_MECHANISMS, "smooth-pareto"])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
-def test_intervals_of_worker_cells_cover_with_the_stated_chance(
+def test_intervals_of_worker_cells_cover_with_the_stated_probability(
     population: eree.Tables, name: str, level: float
 ) -> None:
     n = 4_000
@@ -403,7 +403,7 @@ def test_behind_a_worker_filter_only_a_noisy_bound_helps(
 ) -> None:
     """Workers whom the filter leaves out may be at the largest workplace."""
     made = plan(population, mechanism=name, by=["place", "sex"], where={"education": ["college"]})
-    [table] = eree.outlook(made).tables
+    [table] = eree.expected_accuracy(made).tables
     assert table.bounded == (name == "two-stage-clip")
 
 

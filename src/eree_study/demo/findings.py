@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eree.estimate.predict import TableOutlook
+from eree.estimate.predict import TableAccuracy
 from eree.estimate.rank import Ranking
 from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_as_json
@@ -30,7 +30,7 @@ class Findings:
     worker_cells: int
     empty_worker_cells: int
     exposure: tuple[Exposure, ...]
-    tables: tuple[TableOutlook, ...]
+    tables: tuple[TableAccuracy, ...]
     price: Guarantee
     total: Guarantee
     left: Guarantee

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.estimate.groups import factors, usual_shares
+from eree.estimate.groups import factors, shares_by_kind
 from eree.random.exact import halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
@@ -148,16 +148,16 @@ class KnownScalesShrunk(KnownScales):
         noisy = super().draw(cells, random).reshape(-1, d)
         totals, squares = true.sum(1), squared_sizes(cells)
         noise = 2 * (self.scales(cells) / self.epsilon) ** 2
-        shares = usual_shares(true, cells.kinds)
+        shares = shares_by_kind(true, cells.kinds)
         contrasts = [factors(one, self.shape) for one in shares]
-        habits = _true_habits(true, cells.kinds, shares, contrasts, squares)
+        correlations = _true_correlations(true, cells.kinds, shares, contrasts, squares)
         found = np.empty_like(noisy)
         for kind, share in enumerate(shares):
             at = np.flatnonzero(cells.kinds == kind)
             free = _FREE * noise[at] + totals[at] ** 2
             spread = free[:, None, None] * np.outer(share, share)
-            for one, habit in zip(contrasts[kind], habits, strict=True):
-                variance = habit * np.maximum(squares - totals, 0)[at] + totals[at]
+            for one, correlation in zip(contrasts[kind], correlations, strict=True):
+                variance = correlation * np.maximum(squares - totals, 0)[at] + totals[at]
                 spread = spread + variance[:, None, None] * (one @ one.T)
             whole = spread + noise[at, None, None] * np.eye(d)
             found[at] = (spread @ np.linalg.solve(whole, noisy[at, :, None]))[:, :, 0]
@@ -187,14 +187,14 @@ def squared_sizes(cells: Counted) -> Array:
     return found.astype(np.float64)
 
 
-def _true_habits(
+def _true_correlations(
     true: Array,
     kinds: NDArray[np.int64],
     shares: Array,
     contrasts: list[list[Array]],
     squares: Array,
 ) -> Array:
-    """How alike workers of one workplace are, from the true counts: moments, set by set."""
+    """Intra-class correlations of workplaces, from the true counts: moments, set by set."""
     totals = true.sum(1)
     above, below = np.zeros((2, len(contrasts[0])))
     weight = np.where(squares > totals, 1 / np.maximum(squares, 1), 0.0)
