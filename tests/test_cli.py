@@ -336,7 +336,7 @@ def test_a_terminal_that_knows_only_ascii_stops_no_work(
     assert (done.status, done.err) == (0, "")
 
 
-def test_an_unexpected_error_is_told_without_its_words(tmp_path: Path) -> None:
+def test_an_unexpected_error_is_reported_without_its_words(tmp_path: Path) -> None:
     code = (
         "import eree, sys\n"
         "def fail(*_, **__): raise ValueError('worker 4711 earns too much')\n"
@@ -363,7 +363,7 @@ def test_an_output_that_nobody_reads_is_no_disaster(data: Path) -> None:
         assert done.returncode in (0, 141)
 
 
-def test_a_full_disk_under_the_output_is_told(data: Path) -> None:
+def test_a_full_disk_under_the_output_is_reported(data: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.fail("this test needs /dev/full")
     done = subprocess.run(

@@ -24,7 +24,7 @@ from eree.estimate.lodes import LodesTable as LodesTable
 from eree.estimate.lodes import lodes as lodes
 from eree.estimate.memo import memo as memo
 from eree.estimate.predict import Prediction as Prediction
-from eree.estimate.predict import outlook as outlook
+from eree.estimate.predict import expected_accuracy as expected_accuracy
 from eree.estimate.rank import Ranking as Ranking
 from eree.estimate.rank import rank as rank
 from eree.estimate.shrinkage import Shrunk as Shrunk

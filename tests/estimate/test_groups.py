@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from eree.estimate.grids import Classed, Grid, by_bounds, by_workplaces
-from eree.estimate.groups import ShrunkGroups, factors, shrunk_counts, usual_shares
+from eree.estimate.groups import ShrunkGroups, factors, shares_by_kind, shrunk_counts
 
 Array = NDArray[np.float64]
 SHARES = np.array([0.3, 0.1, 0.15, 0.45])
@@ -18,7 +18,7 @@ PRODUCT = np.outer([0.4, 0.6], [0.2, 0.3, 0.5]).ravel()
 
 
 def made_up(
-    groups: int, seed: int, habits: tuple[float, float] = (0.1, 0.1), scale: float = 0.1
+    groups: int, seed: int, correlations: tuple[float, float] = (0.1, 0.1), scale: float = 0.1
 ) -> tuple[Array, Array, NDArray[np.int64], NDArray[np.int64]]:
     """True and noisy counts of groups of 2 x 3 worker cells, with their kinds and workplaces.
 
@@ -34,8 +34,10 @@ def made_up(
     largest = np.zeros(groups)
     for g in range(groups):
         sizes = np.minimum(1 + rng.pareto(1.1, workplaces[g]) * 5, 5_000).astype(np.int64)
-        a = rng.dirichlet(np.array([first[g], 1 - first[g]]) * (1 / habits[0] - 1), len(sizes))
-        b = rng.dirichlet(second[g] * (1 / habits[1] - 1), len(sizes))
+        a = rng.dirichlet(
+            np.array([first[g], 1 - first[g]]) * (1 / correlations[0] - 1), len(sizes)
+        )
+        b = rng.dirichlet(second[g] * (1 / correlations[1] - 1), len(sizes))
         cells = (a[:, :, None] * b[:, None, :]).reshape(len(sizes), 6)
         true[g] = rng.multinomial(sizes, cells / cells.sum(1, keepdims=True)).sum(0)
         largest[g] = sizes.max()
@@ -56,7 +58,7 @@ def test_differences_of_a_kind_add_up_to_nothing(shares: Array, shape: tuple[int
         assert np.abs(one.sum(0)).max() < 1e-12
 
 
-def test_where_attributes_are_independent_the_sets_make_up_chance() -> None:
+def test_where_attributes_are_independent_the_sets_make_up_sampling() -> None:
     """Together they have the covariance of one worker, diag(p) - p p'."""
     whole = sum(one @ one.T for one in factors(PRODUCT, (2, 3)))
     assert np.allclose(whole, np.diag(PRODUCT) - np.outer(PRODUCT, PRODUCT))
@@ -68,15 +70,15 @@ def test_a_set_of_one_attribute_leaves_the_shares_of_the_other_alone() -> None:
     assert np.abs(first.reshape(2, 3, -1).sum(0)).max() < 1e-12
 
 
-def test_usual_shares_are_those_of_the_sums_where_there_is_no_noise() -> None:
+def test_shares_of_a_kind_are_those_of_the_sums_where_there_is_no_noise() -> None:
     noisy = np.array([[300.0, 100.0], [3_000.0, 1_000.0], [10_000.0, 70_000.0]])
-    shares = usual_shares(noisy, np.array([0, 0, 1]))
+    shares = shares_by_kind(noisy, np.array([0, 0, 1]))
     assert shares == pytest.approx(np.array([[0.75, 0.25], [0.125, 0.875]]), abs=1e-3)
 
 
-def test_a_kind_that_is_all_noise_is_drawn_to_the_shares_of_all() -> None:
+def test_a_kind_that_is_all_noise_is_shrunk_to_the_shares_of_all() -> None:
     noisy = np.array([[90.0, -100.0], [6_000.0, 4_000.0]])
-    shares = usual_shares(noisy, np.array([0, 1]))
+    shares = shares_by_kind(noisy, np.array([0, 1]))
     assert 0.6 < shares[0][0] < 0.9
     assert shares[0].sum() == pytest.approx(1)
 
@@ -90,25 +92,25 @@ def test_estimates_are_means_given_the_noisy_counts() -> None:
     for g in range(0, 60, 7):
         kind, grid = model.known[kinds[g]], classed.grids[classed.classes[g]]
         prior = model.weights[classed.classes[g]] / model.weights[classed.classes[g]].sum()
-        chance, mean = np.zeros(len(prior)), np.zeros((len(prior), 6))
+        posterior, mean = np.zeros(len(prior)), np.zeros((len(prior), 6))
         for i in range(len(prior)):
             spread = grid.spread[i] * np.outer(kind.shares, kind.shares)
-            for (habit, common), one in zip(model.habits, kind.factors, strict=True):
+            for (within, common), one in zip(model.correlations, kind.factors, strict=True):
                 squares = max(grid.squares[i] - grid.n[i], 0)
-                spread += (habit * squares + common * grid.n[i] ** 2 + grid.n[i]) * one @ one.T
+                spread += (within * squares + common * grid.n[i] ** 2 + grid.n[i]) * one @ one.T
             middle = grid.n[i] * kind.shares
             whole = spread + grid.noise[i] * np.eye(6)
-            chance[i] = prior[i] * multivariate_normal(middle, whole).pdf(noisy[g])
+            posterior[i] = prior[i] * multivariate_normal(middle, whole).pdf(noisy[g])
             mean[i] = middle + spread @ np.linalg.solve(whole, noisy[g] - middle)
-        assert found[g] == pytest.approx(chance @ mean / chance.sum(), rel=1e-6, abs=1e-6)
+        assert found[g] == pytest.approx(posterior @ mean / posterior.sum(), rel=1e-6, abs=1e-6)
 
 
-def test_habits_are_found_again() -> None:
+def test_correlations_are_found_again() -> None:
     """Intra-class correlations of 0.2 and 0.05 behind noise of a tenth of the largest workplace."""
-    _true, noisy, kinds, workplaces = made_up(4_000, 2, habits=(0.2, 0.05))
+    _true, noisy, kinds, workplaces = made_up(4_000, 2, correlations=(0.2, 0.05))
     whole = noisy.astype(np.int64)
     classed = by_workplaces(whole, workplaces, variance(0.1))
-    second, first, both = ShrunkGroups.learn(whole, kinds, classed, (2, 3)).habits
+    second, first, both = ShrunkGroups.learn(whole, kinds, classed, (2, 3)).correlations
     assert 0.14 < first.sum() < 0.28
     assert 0.03 < second.sum() < 0.09
     assert both.sum() < 0.03

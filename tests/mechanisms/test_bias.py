@@ -76,13 +76,13 @@ def test_asymmetric_noise_is_off_as_the_pages_say() -> None:
     mechanism = made("leaning-staircase")
     assert isinstance(mechanism, LeaningStaircase)
     assert mechanism.bias(Cell(0, 40)) == pytest.approx(0.45, abs=0.01)
-    lean = mechanism.mean_noise
-    assert (lean.up_to, round(lean.least, 2), round(lean.greatest, 2)) == (531, -0.54, 0.79)
+    bias = mechanism.mean_noise
+    assert (bias.up_to, round(bias.least, 2), round(bias.greatest, 2)) == (531, -0.54, 0.79)
     sizes = (1, 9, 15, 16, 20, 43, 99, 260, 400, 531)
-    assert all(lean.least <= mechanism.bias(Cell(0, size)) <= lean.greatest for size in sizes)
+    assert all(bias.least <= mechanism.bias(Cell(0, size)) <= bias.greatest for size in sizes)
     for size in (2_000, 10_000, 1_000_000):
-        assert mechanism.bias(Cell(0, size)) == pytest.approx(lean.share * size, rel=0.02)
-    assert lean.share == pytest.approx(0.00024, abs=1e-5)
+        assert mechanism.bias(Cell(0, size)) == pytest.approx(bias.share * size, rel=0.02)
+    assert bias.share == pytest.approx(0.00024, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_asymmetric_noise_is_off_as_the_pages_say() -> None:
 def test_what_the_page_on_releases_says_of_asymmetric_noise(alpha: str, epsilon: str) -> None:
     mechanism = eree.mechanism("leaning-staircase", alpha=alpha, epsilon=epsilon)
     assert isinstance(mechanism, LeaningStaircase)
-    lean = mechanism.mean_noise
-    assert max(-lean.least, lean.greatest) <= 1.4
-    assert abs(lean.share) < 0.01 * float(alpha)
+    bias = mechanism.mean_noise
+    assert max(-bias.least, bias.greatest) <= 1.4
+    assert abs(bias.share) < 0.01 * float(alpha)
     one_by_one = int(2 / float(alpha)) - 1
     assert abs(mechanism.bias(Cell(0, one_by_one // 2))) < 0.01
 

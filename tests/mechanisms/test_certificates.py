@@ -216,7 +216,7 @@ def test_fixed_noise_loses_exactly_what_theory_says() -> None:
     assert capped.certify().found_delta == pytest.approx(6.33e-7, rel=1e-3)
 
 
-def test_a_node_that_is_larger_than_the_bound_is_hidden_too() -> None:
+def test_a_node_that_is_larger_than_the_bound_is_protected_too() -> None:
     """From theta - 1 workers to theta the bounded count falls to 0; that is protected as well."""
     chosen = made("truncated-laplace", theta=20)
     for before, after in ((0, 19), (19, 0), (5, 19)):

@@ -136,9 +136,9 @@ def test_a_distribution_that_is_not_what_the_fields_say_is_caught(
     """Probabilities of outputs along the plateaus show what the formula does not."""
 
     class Narrow(KNormStaircase):
-        def law(self, counts: Integers) -> TransformedBoxes:
+        def distribution(self, counts: Integers) -> TransformedBoxes:
             return TransformedBoxes(
-                self.transform, counts, self.spread * Fraction(9, 10), self.stairs
+                self.transform, counts, self.spread * Fraction(9, 10), self.plateaus
             )
 
     right, wrong = (
@@ -196,7 +196,7 @@ def test_noise_of_transformed_counts_is_what_it_is_said_to_be(epsilon: str, cell
     away = chosen.transform.near_preimage(rows) - chosen.transform.near_preimage(
         deep.astype(np.float64)
     )
-    mean, root = chosen.height_error()
+    mean, root = chosen.transformed_error()
     of_groups = np.abs(away).mean(axis=1)
     error = of_groups.std() / math.sqrt(n)
     assert abs(of_groups.mean() - mean) < 5 * error
@@ -211,7 +211,7 @@ def test_noise_of_transformed_counts_is_what_it_is_said_to_be(epsilon: str, cell
     for off in (0.9, 1.1):
         assert abs(squares.mean() - off * root**2) > 5 * squares.std() / math.sqrt(n)
     for level in (0.5, 0.9, 0.99):
-        held = int((np.abs(away[:, 0]) <= chosen.height_reach(level)).sum())
+        held = int((np.abs(away[:, 0]) <= chosen.transformed_half_width(level)).sum())
         assert stats.binomtest(held, n, level).pvalue > FALSE_ALARM
 
 
@@ -219,7 +219,7 @@ def test_its_mean_is_that_of_the_best_gamma() -> None:
     """Of eight cells: (d + 2) / 3 over epsilon would be the K-norm's own."""
     for epsilon, mean in (("1", 3.0538), ("2", 1.5153), ("4", 0.7318)):
         chosen = staircase("0.1", epsilon, 8)
-        assert chosen.height_error()[0] == pytest.approx(mean, abs=6e-5)
+        assert chosen.transformed_error()[0] == pytest.approx(mean, abs=6e-5)
     assert chosen.parameters["gamma"] == "29/32"
     assert chosen.parameters["spread"] == "1"
 
@@ -229,7 +229,7 @@ def test_it_has_less_error_than_noise_that_falls_evenly(epsilon: str) -> None:
     """A density of e^(-epsilon (up + down)) has a mean size of (d + 2) / 3 over epsilon."""
     for cells in (1, 2, 8, 36):
         even = (cells + 2) / 3 / float(epsilon)
-        assert staircase("0.1", epsilon, cells).height_error()[0] < even
+        assert staircase("0.1", epsilon, cells).transformed_error()[0] < even
 
 
 @pytest.mark.parametrize(("epsilon", "cells"), [("4", 3), ("1", 8), ("0.3", 2)])
@@ -277,7 +277,9 @@ def test_it_is_what_auto_takes_for_workplaces_under_weak_neighbours(epsilon: str
     for cells in (2, 8, 36):
         chosen, why = automatic_vector(guarantee("0.1", epsilon), cells, alone=True)
         assert chosen.name == "knorm-staircase"
-        assert why == f"knorm-staircase hides all {cells} worker cells at once with the least error"
+        assert (
+            why == f"knorm-staircase protects all {cells} worker cells at once with the least error"
+        )
 
 
 def test_where_it_has_too_many_plateaus_what_it_needs_is_named() -> None:
@@ -287,7 +289,9 @@ def test_where_it_has_too_many_plateaus_what_it_needs_is_named() -> None:
         lambda: KNormStaircase.calibrate(weak, cells=8),
         lambda: automatic_vector(weak, 8, alone=True),
     ):
-        with pytest.raises(Refusal, match=r"needs epsilon of 0\.0963[34] or more to hide 8 cells"):
+        with pytest.raises(
+            Refusal, match=r"needs epsilon of 0\.0963[34] or more to protect 8 cells"
+        ):
             made()
     enough = guarantee("0.1", "0.09634")
     assert automatic_vector(enough, 8, alone=True)[0].name == "knorm-staircase"

@@ -130,10 +130,10 @@ def test_the_mean_error_is_the_sum_of_the_probabilities(name: str) -> None:
     """Mean and mean square summed output by output, against the closed forms and tail sums."""
     chosen = made(name, "0.2" if name in SCALED + TRANSFORMED else None, "4")
     for count, largest in ((3, 3), (40, 30)):
-        reach = 1_500
+        most = 1_500
         probabilities = {
             k: math.exp(chosen.log_pmf(Cell(count, largest), count + k))
-            for k in range(-reach, reach + 1)
+            for k in range(-most, most + 1)
         }
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         error = chosen.expected_error(Cell(count, largest))

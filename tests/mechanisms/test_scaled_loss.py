@@ -207,8 +207,8 @@ def without_floor(chosen: ScaledMechanism) -> ScaledMechanism:
     """The same distribution with S = pace x, not at least 1."""
 
     class Sunk(type(chosen)):
-        def law(self, largests: Any) -> Any:
-            distribution = super().law(largests)
+        def distribution(self, largests: Any) -> Any:
+            distribution = super().distribution(largests)
             object.__setattr__(distribution, "scales", Unfloored(distribution.scales))
             return distribution
 
@@ -288,8 +288,8 @@ def test_probabilities_of_another_scale_than_the_distribution_says_are_caught(na
     chosen = scaled(name)
 
     class Floored(type(chosen)):
-        def law(self, largests: Any) -> Any:
-            return super().law(np.asarray(largests) // 10 * 10)
+        def distribution(self, largests: Any) -> Any:
+            return super().distribution(np.asarray(largests) // 10 * 10)
 
     wrong = Floored(*(getattr(chosen, field.name) for field in fields(chosen)))
     assert not wrong.certify().holds
@@ -301,8 +301,8 @@ def test_a_scale_that_stops_growing_is_caught(name: str) -> None:
     chosen = scaled(name)
 
     class Capped(type(chosen)):
-        def law(self, largests: Any) -> Any:
-            return super().law(np.minimum(np.asarray(largests), 50_000))
+        def distribution(self, largests: Any) -> Any:
+            return super().distribution(np.minimum(np.asarray(largests), 50_000))
 
     wrong = Capped(*(getattr(chosen, field.name) for field in fields(chosen)))
     assert not wrong.certify().holds

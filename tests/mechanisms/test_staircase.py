@@ -212,7 +212,7 @@ def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() ->
 
 @pytest.mark.parametrize("size", [0, 18, 40, 299, 5_000])
 def test_both_ways_of_drawing_lead_to_the_same_number(size: int) -> None:
-    noise = staircase().law(np.array([size]))
+    noise = staircase().distribution(np.array([size]))
     words = SeededRandom(size).words(60)
     for word in words:
         values, verdicts = noise.fast(word[None, None], np.array([0]))
@@ -225,7 +225,7 @@ def test_words_between_two_outputs_are_decided_or_left_in_doubt(
     alpha: str, epsilon: str, size: int
 ) -> None:
     """At the edges of outputs a probability that is a little off would give the wrong one."""
-    noise = staircase(alpha, epsilon).law(np.array([size]))
+    noise = staircase(alpha, epsilon).distribution(np.array([size]))
     tried = 0
     for value in range(1, 40):
         with exactly():
@@ -249,7 +249,7 @@ def test_first_bits_decide_a_draw_only_where_all_words_with_them_agree(
     alpha: str, epsilon: str, size: int
 ) -> None:
     """The first and the last word of a run, where the next run is of another integer or open."""
-    noise = staircase(alpha, epsilon).law(np.full(300, size))
+    noise = staircase(alpha, epsilon).distribution(np.full(300, size))
     (decided, _), rows = noise._decided
     assert (rows == 0).all()
     known = decided > np.iinfo(np.int32).min
@@ -267,7 +267,7 @@ def test_draws_are_the_same_with_and_without_first_bits() -> None:
     chosen, sizes = staircase(), np.array([0, 7, 25, 180, 299, 1_000, 10**6])
     words = SeededRandom(5).words(2_000)
     for size in sizes:
-        many, few = (chosen.law(np.full(n, size)) for n in (400, 10))
+        many, few = (chosen.distribution(np.full(n, size)) for n in (400, 10))
         values, verdicts = many.fast(words[None], np.zeros(len(words), dtype=np.intp))
         others, doubts = few.fast(words[None], np.zeros(len(words), dtype=np.intp))
         sure = (verdicts == Verdict.ACCEPT) & (doubts == Verdict.ACCEPT)
@@ -283,11 +283,11 @@ def test_no_density_depends_on_the_last_bit_of_an_exponential(
     for name in ("exp", "log1p"):
         real = getattr(math, name)
         monkeypatch.setattr(levels, name, lambda x, real=real: math.nextafter(real(x), math.inf))
-    staircase_module._stairs.cache_clear()
+    staircase_module._densities.cache_clear()
     try:
         assert mechanism(NAME, **own).parameters == before
     finally:
-        staircase_module._stairs.cache_clear()
+        staircase_module._densities.cache_clear()
 
 
 def test_a_size_that_is_looked_up_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_the_same_densities_are_made_on_every_machine() -> None:
         ("0.1", "0.7", "and an epsilon from 0.75 to 200"),
         ("0.1", "201", "and an epsilon from 0.75 to 200"),
         ("0.3", "1.2", r"needs epsilon of 1.312 or more \(5 ln\(1 \+ alpha\)\)"),
-        ("0.1", "0.75", "the centre of a law would be too low"),
+        ("0.1", "0.75", "the centre of a density would be too low"),
     ],
 )
 def test_where_it_does_not_exist_it_says_what_does(alpha: str, epsilon: str, why: str) -> None:

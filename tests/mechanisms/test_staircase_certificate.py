@@ -45,8 +45,8 @@ def test_outputs_at_the_limit_have_all_that_lies_beyond() -> None:
     chosen = staircase()
     for output, side in ((LIMIT, 1), (-LIMIT, -1)):
         with exactly():
-            beyond = chosen.law(np.array([5])).tail(LIMIT - side * 5, side, 0)
-            assert chosen.pmf(Cell(5), output).overlaps(beyond)
+            tail = chosen.distribution(np.array([5])).tail(LIMIT - side * 5, side, 0)
+            assert chosen.pmf(Cell(5), output).overlaps(tail)
         assert chosen.pmf(Cell(5), 2 * output) == 0
 
 
@@ -140,8 +140,8 @@ def test_means_and_moments_of_noise_that_is_cut_off_are_bounded(epsilon: str) ->
     """Probabilities of integers, cut off where half of `probability` is left on each side."""
     chosen, probability, orders = staircase("0.1", epsilon), 2.0**-12, np.arange(2.0, 25)
     for size in (0, 20, 33, 88, 640):
-        spread = chosen.spread(probability, np.array([size]), orders)
-        most = int(chosen.reach(1 - 1e-12, np.array([size]))[0])
+        spread = chosen.cut_moments(probability, np.array([size]), orders)
+        most = int(chosen.half_width(1 - 1e-12, np.array([size]))[0])
         probabilities = probabilities_of(chosen, size, most + 1)
         k = np.arange(-most - 1, most + 2)
         below, above = np.cumsum(probabilities), np.cumsum(probabilities[::-1])[::-1]

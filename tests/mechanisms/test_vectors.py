@@ -454,8 +454,8 @@ def test_a_radial_distribution_drawn_at_another_scale_than_it_says_is_caught() -
 @pytest.mark.parametrize("kind", [VectorRadial, VectorPareto])
 def test_a_scale_of_vectors_that_stops_growing_is_caught(kind: type[VectorMechanism]) -> None:
     class Capped(kind):
-        def law(self, largests: Any) -> Any:
-            return super().law(np.minimum(np.asarray(largests), 50_000))
+        def distribution(self, largests: Any) -> Any:
+            return super().distribution(np.minimum(np.asarray(largests), 50_000))
 
     assert not Capped.calibrate(Guarantee(Strong("0.1"), 4), cells=2).certify().holds
 
@@ -714,18 +714,26 @@ def test_outputs_are_whole_and_within_the_limit(name: str) -> None:
         (
             "knorm-staircase",
             {"epsilon": "0.09"},
-            r"knorm-staircase needs epsilon of 0.09[0-9]+ or more to hide",
+            r"knorm-staircase needs epsilon of 0.09[0-9]+ or more to protect",
         ),
-        ("knorm-staircase", {"cells": 1_001}, "knorm-staircase hides groups of 1 to 1,000 cells"),
+        (
+            "knorm-staircase",
+            {"cells": 1_001},
+            "knorm-staircase protects groups of 1 to 1,000 cells",
+        ),
         (
             "knorm-staircase",
             {"epsilon": "0.1", "cells": 1_000},
-            r"epsilon of 0.109[01]? or more to hide 1000 cells, as plateaus are too many below",
+            r"epsilon of 0.109[01]? or more to protect 1000 cells, as plateaus are too many below",
         ),
-        ("knorm-staircase", {"cells": 0}, "knorm-staircase hides groups of 1 to 1,000 cells"),
-        ("two-stage-clip", {"cells": 100_001}, "two-stage-clip hides groups of 1 to 100,000 cells"),
-        ("vector-pareto", {"cells": 65}, "vector-pareto hides groups of 1 to 64 cells"),
-        ("vector-radial", {"cells": True}, "vector-radial hides groups of 1 to 64 cells"),
+        ("knorm-staircase", {"cells": 0}, "knorm-staircase protects groups of 1 to 1,000 cells"),
+        (
+            "two-stage-clip",
+            {"cells": 100_001},
+            "two-stage-clip protects groups of 1 to 100,000 cells",
+        ),
+        ("vector-pareto", {"cells": 65}, "vector-pareto protects groups of 1 to 64 cells"),
+        ("vector-radial", {"cells": True}, "vector-radial protects groups of 1 to 64 cells"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, settings: dict[str, Any], words: str) -> None:

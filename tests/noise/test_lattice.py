@@ -135,8 +135,8 @@ def test_extreme_words_are_decided_and_finite(name: str) -> None:
 @every_distribution
 def test_one_number_of_a_row_has_the_probabilities_of_the_row_added_up(name: str) -> None:
     chosen = noise_of(name, [3], 2)
-    reach = 700 if name == "pareto" else 250
-    spread = range(-reach, reach + 1)
+    most = 700 if name == "pareto" else 250
+    spread = range(-most, most + 1)
     with ctx.workprec(120):
         for first in (0, 1, 4, 15):
             added = sum(probability(chosen, (first, other)) for other in spread)
@@ -311,7 +311,7 @@ def test_the_radial_distribution_is_the_integral_of_its_density(d: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 400, 1_500, 2_999, 70_000])
-def test_scaled_counts_are_hidden_with_their_thousandths(count: int) -> None:
+def test_scaled_counts_are_protected_with_their_thousandths(count: int) -> None:
     n = 200_000
     scale = Fraction(5, 3)
     which = np.zeros(n, dtype=np.intp)
@@ -320,7 +320,7 @@ def test_scaled_counts_are_hidden_with_their_thousandths(count: int) -> None:
     centre = round(count / 1000)
     values = range(centre - 6, centre + 7)
     expected = np.array([float(chosen.pmf(value, 0)) for value in values])
-    low, high = chosen.beyond(centre - 7, -1, 0), chosen.beyond(centre + 7, 1, 0)
+    low, high = chosen.tail(centre - 7, -1, 0), chosen.tail(centre + 7, 1, 0)
     assert expected.sum() + float(low + high) == pytest.approx(1, abs=1e-12)
     seen = [(drawn == value).sum() for value in values]
     rest = n - sum(seen)

@@ -1,4 +1,4 @@
-"""A row for each workplace, hidden by itself: released, checked, and added up to areas."""
+"""A row for each workplace, protected by itself: released, checked, and added up to areas."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def county_order(county: eree.Tables, values: tuple[Any, ...]) -> list[int]:
     return [(a.values or ()).index(v) for a, v in zip(attributes, values, strict=True)]
 
 
-def test_alone_a_workplace_is_hidden_by_its_own_counts() -> None:
+def test_alone_a_workplace_is_protected_by_its_own_counts() -> None:
     """Among others the largest workplace is a part of the count, alone it is all of it."""
     weak = eree.Guarantee(eree.Weak("0.1", ["type"]), 2)
     assert automatic_vector(weak, 4, alone=True)[0].name == "knorm-staircase"
@@ -158,7 +158,7 @@ def test_the_command_adds_up_as_the_function_does(
     assert "is not counted by 'race'" in told
 
 
-def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
+def test_errors_of_single_workplaces_are_predicted_from_sizes_and_shares(
     county: eree.Tables, tmp_path: Path
 ) -> None:
     cells = eree.tabulate(county, by=SITES).confidential
@@ -180,7 +180,7 @@ def test_errors_of_single_workplaces_are_foretold_from_sizes_and_shares(
         {"name": "sizes", "by": ["workplace_id"], "epsilon": "0.5"},
     ]
     plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
-    ahead = eree.outlook(
+    ahead = eree.expected_accuracy(
         plan,
         sizes=eree.WorkplaceSizes.read(sizes, plan.schema),
         shares=eree.WorkerShares.read(shares, plan.schema),

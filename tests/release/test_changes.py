@@ -57,7 +57,7 @@ def test_another_line_end_is_found(copy: Path, end: bytes) -> None:
 
 
 def text_of(folder: Path, change: Callable[[dict[str, Any]], None], *, sealed: bool) -> None:
-    """Write a record anew, as a release writes it; with a new digest, or the old one."""
+    """Write a record again, as a release writes it; with a new digest, or the old one."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     change(record)
     if sealed:

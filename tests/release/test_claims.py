@@ -33,7 +33,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sealed(folder: Path, change: Callable[[Any], object]) -> eree.Release:
-    """A release whose record was changed and sealed anew, as anybody can."""
+    """A release whose record was changed and sealed again, as anybody can."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     change(record)
     record["digest"] = digest_of(record)

@@ -1,4 +1,4 @@
-"""Classes of workplaces say which released sizes they were made of, and are made anew from them."""
+"""Classes of workplaces say which released sizes they were made of, and are remade from them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rules(release: eree.Release, *sizes: eree.Release) -> list[str]:
 
 
 def resealed(folder: Path, record: dict[str, Any]) -> eree.Release:
-    """A release whose record was written anew, with the digest that fits it."""
+    """A release whose record was written again, with the digest that fits it."""
     record["digest"] = digest_of(record)
     (folder / RECORD).write_text(record_text(record), encoding="utf-8")
     return eree.Release.open(folder)
@@ -111,7 +111,7 @@ def test_one_workplace_in_another_class_is_found(home: Path, tmp_path: Path) -> 
 
 
 def test_a_workplace_too_few_is_found(home: Path, tmp_path: Path) -> None:
-    """Whoever leaves one out of the record can seal it anew; only the sizes know."""
+    """Whoever leaves one out of the record can seal it again; only the sizes know."""
     copy = Path(shutil.copytree(home / "out", tmp_path / "fewer"))
     record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
     record["attributes"]["size_class"]["members"].pop()
@@ -190,7 +190,7 @@ def test_a_release_of_the_same_name_with_another_digest_is_found(
         ("nance = {", "nance = 1 #", "", "must be a table with release, digest, table and cuts"),
     ],
 )
-def test_a_faulty_provenance_is_told(
+def test_a_faulty_provenance_is_reported(
     home: Path, tmp_path: Path, before: str, after: str, place: str, rule: str
 ) -> None:
     copy = Path(shutil.copytree(home / "data", tmp_path / "data"))

@@ -92,7 +92,7 @@ main()
 
 
 @pytest.mark.parametrize("call", ["rollback", "close"])
-def test_an_interrupt_after_the_settling_is_told_without_a_traceback(
+def test_an_interrupt_after_the_settling_is_reported_without_a_traceback(
     office: Path, call: str
 ) -> None:
     command = [sys.executable, "-c", CLOSING.format(call=call)]
@@ -148,7 +148,7 @@ def test_a_full_disk_under_the_output_does_not_undo_a_release(office: Path) -> N
         ("loop", None, ["--out", "loop"], "loop cannot be looked at (too many levels of symbolic"),
     ],
 )
-def test_what_may_not_be_touched_is_told_in_a_sentence_and_costs_nothing(
+def test_what_may_not_be_touched_is_reported_in_a_sentence_and_costs_nothing(
     office: Path, forbidden: str, mode: int | None, arguments: list[str], words: str
 ) -> None:
     eree_study.synthesize(office / "data", jobs=1_000)

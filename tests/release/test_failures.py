@@ -176,7 +176,7 @@ def test_a_ledger_that_cannot_settle_leaves_a_release_that_is_whole(
         ),
     ],
 )
-def test_a_server_that_dies_is_told_with_what_it_was_paid(
+def test_a_server_that_dies_is_reported_with_what_it_was_paid(
     population: eree.Tables,
     plan: eree.Plan,
     postgres: PostgresServer,

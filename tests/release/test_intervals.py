@@ -33,7 +33,7 @@ CELLS = [
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
-def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None:
+def test_intervals_cover_with_the_stated_probability(name: str, level: float) -> None:
     n = 40_000
     chosen = made(name)
     for count, largest in CELLS:
@@ -48,16 +48,16 @@ def test_intervals_cover_with_the_stated_chance(name: str, level: float) -> None
 
 @pytest.mark.parametrize("name", SCALED)
 def test_an_interval_is_hardly_wider_than_brute_force_says(name: str) -> None:
-    """All counts n whose own reach holds the noisy count, one by one."""
+    """All counts n whose own half-width holds the noisy count, one by one."""
     chosen = made(name)
 
     def wider(counts: Integers) -> tuple[Integers, Integers]:
         return (chosen.half_width(0.9, counts),) * 2
 
     ends = CountInterval(wider).ends
-    reach = [chosen.quantile(0.9, Cell(0, n)) for n in range(700)]
+    widths = [chosen.quantile(0.9, Cell(0, n)) for n in range(700)]
     for noisy in (-40, -3, 0, 1, 7, 12, 60, 333):
-        inside = [n for n in range(700) if abs(noisy - n) <= reach[n]]
+        inside = [n for n in range(700) if abs(noisy - n) <= widths[n]]
         low, high = (int(end[0]) for end in ends(np.array([noisy])))
         if not inside:
             assert (low, high) == (0, 0)

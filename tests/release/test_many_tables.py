@@ -40,11 +40,11 @@ def test_tables_of_one_price_share_one_calibration_and_one_engine(
         {"name": f"t{i}", "by": by[i % 3], "epsilon": "1" if i % 2 else "1.5"}
         for i in range(TABLES)
     ]
-    ahead = eree.outlook(plan_of(population.folder, tables))
+    ahead = eree.expected_accuracy(plan_of(population.folder, tables))
     assert len(calibrated) == 2
     assert len(opened) == 1
     for given, table in list(zip(tables, ahead.tables, strict=True))[:6]:
-        alone = eree.outlook(plan_of(population.folder, [given]))
+        alone = eree.expected_accuracy(plan_of(population.folder, [given]))
         assert alone.tables == (table,)
 
 

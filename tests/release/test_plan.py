@@ -97,21 +97,21 @@ def test_a_plan_is_read_from_its_file(data: Path, tmp_path: Path) -> None:
         ({"surprise": 1}, "surprise: is not a setting that eree knows"),
     ],
 )
-def test_every_fault_is_told_with_its_place(
+def test_every_fault_is_reported_with_its_place(
     data: Path, changes: dict[str, Any], words: str
 ) -> None:
     told = faults(data, **changes)
     assert any(line.startswith(words) for line in told), told
 
 
-def test_a_plan_without_data_is_told(data: Path) -> None:
+def test_a_plan_without_data_is_reported(data: Path) -> None:
     with pytest.raises(eree.Faulty, match=r"data: must be the name of a file or folder"):
         eree.Plan.of(settings(data) | {"data": ""})
     with pytest.raises(eree.Unreadable, match="is not a folder"):
         eree.Plan.of(settings(data) | {"data": str(data / "nowhere")})
 
 
-def test_all_faults_are_told_at_once(data: Path) -> None:
+def test_all_faults_are_reported_at_once(data: Path) -> None:
     told = faults(data, level="2", privacy=privacy(epsilon="x"), table=[{"name": "t"}, table(by=3)])
     assert len(told) >= 4
 
@@ -248,7 +248,7 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
 
 
 def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
-    """Below a certain epsilon there is no law; it is looked for by halves."""
+    """Below a certain epsilon there is no such noise; it is looked for by halves."""
 
     def priced(epsilon: Fraction) -> Any:
         chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
@@ -287,7 +287,7 @@ def test_planning_opens_no_confidential_file(data: Path, tmp_path: Path) -> None
     for extra in data.iterdir():
         if extra.suffix == ".csv" or extra.name == "place.parquet":
             (public / extra.name).write_bytes(extra.read_bytes())
-    ahead = eree.outlook(plan(public))
+    ahead = eree.expected_accuracy(plan(public))
     cells = eree.tabulate(eree.load(data), by=["place", "sector", "ownership"]).confidential
     assert ahead.tables[0].cells == cells.num_rows
     assert ahead.tables[1].bounded is False
@@ -296,7 +296,9 @@ def test_planning_opens_no_confidential_file(data: Path, tmp_path: Path) -> None
 
 
 def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
-    page = eree.memo(eree.outlook(plan(data)), left=eree.Guarantee(eree.Strong("0.1"), 10))
+    page = eree.memo(
+        eree.expected_accuracy(plan(data)), left=eree.Guarantee(eree.Strong("0.1"), 10)
+    )
     for words in (
         "| sectors: place × sector × ownership |",
         "Strong neighbours, alpha 0.1",
@@ -309,38 +311,38 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
     ):
         assert words in page
     weak = plan(data, privacy=privacy(neighbours="weak", types=["sex"]), table=[table()])
-    assert "only where all its types" in eree.memo(eree.outlook(weak))
+    assert "only where all its types" in eree.memo(eree.expected_accuracy(weak))
     edge = plan(data, privacy=privacy(neighbours="edge", alpha=None), table=[table()])
-    assert "Workplaces are not protected" in eree.memo(eree.outlook(edge))
+    assert "Workplaces are not protected" in eree.memo(eree.expected_accuracy(edge))
 
 
 @pytest.mark.parametrize(("theta", "epsilon"), [(100, "4"), (7, "1"), (1, "2"), (300, "12")])
-def test_what_truncation_leaves_out_is_part_of_the_error_that_is_foretold(
+def test_what_truncation_leaves_out_is_part_of_the_expected_error(
     data: Path, theta: int, epsilon: str
 ) -> None:
-    """By the exact law of the output, whose count is 0 where the one workplace is left out."""
+    """By exact probabilities of outputs; the count is 0 where the one workplace is left out."""
     given = table(mechanism="truncated-laplace", parameters={"theta": theta}, epsilon=epsilon)
     node = plan(
         data, privacy=privacy(neighbours="node", alpha=None, epsilon=epsilon), table=[given]
     )
-    ahead = eree.outlook(node).tables[0]
+    ahead = eree.expected_accuracy(node).tables[0]
     made = node.tables[0].measurement.mechanism
     assert isinstance(made, TruncatedLaplace)
     for jobs in (1, 10, 100, 1_000):
         count = jobs if jobs < theta else 0
         far = 40 * theta // int(epsilon) + 40
         outputs = range(count - far, count + far + 1)
-        chances = {k: float(made.pmf(Cell(count), k)) for k in outputs}
-        brute = sum(chance * abs(k - jobs) for k, chance in chances.items())
+        probabilities = {k: float(made.pmf(Cell(count), k)) for k in outputs}
+        brute = sum(p * abs(k - jobs) for k, p in probabilities.items())
         assert ahead.errors[jobs] == pytest.approx(brute, rel=1e-9)
         within = ahead.within[jobs]
         outside = [
-            sum(chance for k, chance in chances.items() if abs(k - jobs) > reach)
-            for reach in (within, within - 1)
+            sum(p for k, p in probabilities.items() if abs(k - jobs) > width)
+            for width in (within, within - 1)
         ]
         assert outside[0] <= 0.1 + 1e-9
         assert outside[1] > 0.1 - 1e-9
-        assert f"{ahead.errors[jobs]:.3g} ({within:,})" in eree.memo(eree.outlook(node))
+        assert f"{ahead.errors[jobs]:.3g} ({within:,})" in eree.memo(eree.expected_accuracy(node))
 
 
 def test_a_target_above_the_bound_cannot_be_met(data: Path) -> None:
@@ -352,7 +354,7 @@ def test_a_target_above_the_bound_cannot_be_met(data: Path) -> None:
 
 def test_a_delta_is_added_in_plan_and_memo_and_bounds_no_odds(data: Path) -> None:
     given = table(epsilon="2", mechanism="smooth-laplace-exact", delta="0.00003")
-    ahead = eree.outlook(plan(data, privacy=privacy(delta="0.00003"), table=[given]))
+    ahead = eree.expected_accuracy(plan(data, privacy=privacy(delta="0.00003"), table=[given]))
     page = eree.memo(ahead)
     assert all(words in page for words in ahead.as_json()["statements"])
     assert page.count("times the probability that it has in the other, plus 0.00003;") == 4

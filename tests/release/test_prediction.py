@@ -101,7 +101,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("neighbours", "table", "column"), CASES)
-def test_the_error_of_a_table_is_foretold_within_ten_per_cent(
+def test_the_error_of_a_table_is_predicted_within_ten_per_cent(
     people: eree.Tables,
     sizes_file: Path,
     shares_file: Path,
@@ -112,7 +112,7 @@ def test_the_error_of_a_table_is_foretold_within_ten_per_cent(
     plan = planned(people, neighbours, **table)
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
     shares = eree.WorkerShares.read(shares_file, plan.schema)
-    ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
+    ahead = eree.expected_accuracy(plan, sizes=sizes, shares=shares).tables[0].predicted
     assert ahead is not None
     assert ahead.mean_error == pytest.approx(measured(people, plan, column), rel=0.1)
 
@@ -123,15 +123,15 @@ def test_the_error_of_a_table_is_foretold_within_ten_per_cent(
 def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
     people: eree.Tables, sizes_file: Path, shares_file: Path, table: dict[str, Any]
 ) -> None:
-    """Against the exact law of the noise, on the cells as they are with and without the bound."""
+    """Against exact probabilities of the noise, on the cells with and without the bound."""
     plan = planned(people, "node", **table, mechanism="truncated-laplace")
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
     shares = eree.WorkerShares.read(shares_file, plan.schema)
-    ahead = eree.outlook(plan, sizes=sizes, shares=shares).tables[0].predicted
+    ahead = eree.expected_accuracy(plan, sizes=sizes, shares=shares).tables[0].predicted
     made = plan.tables[0].measurement.mechanism
     assert ahead is not None and isinstance(made, TruncatedLaplace)
     noise = np.arange(-2_000, 2_001)
-    chances = np.array([float(made.pmf(Cell(2_000), int(k) + 2_000)) for k in noise])
+    probabilities = np.array([float(made.pmf(Cell(2_000), int(k) + 2_000)) for k in noise])
     whole, bounded = (
         eree.tabulate(people, by=table["by"], where=table.get("where"), bound=bound)
         .confidential["count"]
@@ -140,7 +140,7 @@ def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
         for bound in (None, made.bound)
     )
     missing, back = np.unique(whole - bounded, return_inverse=True)
-    errors = np.array([chances @ np.abs(noise - b) for b in missing])[back]
+    errors = np.array([probabilities @ np.abs(noise - b) for b in missing])[back]
     assert ahead.mean_error == pytest.approx(float(errors.mean()), rel=0.1)
     alone = made.mean_error(Cell(0))[0]
     assert float(errors.mean()) > 1.2 * alone  # what was promised before
@@ -149,7 +149,7 @@ def test_jobs_of_workplaces_that_are_left_out_are_part_of_the_error(
 def test_the_share_of_jobs_is_the_sum_of_all_errors(people: eree.Tables, sizes_file: Path) -> None:
     plan = planned(people, by=BY)
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
-    ahead = eree.outlook(plan, sizes=sizes).tables[0]
+    ahead = eree.expected_accuracy(plan, sizes=sizes).tables[0]
     assert ahead.predicted is not None
     assert ahead.predicted.mean_error is not None
     total = ahead.predicted.mean_error * ahead.cells
@@ -163,13 +163,13 @@ def test_the_share_of_jobs_is_the_sum_of_all_errors(people: eree.Tables, sizes_f
     st.lists(st.integers(0, 3), min_size=2, max_size=2).filter(any),
 )
 def test_the_mean_over_the_largest_is_that_of_all_cases(
-    chances: list[float], errors: list[float], workplaces: list[int]
+    probabilities: list[float], errors: list[float], workplaces: list[int]
 ) -> None:
-    one = np.array([*chances, *[0.01] * (4 - len(chances))])
+    one = np.array([*probabilities, *[0.01] * (4 - len(probabilities))])
     kinds = np.array([one / one.sum(), one[::-1] / one.sum()])
     each = [kinds[kind] for kind, number in enumerate(workplaces) for _ in range(number)]
     brute = sum(
-        float(np.prod([law[size] for law, size in zip(each, sizes, strict=True)]))
+        float(np.prod([of[size] for of, size in zip(each, sizes, strict=True)]))
         * errors[max(sizes)]
         for sizes in product(range(4), repeat=len(each))
     )
@@ -236,7 +236,7 @@ def test_sizes_that_tell_nothing_are_refused(
     path = tmp_path / "sizes.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(eree.Refusal, match=words):
-        eree.outlook(plan, sizes=eree.WorkplaceSizes.read(path, plan.schema))
+        eree.expected_accuracy(plan, sizes=eree.WorkplaceSizes.read(path, plan.schema))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_shares_that_tell_nothing_are_refused(
     path = tmp_path / "shares.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(eree.Refusal, match=words):
-        eree.outlook(
+        eree.expected_accuracy(
             plan,
             sizes=eree.WorkplaceSizes.read(sizes_file, plan.schema),
             shares=eree.WorkerShares.read(path, plan.schema),
@@ -273,12 +273,12 @@ def test_shares_that_tell_nothing_are_refused(
         ({"by": BY, "mechanism": "log-laplace-tight"}, "grows with the count"),
     ],
 )
-def test_where_nothing_can_be_foretold_it_is_said(
+def test_where_nothing_can_be_predicted_it_is_said(
     people: eree.Tables, sizes_file: Path, table: dict[str, Any], words: str
 ) -> None:
     plan = planned(people, **table)
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
-    ahead = eree.outlook(plan, sizes=sizes)
+    ahead = eree.expected_accuracy(plan, sizes=sizes)
     predicted = ahead.tables[0].predicted
     assert predicted is not None
     assert predicted.mean_error is None
@@ -292,6 +292,6 @@ def test_some_worker_cells_ask_for_shares(
 ) -> None:
     plan = planned(people, neighbours, by=BY, where=WOMEN)
     sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
-    predicted = eree.outlook(plan, sizes=sizes).tables[0].predicted
+    predicted = eree.expected_accuracy(plan, sizes=sizes).tables[0].predicted
     assert predicted is not None
     assert "--shares" in predicted.words

@@ -119,7 +119,7 @@ def test_the_record_and_the_ledger_have_the_period(tmp_path: Path) -> None:
     release = eree.publish(plan, eree.load(data), ledger=made, out=tmp_path / "out")
     assert (release.data_set, release.period) == ("data", "2026-Q1")
     assert made.entries()[1].as_json()["period"] == "2026-Q1"
-    assert "Tables of the data set data, for 2026-Q1:" in eree.memo(eree.outlook(plan))
+    assert "Tables of the data set data, for 2026-Q1:" in eree.memo(eree.expected_accuracy(plan))
 
 
 def test_a_plan_and_tables_under_other_keys_are_refused(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_largest_come_first_and_ties_share_a_rank(release: eree.Release) -> 
     ]
 
 
-def test_all_true_ranks_are_inside_together_with_the_stated_chance(
+def test_all_true_ranks_are_inside_together_with_the_stated_probability(
     release: eree.Release, population: eree.Tables, tmp_path: Path
 ) -> None:
     """120 releases; a right ranking fails less often than once in a million runs."""
@@ -101,7 +101,7 @@ def test_the_command_shows_ranks_and_writes_all_areas(
     assert f"{len(found) - 2} more areas" in shown
 
 
-def test_the_filter_of_a_table_is_told(release: eree.Release, tmp_path: Path) -> None:
+def test_the_filter_of_a_table_is_reported(release: eree.Release, tmp_path: Path) -> None:
     """A table of women is not one of all jobs, whoever asks for what."""
     asked = ("rank", release.folder, "women", "--by", "county")
     status, shown, _ = eree_command(*asked, "--out", tmp_path / "women.csv")

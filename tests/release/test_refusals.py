@@ -149,7 +149,7 @@ def test_only_an_open_ed25519_key_signs(pem: Callable[..., Path], tmp_path: Path
 # ------------------------------------------------------------------------------------- releases
 
 
-def test_what_is_no_release_is_told(release: eree.Release, tmp_path: Path) -> None:
+def test_what_is_no_release_is_reported(release: eree.Release, tmp_path: Path) -> None:
     words = f"{tmp_path} holds no {RECORD}; name the folder of a release"
     refused(lambda: eree.Release.open(tmp_path), words)
     (tmp_path / RECORD).write_text('{"format": 1}')
@@ -220,7 +220,7 @@ def copy(office: tuple[Path, eree.Ledger], tmp_path: Path) -> Iterator[Path]:
 
 
 def told(folder: Path, ledger: eree.Ledger, change: Callable[[Any], object]) -> list[str]:
-    """The faults of a release whose record was changed and sealed anew."""
+    """The faults of a release whose record was changed and sealed again."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     change(record)
     record["digest"] = digest_of(record)

@@ -92,20 +92,23 @@ def test_only_the_release_is_used(crowd: eree.Release, people: eree.Shrunk, tmp_
     shutil.copytree(crowd.folder, tmp_path / "copy")
     again = eree.shrink(eree.Release.open(tmp_path / "copy"), "people")
     assert again.rows.equals(people.rows)
-    assert again.habits == people.habits
+    assert again.correlations == people.correlations
 
 
-def test_it_says_how_alike_workers_of_a_workplace_seem(people: eree.Shrunk) -> None:
-    assert list(people.habits) == ["education", "sex", "sex × education"]
-    assert all(0 < value < 1 for value in people.habits.values())
+def test_it_gives_the_correlation_of_workers_of_a_workplace(people: eree.Shrunk) -> None:
+    assert list(people.correlations) == ["education", "sex", "sex × education"]
+    assert all(0 < value < 1 for value in people.correlations.values())
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("places", "hidden cell by cell by leaning-staircase"),
+        ("places", "protected cell by cell by leaning-staircase"),
         ("women", "leaves out workers"),
-        ("states", "has 3 groups of worker cells; what is usual can be learnt from 30 or more"),
+        (
+            "states",
+            "has 3 groups of worker cells; the shares of kinds can be learnt from 30 or more",
+        ),
         ("nowhere", "the release has no table 'nowhere'"),
     ],
 )
@@ -160,11 +163,11 @@ def test_the_command_writes_what_the_function_finds(
     assert status == 0
     said = json.loads(printed)
     assert said["cells"] == len(people)
-    assert said["habits"] == pytest.approx(people.habits)
+    assert said["correlations"] == pytest.approx(people.correlations)
     people.write(tmp_path / "same.csv")
     assert out.read_bytes() == (tmp_path / "same.csv").read_bytes()
     status, printed, _ = eree_command(
-        "shrink", crowd.folder, "people", "--out", tmp_path / "told.csv"
+        "shrink", crowd.folder, "people", "--out", tmp_path / "printed.csv"
     )
     assert status == 0
     assert f"{len(people):,} cells" in printed

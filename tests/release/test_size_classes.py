@@ -1,4 +1,4 @@
-"""Workplaces sorted by noisy size: large ones hidden one by one, small ones together."""
+"""Workplaces sorted by noisy size: large ones protected one by one, small ones together."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_tables_of_two_classes_cost_what_one_does(home: Path, people: eree.Relea
     assert total == eree.Release.open(home / "sizes").table("sizes").num_rows
 
 
-def test_small_workplaces_are_hidden_together_and_large_ones_alone(people: eree.Release) -> None:
+def test_small_workplaces_are_protected_together_and_large_ones_alone(people: eree.Release) -> None:
     assert (people.table("large")["workplaces"].to_numpy() == 1).all()
     assert people.table("small")["workplaces"].to_numpy().max() > 20
 
@@ -204,7 +204,7 @@ def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_p
     ]
 
 
-def test_errors_are_not_foretold_where_the_filter_is_one_by_size(
+def test_errors_are_not_predicted_where_the_filter_is_one_by_size(
     home: Path, tmp_path: Path
 ) -> None:
     where = {"size_class": [f"{CUT}+"]}
@@ -220,13 +220,13 @@ def test_errors_are_not_foretold_where_the_filter_is_one_by_size(
     )
     known = eree.WorkerShares.read(shares, plan.schema)
     for text, said in (
-        ("from,to,workplaces\n1,100,1000\n", "not told apart by size_class"),
+        ("from,to,workplaces\n1,100,1000\n", "not given by size_class"),
         ("size_class,from,to,workplaces\n0-39,1,39,1000\n40+,40,400,100\n", "predicted"),
     ):
         sizes = tmp_path / "sizes.csv"
         sizes.write_text(text, encoding="utf-8")
         read = eree.WorkplaceSizes.read(sizes, plan.schema)
-        (table,) = eree.outlook(plan, sizes=read, shares=known).tables
+        (table,) = eree.expected_accuracy(plan, sizes=read, shares=known).tables
         assert table.predicted is not None
         assert said in table.predicted.words
 

@@ -61,7 +61,9 @@ class Changed:
 
 @pytest.mark.parametrize("name", [*SCALED, *FIXED])
 @pytest.mark.parametrize(("cells", "sums", "miss"), [(2, 4_000, 0.5), (20, 1_200, 0.1)])
-def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, miss: float) -> None:
+def test_sums_cover_with_the_stated_probability(
+    name: str, cells: int, sums: int, miss: float
+) -> None:
     """A right interval fails less often than once in a million runs."""
     chosen = made(name)
     for kind in KINDS:
@@ -76,7 +78,7 @@ def test_sums_cover_with_the_stated_chance(name: str, cells: int, sums: int, mis
         assert shown > FALSE_ALARM, (kind, covered.mean())
 
 
-def test_a_reach_that_is_too_short_would_be_noticed() -> None:
+def test_a_half_width_that_is_too_short_would_be_noticed() -> None:
     chosen = made("smooth-pareto")
     counts = counts_like("mixed", 1_000, 20)
     drawn = chosen.draw(counts.ravel(), counts.ravel(), random=SeededRandom(1))
@@ -135,13 +137,13 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
     def asked(areas: int) -> tuple[list[tuple[float, int]], Integers, Integers]:
         noted: list[tuple[float, int]] = []
 
-        def reaches(level: float, sizes: Integers) -> tuple[Integers, Integers]:
+        def half_widths(level: float, sizes: Integers) -> tuple[Integers, Integers]:
             noted.append((level, len(sizes)))
             return chosen.half_widths(level, sizes)
 
         some = drawn[: areas * cells]
         return noted, *sum_intervals(
-            Changed(chosen, reaches), some, np.arange(0, len(some), cells), 1e-3, 1 / 2
+            Changed(chosen, half_widths), some, np.arange(0, len(some), cells), 1e-3, 1 / 2
         )
 
     few, _, _ = asked(10)
@@ -154,7 +156,7 @@ def test_ten_thousand_areas_of_forty_cells_are_worked_on_together(
 
 
 def worst_sizes(chosen: LeaningStaircase, counts: Integers, side: int) -> Integers:
-    """For each count the size up to it, and up to 150, whose noise leans most to a side."""
+    """For each count the size up to it, and up to 150, of the greatest mean on a side."""
     means = np.array([side * chosen.bias(Cell(0, size)) for size in range(151)])
     best = np.maximum.accumulate(means)
     found: Integers = np.searchsorted(best, best[np.minimum(counts, 150)])
@@ -162,8 +164,8 @@ def worst_sizes(chosen: LeaningStaircase, counts: Integers, side: int) -> Intege
 
 
 @pytest.mark.parametrize("epsilon", ["1", "2", "4"])
-def test_sums_of_noise_that_leans_as_much_as_it_can_are_covered(epsilon: str) -> None:
-    """Every cell has the size that leans most, to the same side.
+def test_sums_of_noise_as_biased_as_it_can_be_are_covered(epsilon: str) -> None:
+    """Every cell has the size of the greatest mean, on the same side.
 
     A right interval fails less often than once in a million runs.
     """
@@ -197,8 +199,8 @@ def leaning_sums(moments: Any = None) -> tuple[Integers, Integers, Integers, Int
 
 
 def test_means_that_are_left_out_would_be_noticed() -> None:
-    def right(chance: float, sizes: Integers, orders: np.ndarray) -> CutMoments:
-        spread = made("leaning-staircase").cut_moments(chance, sizes, orders)
+    def right(probability: float, sizes: Integers, orders: np.ndarray) -> CutMoments:
+        spread = made("leaning-staircase").cut_moments(probability, sizes, orders)
         return replace(spread, up=0 * spread.up, down=0 * spread.down)
 
     low, high, truth, _ = leaning_sums(right)
@@ -207,13 +209,13 @@ def test_means_that_are_left_out_would_be_noticed() -> None:
     assert shown < FALSE_ALARM, covered.mean()
 
 
-def test_intervals_of_sums_of_noise_that_leans_are_not_idle() -> None:
-    """All that a sum of 400 cells could lean, and three standard deviations, are enough."""
+def test_intervals_of_sums_of_asymmetric_noise_are_not_idle() -> None:
+    """The greatest bias of a sum of 400 cells, and three standard deviations, are enough."""
     low, high, truth, drawn = leaning_sums()
     chosen = made("leaning-staircase")
     assert isinstance(chosen, LeaningStaircase)
-    lean = max(abs(chosen.bias(Cell(0, size))) for size in range(23))
-    most = 400 * lean + 3 * np.std(drawn - truth)
+    bias = max(abs(chosen.bias(Cell(0, size))) for size in range(23))
+    most = 400 * bias + 3 * np.std(drawn - truth)
     assert (high - low).mean() / 2 < 1.35 * most
 
 
@@ -238,22 +240,22 @@ def test_sums_of_means_are_bounded_however_counts_are_shared_out(cells: int, lar
 
 
 @pytest.mark.parametrize("cells", [1, 3, 30, 300])
-def test_moments_bound_the_tail_of_a_sum_that_leans(cells: int) -> None:
-    """The exact law of a sum, by convolution."""
+def test_moments_bound_the_tail_of_an_asymmetric_sum(cells: int) -> None:
+    """The exact distribution of a sum, by convolution."""
     k = np.arange(-6.0, 13.0)
     one = np.where(k > 0, np.exp(-0.5 * k), np.exp(1.2 * k))
     one /= one.sum()
-    mean, law = one @ k, np.ones(1)
+    mean, exact = one @ k, np.ones(1)
     for _ in range(cells):
-        law = np.convolve(law, one)
-    values = np.abs(np.arange(len(law)) - 6 * cells - cells * mean)
+        exact = np.convolve(exact, one)
+    values = np.abs(np.arange(len(exact)) - 6 * cells - cells * mean)
     orders = np.arange(2.0, 25)
     moments = np.array([cells * abs(one @ (k - mean) ** i) for i in orders])[:, None]
     for miss in (0.5, 0.1, 0.01, 1e-4):
         bounds = roots(moments, orders, miss, falling=False)[:, 0]
         for bound in bounds:
-            assert law[values >= bound].sum() <= miss
-        least = min(w for w in range(1_000) if law[values > w].sum() <= miss)
+            assert exact[values >= bound].sum() <= miss
+        least = min(w for w in range(1_000) if exact[values > w].sum() <= miss)
         assert bounds.min() <= 2.2 * least + 1
 
 
@@ -266,7 +268,7 @@ def test_levels_that_are_not_needed_change_no_other(envelope: Envelope) -> None:
     fewer = Envelope(made("smooth-pareto"), 75)
     for name in ("probabilities", "half_widths"):
         assert np.array_equal(getattr(fewer, name), getattr(envelope, name)[:75])
-    for name in ("height", "slope"):
+    for name in ("intercept", "slope"):
         assert np.array_equal(getattr(fewer.below, name), getattr(envelope.below, name)[:75])
     for level in (1, 40, 75):
         for mine, theirs in zip(fewer.moments(level), envelope.moments(level), strict=True):
@@ -275,37 +277,39 @@ def test_levels_that_are_not_needed_change_no_other(envelope: Envelope) -> None:
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 7, 40, 900, 20_000])
 @pytest.mark.parametrize("miss", [0.25, 0.05, 1e-5])
-def test_the_bounds_in_order_miss_together_with_the_stated_chance(cells: int, miss: float) -> None:
+def test_the_bounds_in_order_miss_together_with_the_stated_probability(
+    cells: int, miss: float
+) -> None:
     levels = _levels(np.full(cells, cells), np.arange(1, cells + 1), miss)
     assert (np.diff(levels) <= 0).all()  # stricter for the first ones
-    chances = [2 ** (-float(level) / 8) for level in levels]
-    assert chances[0] <= miss / (4 * cells)
+    probabilities = [2 ** (-float(level) / 8) for level in levels]
+    assert probabilities[0] <= miss / (4 * cells)
     some = range(2, min(cells, 60) + 1)
-    assert sum(comb(cells, r) * chances[r - 1] ** r for r in some) <= miss / 2
+    assert sum(comb(cells, r) * probabilities[r - 1] ** r for r in some) <= miss / 2
 
 
-def test_lines_lie_above_the_reaches(envelope: Envelope) -> None:
+def test_lines_lie_above_the_half_widths(envelope: Envelope) -> None:
     rng = np.random.default_rng(1)
     counts = np.unique(np.concatenate([np.arange(300), rng.integers(0, 10**9, 500)]))
     for level in (1, 9, 40, 97, 120):
-        reach = made("smooth-pareto").half_width(1 - 2 ** (-level / 8), counts)
+        width = made("smooth-pareto").half_width(1 - 2 ** (-level / 8), counts)
         for side in (envelope.below, envelope.above):
-            assert (reach <= side.height[level - 1] + side.slope[level - 1] * counts).all()
+            assert (width <= side.intercept[level - 1] + side.slope[level - 1] * counts).all()
 
 
 @pytest.mark.parametrize("count", [0, 3, 25, 64, 200])
 def test_powers_lie_above_the_moments_of_noise_that_is_cut_off(
     envelope: Envelope, count: int
 ) -> None:
-    """Moments from the exact chances of the noise."""
+    """Moments from the exact probabilities of the noise."""
     level, chosen = 64, made("smooth-pareto")
     cut = chosen.quantile(1 - 2**-8, Cell(0, count))
     with exactly():
         tails = [float(2 * chosen.tail(Cell(count), k, 1)) for k in range(1, cut + 2)]
-    chances = -np.diff(tails)
+    probabilities = -np.diff(tails)
     fixed, power = envelope.moments(level)
     for j in (1, 2, 3, 6, 12):
-        exact = (np.arange(1, cut + 1) ** (2.0 * j) * chances).sum()
+        exact = (np.arange(1, cut + 1) ** (2.0 * j) * probabilities).sum()
         assert exact <= fixed[j - 1] + power[j - 1] * count ** (2.0 * j)
 
 
@@ -324,13 +328,13 @@ def test_sums_of_bounds_are_extreme_in_the_order_of_the_noisy_counts(envelope: E
 
 @pytest.mark.parametrize("cells", [1, 3, 30])
 def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
-    """The exact law of a sum, by convolution."""
+    """The exact distribution of a sum, by convolution."""
     one = np.exp(-0.7 * np.abs(np.arange(-12, 13)))
     one /= one.sum()
-    law = np.ones(1)
+    exact = np.ones(1)
     for _ in range(cells):
-        law = np.convolve(law, one)
-    values = np.abs(np.arange(len(law)) - len(law) // 2)
+        exact = np.convolve(exact, one)
+    values = np.abs(np.arange(len(exact)) - len(exact) // 2)
     k = np.arange(-12.0, 13.0)
     even = [1 / ((2 * j + 1) * 4.0**j) for j in range(1, 13)]
     moments = [cells * (one * k ** (2 * j)).sum() + even[j - 1] for j in range(1, 13)]
@@ -338,11 +342,11 @@ def test_moments_bound_the_tail_of_a_sum(cells: int) -> None:
         found = roots(np.array(moments)[:, None], np.arange(2.0, 25, 2), miss, falling=True)
         bounds = np.ceil(found[:, 0] - 0.5)
         for bound in bounds:
-            assert law[values > bound].sum() <= miss
-        least = min(w for w in range(1_000) if law[values > w].sum() <= miss)
+            assert exact[values > bound].sum() <= miss
+        least = min(w for w in range(1_000) if exact[values > w].sum() <= miss)
         assert bounds.min() <= 1.35 * least + 1
 
 
-def test_a_chance_that_is_not_told_from_none_is_refused() -> None:
+def test_a_probability_that_is_not_distinct_from_none_is_refused() -> None:
     with pytest.raises(Refusal, match="too small for so many areas and cells at once"):
         sum_intervals(made("smooth-pareto"), np.array([1, 2]), np.array([0]), 1e-13, 1 / 2)

@@ -64,16 +64,16 @@ def test_an_area_whose_noisy_sum_is_not_above_zero_has_no_point(
 ) -> None:
     again = Redrawing(release, population, "places", tmp_path)
     for seed in range(200):  # a small cell is soon drawn at zero
-        anew = again.drawn(seed)
-        rows = [row for row in anew.table("places").to_pylist() if row["noisy"] <= 0]
+        redrawn = again.drawn(seed)
+        rows = [row for row in redrawn.table("places").to_pylist() if row["noisy"] <= 0]
         if rows:
             break
     key = tuple(rows[0][name] for name in ("place", "sector", "ownership"))
-    found = eree.threshold(anew, "places", ["place", "sector", "ownership"], {key: "9"}, "1")
+    found = eree.threshold(redrawn, "places", ["place", "sector", "ownership"], {key: "9"}, "1")
     assert found.rows["per_job"].to_pylist() == [None]
 
 
-def test_decisions_are_true_together_with_the_stated_chance(
+def test_decisions_are_true_together_with_the_stated_probability(
     release: eree.Release, population: eree.Tables, tmp_path: Path
 ) -> None:
     """A right rule fails the test less often than once in a million runs."""
@@ -81,10 +81,10 @@ def test_decisions_are_true_together_with_the_stated_chance(
     again = Redrawing(release, population, "places", tmp_path)
     true, decided = 0, 0
     for seed in range(20):
-        anew = again.drawn(seed)
+        redrawn = again.drawn(seed)
         for each, false in (("1.75", "above"), ("3.49", "above"), ("3.51", "below")):
             given = {place: plain(Fraction(each) * jobs) for (place,), jobs in truth.items()}
-            found = eree.threshold(anew, "places", ["place"], given, "3.50", level=0.8)
+            found = eree.threshold(redrawn, "places", ["place"], given, "3.50", level=0.8)
             said = found.rows["decision"].to_pylist()
             true += false not in said
             decided += len(said) - said.count("undecided")

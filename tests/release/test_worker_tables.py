@@ -50,14 +50,14 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({}, "auto: vector-radial hides all 8 worker cells at once with the least error"),
+        ({}, "auto: vector-radial protects all 8 worker cells at once with the least error"),
         (
             {"epsilon": "4", "by": ["place", "sex"]},
-            "auto: vector-radial hides all 2 worker cells at once with the least error",
+            "auto: vector-radial protects all 2 worker cells at once with the least error",
         ),
         (
             {"epsilon": "6", "by": ["place", "sex"]},
-            "auto: vector-pareto hides all 2 worker cells at once with the least error",
+            "auto: vector-pareto protects all 2 worker cells at once with the least error",
         ),
         (
             {"by": ["place", "sex", "education", "age"]},
@@ -66,12 +66,12 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
         ),
         (
             {"weak": True, "epsilon": "0.9"},
-            "auto: knorm-staircase hides all 8 worker cells at once with the least error",
+            "auto: knorm-staircase protects all 8 worker cells at once with the least error",
         ),
         ({"mechanism": "vector-pareto"}, "8 worker cells together, paid for once"),
         (
             {"by": ["place", "sex", "education", "age", "race"], "epsilon": "20"},
-            "auto: two-stage-clip because vector-radial hides groups of 1 to 64 cells",
+            "auto: two-stage-clip because vector-radial protects groups of 1 to 64 cells",
         ),
         (
             {"mechanism": "vector-pareto", "by": ["place"], "where": {"sex": ["F"]}},
@@ -132,8 +132,8 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
     [
         (
             {"by": ["place"], "mechanism": "vector-radial"},
-            "vector-radial hides the worker cells of a workplace cell together, and this table has"
-            " no worker attribute; use auto, or a mechanism for single cells",
+            "vector-radial protects the worker cells of a workplace cell together, and this table"
+            " has no worker attribute; use auto, or a mechanism for single cells",
         ),
         (
             {"mechanism": "vector-radial", "parameters": {"cells": 3}},
@@ -156,7 +156,7 @@ def test_a_first_stage_takes_the_share_that_leaves_the_least_error(
         ({"mechanism": "knorm-staircase"}, "knorm-staircase is for weak neighbours"),
         (
             {"mechanism": "vector-radial", "delta": "1/1000"},
-            "vector-radial hides worker cells without a delta; leave delta out",
+            "vector-radial protects worker cells without a delta; leave delta out",
         ),
         (
             {"by": ["place"], "delta": "1/1000"},
@@ -364,7 +364,7 @@ def drawn_groups(
 
 @pytest.mark.parametrize("name", [*VECTOR_MECHANISMS, "smooth-pareto"])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
-def test_intervals_of_worker_cells_cover_with_the_stated_chance(
+def test_intervals_of_worker_cells_cover_with_the_stated_probability(
     population: eree.Tables, name: str, level: float
 ) -> None:
     n = 4_000
@@ -403,7 +403,7 @@ def test_behind_a_worker_filter_only_a_noisy_bound_helps(
 ) -> None:
     """Workers whom the filter leaves out may be at the largest workplace."""
     made = plan(population, mechanism=name, by=["place", "sex"], where={"education": ["college"]})
-    [table] = eree.outlook(made).tables
+    [table] = eree.expected_accuracy(made).tables
     assert table.bounded == (name == "two-stage-clip")
 
 

@@ -93,7 +93,7 @@ def test_cells_that_are_left_out_are_empty_and_the_release_says_so() -> None:
     assert (none.kept == ~empty).all()
 
 
-def test_the_settings_are_made_anew_from_plain_data() -> None:
+def test_the_settings_are_read_back_from_plain_data() -> None:
     mode = AsPublished(Bounds(5_000), "7", 1, (("a",), ()), exact_controls=False, keep_empty="1/3")
     assert AsPublished.of(mode.as_json()) == mode
     assert MODE.cells.distribution.rate == 2

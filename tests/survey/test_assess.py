@@ -104,7 +104,7 @@ def test_overlap_is_the_mean_of_two_shares(cells: list[tuple[float, ...]]) -> No
         assert interval_overlap(*map(np.array, (x, x + one, x, x + one))) == 1
 
 
-def test_the_factor_of_an_interval_is_that_of_the_normal_law() -> None:
+def test_the_factor_of_an_interval_is_that_of_the_normal_distribution() -> None:
     assert normal_factor(0.95) == pytest.approx(1.959964, abs=1e-6)
 
 

@@ -118,7 +118,7 @@ def test_every_fault_says_its_place_and_its_rule(
     assert any(where == place and rule in told for where, told in found), found
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once(tmp_path: Path) -> None:
     text = DECLARATION.replace('weight = "weight"', "").replace('"none", "school"', "1, 1")
     found = faults(tmp_path, text + "\n[variables.x]\ncodes = []\n[extra]\n")
     assert {place for place, _ in found} >= {

@@ -54,7 +54,7 @@ def test_table_2_of_the_query_tool_to_its_last_digit(size: int, printed: str) ->
     assert probability(noise, 7) <= noise.guarantee.delta
 
 
-def test_the_law_is_that_of_the_registered_mechanism() -> None:
+def test_the_distribution_is_that_of_the_registered_mechanism() -> None:
     noise, registered = ShiftNoise.published("2", 7), mechanism("capped-laplace", epsilon="2")
     for value in range(-8, 9):
         log_pmf = registered.log_pmf(Cell(20), 20 + value)
@@ -89,7 +89,7 @@ def noise_of(epsilon: Fraction, shift: int, delta: str) -> ShiftNoise:
     ("epsilon", "shift", "delta"),
     [("2", 1, "0"), ("1/2", 40_000_000, "0"), ("1", 2_000_000, "1e-6"), ("3", 7, "1e-3")],
 )
-def test_draws_follow_the_stated_law_and_no_other_scale(
+def test_draws_follow_the_stated_distribution_and_no_other_scale(
     epsilon: str, shift: int, delta: str
 ) -> None:
     """On both sides of zero; noise a tenth too small or too large is rejected."""
@@ -107,7 +107,7 @@ def test_draws_follow_the_stated_law_and_no_other_scale(
     assert noise.cap is None or np.abs(drawn).max() <= noise.cap
 
 
-def test_single_draws_follow_the_same_law() -> None:
+def test_single_draws_follow_the_same_distribution() -> None:
     noise, random = noise_of(Fraction(1), 3, "0"), SeededRandom(5)
     drawn = np.array([noise.draw_one(random) for _ in range(20_000)])
     cuts = [-6, -3, -1, 0, 1, 2, 4, 7]
@@ -124,7 +124,7 @@ def test_a_single_draw_may_be_larger_than_any_machine_word() -> None:
 
 
 @pytest.mark.parametrize(("shift", "cap"), [(1, None), (5, None), (1, 1), (2, 9), (4, 40)])
-def test_the_variance_is_that_of_the_law(shift: int, cap: int | None) -> None:
+def test_the_variance_is_that_of_the_distribution(shift: int, cap: int | None) -> None:
     noise = ShiftNoise(Guarantee(RECORD, "3/2"), shift, cap)
     weights = {k: exp(-1.5 * abs(k) / shift) for k in range(-(cap or 400), (cap or 400) + 1)}
     whole = fsum(weights.values())

@@ -247,7 +247,7 @@ def test_no_records_at_all_are_a_fault(tmp_path: Path, style: str) -> None:
     assert ("", "the table is empty", None) in faults_of(write_survey(tmp_path, empty, style=style))
 
 
-def test_faults_of_declaration_and_records_are_told_together(tmp_path: Path) -> None:
+def test_faults_of_declaration_and_records_are_reported_together(tmp_path: Path) -> None:
     text = DECLARATION.replace('codes = ["none", "school", "degree"]', "codes = []")
     found = faults_of(write_survey(tmp_path, changed("weight", [0, 1, 1, 1, 1, 1]), text))
     assert ("variables.education.codes", "must list two or more codes", None) in found

@@ -219,7 +219,7 @@ def test_a_seeded_cube_that_is_called_private_was_never_paid(tmp_path: Path, mod
     words = [statement.words for statement in made.guarantee.statements()]
     found = faults(tmp_path / "out", lambda r: r.update(private=True, statements=words))
     assert found == {
-        "ledger: is not told: every release that is private was paid for"
+        "ledger: is not recorded: every release that is private was paid for"
         if mode == "guaranteed"
         else "private: is said of a release that gives away more than its price"
     }
@@ -232,7 +232,7 @@ def test_a_seeded_cube_that_is_called_private_was_never_paid(tmp_path: Path, mod
         (lambda r: r["ledger"].update(id=-1), "ledger: is not written as the entry"),
         (lambda r: r["ledger"].update(entry=1), "ledger: is not written as the entry"),
         (lambda r: r["ledger"].update(hash="0"), "ledger: is not written as the entry"),
-        (lambda r: r["ledger"].pop("hash"), "ledger: is not told"),
+        (lambda r: r["ledger"].pop("hash"), "ledger: is not recorded"),
         (lambda r: r.pop("release"), "release: is not the name of a release"),
         (lambda r: r["tables"][1].update(columns=[[]]), "control-1: is not what the price gives"),
     ],

@@ -187,7 +187,7 @@ SETTINGS = "is not what the settings of the cube give"
         (lambda r: r.update(private=False), "private: the noise was drawn from a seeded source"),
     ],
 )
-def test_a_record_that_was_written_anew_is_still_wrong(
+def test_a_record_that_was_written_again_is_still_wrong(
     guaranteed: Path, change: Callable[[dict[str, Any]], None], fault: str
 ) -> None:
     found = rewritten(guaranteed, change)

@@ -40,7 +40,7 @@ WORDS = {
     "cut": "left out",
     "skew": "off on average",
     "staged": "scaled down",
-    "lean": "leans to one side",
+    "lean": "is asymmetric",
     "round": "but for their rounding",
 }
 

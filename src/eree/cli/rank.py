@@ -228,8 +228,8 @@ def shrink(
     click.echo(f"{out}: {len(made):,} cells")
     for table, kept in made.filters_in_words.items():
         click.echo(f"  {table} has {kept} alone")
-    alike = ", ".join(f"{name} {value:.3f}" for name, value in made.habits.items())
-    click.echo(f"  how alike workers of one workplace seem to be: {alike}")
+    correlations = ", ".join(f"{name} {value:.3f}" for name, value in made.correlations.items())
+    click.echo(f"  intra-class correlations of workers of one workplace: {correlations}")
     _warn(made.private)
 
 

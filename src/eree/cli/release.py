@@ -68,7 +68,7 @@ def plan(
     enough = left is None or (price.epsilon <= left.epsilon and price.delta <= left.delta)
     unfit = _unfit(planned, book, price if enough else None) if book is not None else ""
     with progress() as tell:
-        ahead = eree.outlook(planned, sizes=known, shares=people, progress=tell)
+        ahead = eree.expected_accuracy(planned, sizes=known, shares=people, progress=tell)
     if memo is not None and not unfit:
         if memo.exists():
             raise eree.Refusal(f"{memo} exists already; choose another name or remove it")

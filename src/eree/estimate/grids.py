@@ -83,7 +83,7 @@ class Grid:
 
     @property
     def scales(self) -> Array:
-        """What the covariances are multiplied by: that of habits, and that of the whole group."""
+        """What the covariances of workplaces and of the whole group are multiplied by."""
         return np.stack([np.maximum(self.squares - self.n, 0.0), self.n**2])
 
 

@@ -1,4 +1,4 @@
-"""Estimates of the worker cells of groups from their noisy counts, shrunk to what is usual.
+"""Empirical-Bayes estimates of the worker cells of groups from their noisy counts.
 
 Everything is computed from noisy counts and public facts: which kind of workplaces a group has (its
 sector and ownership, say) and how many.  So it is post-processing: what the guarantee says of the
@@ -6,14 +6,14 @@ noisy counts it says of the estimates, and nothing is paid.
 
 The model of a group with n workers at m workplaces, x of them at the largest:
 
-- usual shares p of its kind, from sums of noisy counts, in which noise averages out;
-- the workers of a group differ from n p by chance, with n times the covariance of one worker; by
-  the habits of each workplace, with a covariance times Q, the sum of squared sizes; and by what all
-  its workplaces have in common, with a covariance times n^2.  Either covariance has one number for
-  each set of worker attributes, as in the analysis of variance: for sex, for education, for both
-  together;
+- prior shares p, those of its kind, from sums of noisy counts, in which noise averages out;
+- the workers of a group differ from n p by sampling, with n times the covariance of one worker; by
+  what the workers of each workplace have in common, with a covariance times Q, the sum of squared
+  sizes; and by what all its workplaces have in common, with a covariance times n^2.  Either
+  covariance has one number for each set of worker attributes, an intra-class correlation, as in the
+  analysis of variance: for sex, for education, for both together;
 - noise of the mechanism at the size x, taken for normal of its variance;
-- the chances of x and n are weights of points of a grid, by class of groups.
+- the probabilities of x and n are weights of points of a grid, by class of groups.
 
 Weights and covariances are those under which the noisy counts of many groups are most likely,
 found by expectation and maximization.  An estimate is the mean of a count given the noisy counts
@@ -30,16 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.grids import Classed, Grid
-from eree.estimate.normal import NormalLaw, evenly
+from eree.estimate.normal import NormalDistributions, evenly
 from eree.random.exact import Integers
 
 Array = NDArray[np.float64]
 
 #: Weights and covariances are learnt from so many groups, taken evenly from all, in so many rounds.
 _LEARN_FROM, _ROUNDS = 40_000, 20
-#: What every point of the grid counts beforehand, in groups.  While learning, points that no group
-#: adds as much to are left out; groups that were not learnt from may need them.
-_BEFOREHAND = 0.02
+#: What every point of the grid counts in the prior, in groups.  While learning, points that no
+#: group adds as much to are left out; groups that were not learnt from may need them.
+_PRIOR = 0.02
 #: What the two covariances begin with, and the least they come to.
 _FIRST, _LEAST = (0.05, 0.005), 1e-6
 #: So many groups are looked at together.
@@ -70,8 +70,8 @@ def factors(shares: Array, shape: Sequence[int]) -> list[Array]:
     return found
 
 
-def usual_shares(noisy: Array, kinds: Integers) -> Array:
-    """Shares of every kind from sums of noisy counts, drawn to those of all where noise is large.
+def shares_by_kind(noisy: Array, kinds: Integers) -> Array:
+    """Shares of every kind from sums of noisy counts, shrunk to those of all where noise is large.
 
     A kind of N groups is given workers with the shares of all: one for each cell, and the sum of
     what its noisy counts are below 0, which only noise makes, over the root of N.
@@ -88,55 +88,60 @@ def usual_shares(noisy: Array, kinds: Integers) -> Array:
 
 
 @dataclass(frozen=True)
-class _Law(NormalLaw):
-    """The law of the noisy counts of a kind at the points of a grid, and the estimates there."""
+class _KindDistributions(NormalDistributions):
+    """The noisy counts of a kind at the points of a grid, and the estimates there."""
 
     gain: Array  # (points, d, d), what noisy counts are multiplied by
     offset: Array  # (points, d), and what is added
 
-    def estimates(self, noisy: Array, chances: Array) -> Array:
-        """Estimates of groups for which the points have these chances."""
+    def estimates(self, noisy: Array, posterior: Array) -> Array:
+        """Estimates of groups for which the points have these posterior probabilities."""
         d = noisy.shape[1]
-        gain = (chances @ self.gain.reshape(-1, d * d)).reshape(-1, d, d)
-        found: Array = (gain @ noisy[:, :, None])[:, :, 0] + chances @ self.offset
+        gain = (posterior @ self.gain.reshape(-1, d * d)).reshape(-1, d, d)
+        found: Array = (gain @ noisy[:, :, None])[:, :, 0] + posterior @ self.offset
         return found
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The usual shares of a kind, and how its groups differ."""
+    """The shares of a kind, and how its groups differ."""
 
     shares: Array
     factors: Sequence[Array]
 
-    def at(self, grid: Grid, habits: Array) -> _Law:
-        """The law at the points of a grid."""
+    def at(self, grid: Grid, correlations: Array) -> _KindDistributions:
+        """The distributions at the points of a grid."""
         spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
-        for one, variance in zip(self.factors, habits @ grid.scales + grid.n, strict=True):
+        for one, variance in zip(self.factors, correlations @ grid.scales + grid.n, strict=True):
             spread = spread + variance[:, None, None] * (one @ one.T)
         whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
-        law = NormalLaw.of(grid.n[:, None] * self.shares, whole)
-        gain = spread @ law.precision
-        offset = law.mean - (gain @ law.mean[:, :, None])[:, :, 0]
-        return _Law(law.mean, law.precision, law.log_size, gain, offset)
+        normal = NormalDistributions.of(grid.n[:, None] * self.shares, whole)
+        gain = spread @ normal.precision
+        offset = normal.mean - (gain @ normal.mean[:, :, None])[:, :, 0]
+        return _KindDistributions(normal.mean, normal.precision, normal.log_size, gain, offset)
 
     def evidence(
-        self, grid: Grid, law: _Law, habits: Array, noisy: Array, chances: Array
+        self,
+        grid: Grid,
+        normal: _KindDistributions,
+        correlations: Array,
+        noisy: Array,
+        posterior: Array,
     ) -> tuple[Array, Array]:
         """What groups say of the two numbers of every set: twice a slope and twice a curvature.
 
-        They are those of the logarithm of the chance of the noisy counts by the logarithm of each
+        They are those of the logarithm of the density of the noisy counts by the logarithm of each
         number, given the point of the grid: with P the precision of the noisy counts, r what they
         are off and F the matrix of the set, of which a number adds a F F' to the covariance, the
         sums of a (|F'P r|^2 - tr F'P F) and, in the mean, of a a' |F'P F|^2.
         """
-        weight, about = chances.sum(0), law.squares_about(noisy, chances)
-        slopes, curves = np.zeros(habits.shape), np.zeros((len(habits), 2, 2))
+        weight, about = posterior.sum(0), normal.squares_about(noisy, posterior)
+        slopes, curves = np.zeros(correlations.shape), np.zeros((len(correlations), 2, 2))
         for i, one in enumerate(self.factors):
-            pulled = law.precision @ one  # (points, d, rank)
+            pulled = normal.precision @ one  # (points, d, rank)
             inner = one.T @ pulled
             more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
-            parts = habits[i][:, None] * grid.scales
+            parts = correlations[i][:, None] * grid.scales
             slopes[i] = parts @ more
             curves[i] = (parts * (weight * (inner**2).sum((1, 2)))) @ parts.T
         return slopes, curves
@@ -146,9 +151,9 @@ class _Kind:
 class ShrunkGroups:
     """What was learnt from the noisy counts of many groups.
 
-    `habits` has, for each set of worker attributes in turn, how alike two workers of one workplace
-    are by its habits, and how alike two workers of one group (intra-class correlations): the last
-    attribute alone comes first, all together last.
+    `correlations` has the intra-class correlations of two workers of one workplace, and of two
+    workers of one group, for each set of worker attributes in turn: the last attribute alone comes
+    first, all together last.
     `weights` has how many groups each point of a grid stands for.
     """
 
@@ -157,7 +162,7 @@ class ShrunkGroups:
     classed: Classed
     known: Sequence[_Kind]
     weights: Sequence[Array]
-    habits: Array
+    correlations: Array
 
     @classmethod
     def learn(
@@ -168,10 +173,10 @@ class ShrunkGroups:
         `shape` has the number of values of each worker attribute, in the order of the columns.
         """
         counts = noisy.astype(np.float64)
-        known = [_Kind(shares, factors(shares, shape)) for shares in usual_shares(counts, kinds)]
+        known = [_Kind(shares, factors(shares, shape)) for shares in shares_by_kind(counts, kinds)]
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
-        habits = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
-        model = cls(counts, kinds, classed, known, weights, habits)
+        correlations = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
+        model = cls(counts, kinds, classed, known, weights, correlations)
         some = evenly(len(counts), _LEARN_FROM)
         for _ in range(_ROUNDS):
             model = model._better(some)
@@ -180,14 +185,14 @@ class ShrunkGroups:
     def estimates(self) -> Array:
         """The mean of every count given the noisy counts of its group."""
         found = np.empty_like(self.noisy)
-        for at, _kind, _grid, law, chances, _use in self._each(np.arange(len(found))):
-            found[at] = law.estimates(self.noisy[at], chances)
+        for at, _kind, _grid, normal, posterior, _use in self._each(np.arange(len(found))):
+            found[at] = normal.estimates(self.noisy[at], posterior)
         return found
 
     def _each(
         self, some: Integers, least: float = 0.0
-    ) -> Iterator[tuple[Integers, _Kind, Grid, _Law, Array, NDArray[np.intp]]]:
-        """Groups of one kind and class, and how likely each point of their grid is for each."""
+    ) -> Iterator[tuple[Integers, _Kind, Grid, _KindDistributions, Array, NDArray[np.intp]]]:
+        """Groups of one kind and class, and the posterior of the points of their grid for each."""
         kinds, classes = self.kinds[some], self.classed.classes[some]
         order = np.lexsort((classes, kinds))
         key = kinds[order] * len(self.classed.grids) + classes[order]
@@ -197,22 +202,22 @@ class ShrunkGroups:
             kind, c = self.known[self.kinds[part[0]]], int(self.classed.classes[part[0]])
             use = np.flatnonzero(self.weights[c] >= least)
             grid = self.classed.grids[c].only(use)
-            law, beforehand = kind.at(grid, self.habits), np.log(self.weights[c][use])
+            normal, log_prior = kind.at(grid, self.correlations), np.log(self.weights[c][use])
             for start in range(0, len(part), _AT_ONCE):
                 at = part[start : start + _AT_ONCE]
-                yield at, kind, grid, law, law.chances(self.noisy[at], beforehand), use
+                yield at, kind, grid, normal, normal.posterior(self.noisy[at], log_prior), use
 
     def _better(self, some: Integers) -> ShrunkGroups:
         """One round of expectation and maximization."""
-        weights = [np.full(len(grid.x), _BEFOREHAND) for grid in self.classed.grids]
-        slopes, curves = np.zeros(self.habits.shape), 1e-9 * np.eye(2)
-        for at, kind, grid, law, chances, use in self._each(some, 2 * _BEFOREHAND):
-            weights[int(self.classed.classes[at[0]])][use] += chances.sum(0)
-            more = kind.evidence(grid, law, self.habits, self.noisy[at], chances)
+        weights = [np.full(len(grid.x), _PRIOR) for grid in self.classed.grids]
+        slopes, curves = np.zeros(self.correlations.shape), 1e-9 * np.eye(2)
+        for at, kind, grid, normal, posterior, use in self._each(some, 2 * _PRIOR):
+            weights[int(self.classed.classes[at[0]])][use] += posterior.sum(0)
+            more = kind.evidence(grid, normal, self.correlations, self.noisy[at], posterior)
             slopes, curves = slopes + more[0], curves + more[1]
         change = np.linalg.solve(curves, slopes[:, :, None])[:, :, 0]
-        habits = np.clip(self.habits * np.exp(np.clip(change, -1.0, 1.0)), _LEAST, 1.0)
-        return replace(self, weights=weights, habits=habits)
+        correlations = np.clip(self.correlations * np.exp(np.clip(change, -1.0, 1.0)), _LEAST, 1.0)
+        return replace(self, weights=weights, correlations=correlations)
 
 
 def shrunk_counts(

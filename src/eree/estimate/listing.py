@@ -28,8 +28,8 @@ class Listing:
     """Areas with what was asked about them, a row for each.
 
     `where` is the filter, that of the table itself and the one that was asked for together; `level`
-    is the chance that the intervals hold.  `private` is false where the noise of the release was
-    drawn from a seeded source.
+    is the probability that the intervals hold.  `private` is false where the noise of the release
+    was drawn from a seeded source.
     """
 
     release: Release

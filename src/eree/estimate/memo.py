@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from eree.estimate.predict import TYPICAL, Outlook
+from eree.estimate.predict import TYPICAL, ExpectedAccuracy
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
 from eree.policy.schema import Schema
 
 
-def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
+def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
     """The page in Markdown; `left` is what the ledger has before this release, if it is known."""
-    plan, price = outlook.plan, outlook.plan.price()
+    plan, price = accuracy.plan, accuracy.plan.price()
     relation = price.neighbours
     lines = [
         "# Memorandum for the disclosure review board",
@@ -24,10 +24,10 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
     ]
     lines += [
         f"| {t.name}: {t.what} | {t.cells:,} | {t.mechanism} | {t.epsilon} | {t.delta} |"
-        for t in outlook.tables
+        for t in accuracy.tables
     ]
     lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]
-    lines += [f"{t.name}: {t.note}." for t in outlook.tables if t.note]
+    lines += [f"{t.name}: {t.note}." for t in accuracy.tables if t.note]
     lines += ["", "## What is protected", "", _protected(relation), _units(plan.schema)]
     lines += [
         "",
@@ -72,13 +72,13 @@ def memo(outlook: Outlook, left: Guarantee | None = None) -> str:
         "| table | " + " | ".join(f"{jobs:,}" for jobs in TYPICAL) + " |",
         "|---|" + "---:|" * len(TYPICAL),
     ]
-    for t in outlook.tables:
+    for t in accuracy.tables:
         cells = (f"{t.errors[jobs]:.3g} ({t.within[jobs]:,})" for jobs in TYPICAL)
         lines.append(f"| {t.name} | " + " | ".join(cells) + " |")
-    lines += [f"\n{t.name}: intervals have no high end." for t in outlook.tables if not t.bounded]
+    lines += [f"\n{t.name}: intervals have no high end." for t in accuracy.tables if not t.bounded]
     lines += [
         f"\n{t.name}, from public sizes of workplaces: {t.predicted.words}."
-        for t in outlook.tables
+        for t in accuracy.tables
         if t.predicted is not None
     ]
     lines += ["", "## Decision", "", "Approved / not approved:", "", "Name, date:", ""]

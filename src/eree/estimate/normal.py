@@ -1,4 +1,4 @@
-"""Normal laws at the points of a grid, and how likely each point is for what was seen."""
+"""Normal distributions at the points of a grid, and the posterior of the points."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NormalLaw:
-    """Normal laws of rows of d numbers, one for each point of a grid."""
+class NormalDistributions:
+    """Normal distributions of rows of d numbers, one for each point of a grid."""
 
     mean: Array  # (points, d)
     precision: Array  # (points, d, d)
@@ -23,11 +23,11 @@ class NormalLaw:
 
     @classmethod
     def of(cls, mean: Array, covariance: Array) -> Self:
-        """Laws with these means and covariances."""
+        """Distributions with these means and covariances."""
         precision: Array = np.linalg.inv(covariance).astype(np.float64)
         return cls(mean, precision, -np.linalg.slogdet(covariance)[1] / 2)
 
-    def log_chances(self, seen: Array) -> Array:
+    def log_density(self, seen: Array) -> Array:
         """The logarithm of the density, for every row and point."""
         d = seen.shape[1]
         pulled = (self.precision @ self.mean[:, :, None])[:, :, 0]
@@ -35,18 +35,18 @@ class NormalLaw:
         found: Array = seen @ pulled.T - squares / 2 + self.log_size
         return found
 
-    def chances(self, seen: Array, beforehand: Array) -> Array:
-        """How likely each point is for every row; `beforehand` has logarithms of weights."""
-        logs = self.log_chances(seen) + beforehand
+    def posterior(self, seen: Array, log_prior: Array) -> Array:
+        """Posterior probabilities of the points for every row; the prior need not add up to 1."""
+        logs = self.log_density(seen) + log_prior
         found: Array = np.exp(logs - logs.max(1, keepdims=True))
         found /= found.sum(1, keepdims=True)
         return found
 
-    def squares_about(self, seen: Array, chances: Array) -> Array:
-        """The sums of (row - mean)(row - mean)' at every point, each row weighted by its chance."""
-        d, weight = seen.shape[1], chances.sum(0)
-        cross = (chances.T @ seen)[:, :, None] * self.mean[:, None, :]
-        about = (chances.T @ _pairs(seen)).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
+    def squares_about(self, seen: Array, posterior: Array) -> Array:
+        """The sums of (row - mean)(row - mean)' at every point, weighted by the posterior."""
+        d, weight = seen.shape[1], posterior.sum(0)
+        cross = (posterior.T @ seen)[:, :, None] * self.mean[:, None, :]
+        about = (posterior.T @ _pairs(seen)).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
         about += weight[:, None, None] * self.mean[:, :, None] * self.mean[:, None, :]
         return about
 

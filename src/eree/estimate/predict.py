@@ -1,11 +1,11 @@
-"""What a plan will cost and how good its tables will be, before a confidential row is read.
+"""What a plan will cost and how accurate its tables will be, before a confidential row is read.
 
-How good a table will be on the whole, from public sizes of workplaces: no confidential row.
+The expected error of a whole table comes from public sizes of workplaces.
 
 The noise of a cell grows with its largest workplace.  Which size that has is not public; but how
 many workplaces every cell has is, and so may be how large workplaces are in general.  If the sizes
 of a cell's workplaces are drawn from these, independently, the largest has at most x workers with
-the chance F(x)^m; the mean of the errors under this law is what is predicted.
+the probability F(x)^m; the mean of the errors under this distribution is what is predicted.
 
 Where large workplaces are left out, their jobs B are missing: the error of a cell is that of the
 noise times q^B, and B besides.  The mean of q^B is the product over the workplaces.
@@ -72,7 +72,7 @@ def predict(
     for name in table.marginal.where:  # a filter by workplace may be one by size
         own = plan.schema.column(name).name == plan.schema.workplace.key
         if own and name not in sizes.attributes:
-            return Prediction(None, None, f"the sizes are not told apart by {name}, its filter")
+            return Prediction(None, None, f"the sizes are not given by {name}, its filter")
     touched = table.marginal.touches_workers(plan.schema)
     cut, decay = made.bound is not None, made.decay
     if cut and decay is None:
@@ -201,8 +201,8 @@ TYPICAL = (1, 10, 100, 1_000)
 
 
 @dataclass(frozen=True)
-class TableOutlook:
-    """One table of a plan: what it is, what it costs, how good it will be.
+class TableAccuracy:
+    """One table of a plan: what it is, what it costs, how accurate it will be.
 
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
     `within` what the error of such cells stays within at the plan's level.  `predicted` is the
@@ -223,11 +223,11 @@ class TableOutlook:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """A plan as a person signs it."""
+class ExpectedAccuracy:
+    """What a plan costs and how accurate its tables will be."""
 
     plan: Plan
-    tables: tuple[TableOutlook, ...]
+    tables: tuple[TableAccuracy, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -243,14 +243,14 @@ class Outlook:
         }
 
 
-def outlook(
+def expected_accuracy(
     plan: Plan,
     *,
     sizes: WorkplaceSizes | None = None,
     shares: WorkerShares | None = None,
     progress: Callable[[str, float], None] | None = None,
-) -> Outlook:
-    """Look ahead; of the data, only the public workplaces are counted.
+) -> ExpectedAccuracy:
+    """The accuracy of a plan's tables; of the data, only the public workplaces are counted.
 
     With public `sizes` of workplaces the error of every whole table is predicted; worker cells
     under weak neighbours need public `shares` of workers as well.
@@ -272,7 +272,7 @@ def outlook(
         errors, within = typical[measurement.mechanism]
         predicted = None if sizes is None else predict(plan, table, sizes, shares)
         found.append(_table(plan, table, rows, errors, within, predicted))
-    return Outlook(plan, tuple(found))
+    return ExpectedAccuracy(plan, tuple(found))
 
 
 def _table(
@@ -282,9 +282,9 @@ def _table(
     errors: dict[int, float],
     within: dict[int, int],
     predicted: Prediction | None,
-) -> TableOutlook:
+) -> TableAccuracy:
     measurement, level = table.measurement, float(plan.level)
-    return TableOutlook(
+    return TableAccuracy(
         table.name,
         str(table.marginal),
         measurement.mechanism.name,

@@ -34,23 +34,23 @@ from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
-#: Fewer groups tell too little of what is usual.
+#: Fewer groups tell too little of their kinds.
 LEAST_GROUPS = 30
 
 
 @dataclass(frozen=True)
 class Shrunk(Listing):
-    """The cells of a table with estimates that are drawn to what is usual for their kind.
+    """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
 
     Columns: the attributes, then `estimate`, and `noisy`, `low`, `high` and `workplaces` as the
     release has them.  The intervals are those of the release, at its level: they hold whatever the
-    estimates assume.  `habits` says how alike workers of one workplace were found to be, as an
-    intra-class correlation, for each set of worker attributes.  Where cells were added up, `noisy`
-    is the sum, and its interval that of the sum.  `filters` are those of the tables; where these
-    differ, `where` has what all of them keep to.
+    estimates assume.  `correlations` has the intra-class correlation of workers of one workplace
+    for each set of worker attributes.  Where cells were added up, `noisy` is the sum, and its
+    interval that of the sum.  `filters` are those of the tables; where these differ, `where` has
+    what all of them keep to.
     """
 
-    habits: dict[str, float]
+    correlations: dict[str, float]
     filters: Mapping[str, Kept]
 
     def write(self, out: str | os.PathLike[str]) -> Path:
@@ -68,13 +68,13 @@ class Shrunk(Listing):
             table: {name: list(values) for name, values in where.items()}
             for table, where in self.filters.items()
         }
-        return super().as_json(top) | {"filters": kept, "habits": self.habits}
+        return super().as_json(top) | {"filters": kept, "correlations": self.correlations}
 
 
 def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
-    """Estimate the cells of a released table whose worker cells were hidden together.
+    """Estimate the cells of a released table whose worker cells were protected together.
 
-    The shares of each group of worker cells are drawn to those of all groups of its kind (the
+    The shares of each group of worker cells are shrunk to those of all groups of its kind (the
     workplace attributes whose values the schema declares), the more, the more noise they have; how
     much groups of a kind differ is learnt from the table itself.
 
@@ -102,14 +102,14 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
         return first.listed(level)
     rows = _added([part.sums(1 - (1 - level) / len(parts)) for part in parts], asked)
     several = len(parts) > 1
-    habits = {
+    correlations = {
         f"{part.areas.table}: {name}" if several else name: value
         for part in parts
-        for name, value in part.habits.items()
+        for name, value in part.correlations.items()
     }
     filters = {part.areas.table: part.areas.counted.where for part in parts}
     where = _kept_by_all(list(filters.values()))
-    return Shrunk(release, ", ".join(tables), asked, where, level, rows, habits, filters)
+    return Shrunk(release, ", ".join(tables), asked, where, level, rows, correlations, filters)
 
 
 def _kept_by_all(filters: Sequence[Kept]) -> Kept:
@@ -127,7 +127,7 @@ class _Part:
 
     areas: Areas
     estimates: NDArray[np.float64]
-    habits: dict[str, float]
+    correlations: dict[str, float]
 
     @classmethod
     def of(cls, areas: Areas, *, several: bool) -> _Part:
@@ -144,20 +144,20 @@ class _Part:
             return cls(areas, np.maximum(areas.noisy, 0).astype(np.float64), {})
         if len(noisy) < LEAST_GROUPS:
             raise Refusal(
-                f"table {table} has {len(noisy)} groups of worker cells; what is usual can be"
-                f" learnt from {LEAST_GROUPS} or more"
+                f"table {table} has {len(noisy)} groups of worker cells; the shares of"
+                f" kinds can be learnt from {LEAST_GROUPS} or more"
             )
         kinds = _kinds(rows, schema, counted, cells)
         learnt: ShrunkWorkplaces | ShrunkGroups
         if mechanism.transformed_covariance is not None:
             learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
-            habits = learnt.habits
+            correlations = learnt.correlations
         else:
             bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
             classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
             learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
-            habits = learnt.habits[:, 0]
-        named = dict(zip(_sets(workers, shape), habits.tolist(), strict=True))
+            correlations = learnt.correlations[:, 0]
+        named = dict(zip(_sets(workers, shape), correlations.tolist(), strict=True))
         return cls(areas, learnt.estimates().ravel(), named)
 
     def listed(self, level: float) -> Shrunk:
@@ -169,7 +169,9 @@ class _Part:
         estimates = pa.array(_within(self.estimates, low, high))
         found = columns.add_column(len(counted.by), "estimate", estimates)
         filters = {table: counted.where}
-        return Shrunk(release, table, counted.by, counted.where, level, found, self.habits, filters)
+        return Shrunk(
+            release, table, counted.by, counted.where, level, found, self.correlations, filters
+        )
 
     def sums(self, level: float) -> pa.Table:
         """The areas: estimates added up, and the noisy sums with intervals at a level."""
@@ -241,7 +243,7 @@ def _check(areas: Areas, *, several: bool) -> None:
         raise Refusal(_cannot(table, mechanism))
     if by and not singly and not (several and set(by) == set(counted.by)):
         raise Refusal(
-            "estimates are added up where every workplace was hidden by itself by"
+            "estimates are added up where every workplace was protected by itself by"
             f" knorm-staircase, which table {table} was not; for sums use its noisy counts,"
             " as area_totals does"
         )
@@ -252,13 +254,13 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
     if mechanism.transformed_covariance is not None:
         return (
             f"{mechanism.name} was given the counts of several workplaces together in table"
-            f" {table}; its noise can be shrunk where every workplace is hidden by itself, in a"
+            f" {table}; its noise can be shrunk where every workplace is protected by itself, in a"
             " table that is counted by the key of workplaces"
         )
     return (
-        f"table {table} was hidden cell by cell by {mechanism.name}; only worker cells that"
-        " were hidden together gain from it, by vector-radial, vector-pareto or two-stage-clip, or"
-        " by knorm-staircase in a row for each workplace"
+        f"table {table} was protected cell by cell by {mechanism.name}; only worker cells that"
+        " were protected together gain from it, by vector-radial, vector-pareto or two-stage-clip,"
+        " or by knorm-staircase in a row for each workplace"
     )
 
 
@@ -288,7 +290,7 @@ def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Int
 
 
 def _sets(workers: list[str], shape: list[int]) -> list[str]:
-    """Names of the sets of worker attributes, in the order in which habits are learnt."""
+    """Names of the sets of worker attributes, in the order in which correlations are learnt."""
     found = [""]
     for name, values in zip(workers, shape, strict=True):
         found = [

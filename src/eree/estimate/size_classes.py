@@ -5,7 +5,7 @@ is a function of what was released, so it costs nothing more, and every mechanis
 guarantee whatever the class.
 
 The classes say which release, table and cuts they were made of.  The schema and the record of the
-later release carry that on, so that whoever has both releases can make the classes anew.
+later release carry that on, so that whoever has both releases can make the classes again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
 def unmade(
     attributes: Mapping[str, Any], sizes: Mapping[str, Release]
 ) -> Iterator[tuple[str, str]]:
-    """The groups of single workplaces that a record says and `sizes` cannot make anew.
+    """The groups of single workplaces that a record says and `sizes` cannot make again.
 
     `sizes` are sound releases by their names.  Each group comes with what is on its author's word.
     """

@@ -19,7 +19,7 @@ from eree.workload import Marginal
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-#: The values of the attributes by which sizes are told apart, as texts.
+#: The values of the attributes by which sizes are given apart, as texts.
 Key = tuple[str, ...]
 #: The number of a row of a file, and what stands in it.
 Row = tuple[int, Mapping[str, str | None]]
@@ -32,7 +32,7 @@ GREATEST_NUMBER = 10**9
 _POINTS, _OPEN_POINTS = 100, 2_000
 #: The slope of densities x^-slope within a class where nothing is said, and how many e-folds of
 #: density a class may have.
-_USUAL_SLOPE, _STEEPEST = 2.0, 300.0
+_DEFAULT_SLOPE, _STEEPEST = 2.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class SizeClass:
         if self.high == self.low:
             return np.full(points, float(self.low)), weight
         left = (np.arange(points) + 0.5) / points
-        slope = _USUAL_SLOPE
+        slope = _DEFAULT_SLOPE
         if self.jobs is not None:
             slope = self._slope(left, self.jobs / self.workplaces)
         return self._sizes(left, slope), weight
 
     def _slope(self, left: Array, mean: float) -> float:
         """The slope at which sizes have the mean: the steeper, the smaller they are."""
-        steepest = _STEEPEST / max(self._reach, 0.1)
+        steepest = _STEEPEST / max(self._log_range, 0.1)
         low, high = (1.01 if self.high is None else -steepest), steepest
         for _ in range(60):
             middle = (low + high) / 2
@@ -89,7 +89,7 @@ class SizeClass:
         return (low + high) / 2
 
     @property
-    def _reach(self) -> float:
+    def _log_range(self) -> float:
         """From the least size to the greatest, as a logarithm."""
         start = max(self.low - 0.5, 0.5)
         return 1.0 if self.high is None else float(np.log((self.high + 0.5) / start))
@@ -101,9 +101,9 @@ class SizeClass:
             sizes = start * (1 - left) ** (1 / power)
         else:
             if abs(power) < 1e-9:
-                sizes = start * np.exp(left * self._reach)
+                sizes = start * np.exp(left * self._log_range)
             else:
-                sizes = start * (1 + left * np.expm1(power * self._reach)) ** (1 / power)
+                sizes = start * (1 + left * np.expm1(power * self._log_range)) ** (1 / power)
         top = GREATEST_SIZE if self.high is None else self.high
         return np.clip(np.round(sizes), self.low, top)
 
@@ -286,9 +286,9 @@ def steps(greatest: float) -> Integers:
 
 
 def thinned(sizes: Array, numbers: Array, share: float, at: Integers) -> Array:
-    """The share of workplaces with at most so many workers of a kind, each being so with a chance.
+    """The share of workplaces with at most so many workers of a kind, each so with a probability.
 
-    With a share of 1 these are all workers.
+    This is `share`; with 1 these are all workers.
     """
     from scipy.special import bdtr
 
@@ -302,12 +302,12 @@ def thinned(sizes: Array, numbers: Array, share: float, at: Integers) -> Array:
     some = weights > 0
     mean = np.bincount(place, weights=numbers * sizes, minlength=len(classes))[some] / weights[some]
     workers, up_to = np.round(mean)[:, None].astype(np.int64), at[None, :]
-    chances = np.ones((len(workers), len(at)))
-    open_ = np.broadcast_to(up_to < workers, chances.shape)
-    chances[open_] = bdtr(
-        np.broadcast_to(up_to, chances.shape)[open_].astype(np.float64),
-        np.broadcast_to(workers, chances.shape)[open_],
+    up_to_each = np.ones((len(workers), len(at)))
+    open_ = np.broadcast_to(up_to < workers, up_to_each.shape)
+    up_to_each[open_] = bdtr(
+        np.broadcast_to(up_to, up_to_each.shape)[open_].astype(np.float64),
+        np.broadcast_to(workers, up_to_each.shape)[open_],
         share,
     )
-    below: Array = np.einsum("s,sx->x", weights[some] / weights.sum(), chances)
+    below: Array = np.einsum("s,sx->x", weights[some] / weights.sum(), up_to_each)
     return np.minimum(below, 1.0)

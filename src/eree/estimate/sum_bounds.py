@@ -1,17 +1,18 @@
 """Intervals for sums of cells with independent noise whose scale is not known.
 
 Let y_c = n_c + K_c be the m noisy counts of a sum N = sum of n_c.  Their noise is independent and
-symmetric, its chances fall away from zero, and it grows with the largest workplace, which holds at
-most n_c workers: so |K_c| stays within reach(1 - t, n_c) but for a chance of t.  An interval may
-miss with a chance of b, spent in two parts, b' and b''.  Noise that leans comes last.
+symmetric, its probabilities fall away from zero, and it grows with the largest workplace, which
+holds at most n_c workers: so |K_c| stays within the half-width w(1 - t, n_c) but for a probability
+of t.  An interval may miss with a probability of b, spent in two parts, b' and b''.  Asymmetric
+noise comes last.
 
-1.  Bounds of the counts.  Give every cell the chance (b' / 4) (n_c / N + 1 / m) to leave its reach:
-    these add up to b' / 2, and a cell that is much of the sum need not be bounded as strictly as
-    the many.  Besides, with t_r^r C(m, r) = b' / (2 r (r - 1)), r = 2 ... m, some r cells all
-    leave their reach at 1 - t_r with a chance of b' / (2 r (r - 1)) at most; these add up to less
-    than b' / 2.  Else there is an order of the cells in which the r-th is within its reach at
-    1 - t_r, where t_1 = b' / (4 m): one alone may have to be bounded strictly, the others loosely.
-    With lines A_r + B_r n above the reaches,
+1.  Bounds of the counts.  Give every cell the probability (b' / 4) (n_c / N + 1 / m) to leave its
+    half-width: these add up to b' / 2, and a cell that is much of the sum need not be bounded as
+    strictly as the many.  Besides, with t_r^r C(m, r) = b' / (2 r (r - 1)), r = 2 ... m, some r
+    cells all leave their half-widths at 1 - t_r with a probability of b' / (2 r (r - 1)) at most;
+    these add up to less than b' / 2.  Else there is an order of the cells in which the r-th is
+    within its half-width at 1 - t_r, where t_1 = b' / (4 m): one alone may have to be bounded
+    strictly, the others loosely.  With lines A_r + B_r n above the half-widths,
 
         (y - A_r) / (1 + B_r) <= n <= (y + A_r) / (1 - B_r).
 
@@ -19,10 +20,10 @@ miss with a chance of b, spent in two parts, b' and b''.  Noise that leans comes
     and the sum of the upper ones, or of a convex rising function of them, greatest, when the cells
     are in the order of y (rearrangement: y and strictness enter with increasing differences).
 
-2.  Moments.  Cut off at its reach at 1 - t_1, which step 1 says it never leaves, the noise is still
-    symmetric and falls away from zero, and E|K_c|^2j <= a_j + b_j n_c^2j.  Let P_j be the sum of
-    these bounds, with that of a number U spread evenly from -1/2 to 1/2.  As 1 + x is below e^x in
-    every coefficient, E|sum of K_c + U|^2k is at most (2k)! times the coefficient of x^k in
+2.  Moments.  Cut off at its half-width at 1 - t_1, which step 1 says it never leaves, the noise is
+    still symmetric and falls away from zero, and E|K_c|^2j <= a_j + b_j n_c^2j.  Let P_j be the sum
+    of these bounds, with that of a number U spread evenly from -1/2 to 1/2.  As 1 + x is below e^x
+    in every coefficient, E|sum of K_c + U|^2k is at most (2k)! times the coefficient of x^k in
     exp(sum of P_j x^j / (2j)!).  The sum with U has a density that falls away from zero: it is
     V Y with V even on [-1, 1], so that P(|V Y| >= w) = E(1 - w / |Y|)+.  As (1 - w / y) y^-q is
     greatest at y = w (q + 1) / q, that is at most (q / ((q + 1) w))^q E|V Y|^q (Gauss).  It bounds
@@ -30,24 +31,24 @@ miss with a chance of b, spent in two parts, b' and b''.  Noise that leans comes
     from step 1 may stand in for them, though they come from the same noise.
 
 3.  The circle.  Let N <= X be known, L the sum of the lower bounds, and M the least of X,
-    X - L + max y, and max(f X, the upper bound of the greatest y at the chance (b' / 4)(f + 1 / m))
-    for any f: no n_c is above M.  Then the n_c^2j add up to at most X M^(2j-1), or M^2j and the
-    upper bounds from r = 2 on.  So step 2 gives a new X.  To begin with take M = X: what step 2
-    gives is then a share of X that falls as X grows, so that no N is above an X that is further
-    from the sum of y than that.  For the low end X = sum of y will do: if N is greater, the low end
-    is right anyway.
+    X - L + max y, and max(f X, the upper bound of the greatest y at the probability
+    (b' / 4)(f + 1 / m)) for any f: no n_c is above M.  Then the n_c^2j add up to at most
+    X M^(2j-1), or M^2j and the upper bounds from r = 2 on.  So step 2 gives a new X.  To begin with
+    take M = X: what step 2 gives is then a share of X that falls as X grows, so that no N is above
+    an X that is further from the sum of y than that.  For the low end X = sum of y will do: if N is
+    greater, the low end is right anyway.
 
-4.  Noise that leans.  Where K_c is not symmetric, step 1 has a reach of its own on each side, and
-    says besides that no K_c is beyond the points where the law of its own x_c leaves t_1 / 2 on
-    each side.  Cut off there (and 0 beyond) it has a mean mu_c.  Of K_c - mu_c the i-th moment has
-    a size of at most a_i + b_i n_c^i, i = 2, 3, ... 24: bounds for all x_c <= n_c at once, from the
-    chances of the laws.  With Q_i the sum of these, E(sum of K_c - mu_c)^2k is at most (2k)! times
-    the coefficient of x^2k in exp(sum of Q_i x^i / i!); the first moment is 0, and odd ones, which
-    lean, hardly count in large sums.  The sum need not fall away from zero, so that Markov takes
-    the place of Gauss.  The means add up to at most the sum of D(n_c), D(n) the greatest mu of all
-    x <= n; for the high end, below zero.  For every lambda >= 0 that is at most lambda X + m times
-    the greatest D(n) - lambda n, n <= M.  In step 3 its share of X falls too as X grows: the least
-    of all lambdas, with any M, is concave in X and not below 0 at X = 0.
+4.  Asymmetric noise.  Where K_c is not symmetric, step 1 has a half-width of its own on each side,
+    and says besides that no K_c is beyond the points where the distribution of its own x_c leaves
+    t_1 / 2 on each side.  Cut off there (and 0 beyond) it has a mean mu_c.  Of K_c - mu_c the i-th
+    moment has a size of at most a_i + b_i n_c^i, i = 2, 3, ... 24: bounds for all x_c <= n_c at
+    once, from the probabilities themselves.  With Q_i the sum of these, E(sum of K_c - mu_c)^2k is
+    at most (2k)! times the coefficient of x^2k in exp(sum of Q_i x^i / i!); the first moment is 0,
+    and odd ones hardly count in large sums.  The sum need not fall away from zero, so that Markov
+    takes the place of Gauss.  The means add up to at most the sum of D(n_c), D(n) the greatest mu
+    of all x <= n; for the high end, below zero.  For every lambda >= 0 that is at most lambda X + m
+    times the greatest D(n) - lambda n, n <= M.  In step 3 its share of X falls too as X grows: the
+    least of all lambdas, with any M, is concave in X and not below 0 at X = 0.
 
 What is known of the noise of a cell from its count alone: lines, powers and means above it.
 """
@@ -95,8 +96,8 @@ class Lines:
     """Lines A + B n above some half-widths, one for each level."""
 
     def __init__(self, widths: Array, first: Array) -> None:
-        self.height: Array = widths[:, 0]
-        rise = (widths[:, 1:] - self.height[:, None]) / first
+        self.intercept: Array = widths[:, 0]
+        rise = (widths[:, 1:] - self.intercept[:, None]) / first
         self.slope: Array = np.maximum.accumulate(rise.max(1))
 
 
@@ -127,11 +128,11 @@ class Envelope:
 
     def bounds(self, y: Array, level: Integers) -> tuple[Array, Array]:
         """Lower and upper bounds of counts within their half-widths at some levels."""
-        height, slope = self.above.height[level - 1], self.above.slope[level - 1]
-        lower = (y - height) / (1 + slope)
-        height, slope = self.below.height[level - 1], self.below.slope[level - 1]
+        intercept, slope = self.above.intercept[level - 1], self.above.slope[level - 1]
+        lower = (y - intercept) / (1 + slope)
+        intercept, slope = self.below.intercept[level - 1], self.below.slope[level - 1]
         room = np.maximum(1 - slope, 1e-12)
-        upper = np.where(slope < 1, (y + height) / room, MOST)
+        upper = np.where(slope < 1, (y + intercept) / room, MOST)
         return np.maximum(lower, 0), np.clip(upper, 0, MOST)
 
     def moments(self, level: int) -> tuple[Array, Array]:
@@ -197,7 +198,7 @@ envelope_of = lru_cache(maxsize=16)(Envelope)  # a mechanism is asked for many l
 
 #: So many levels are made at once: those that are not needed change none of the others.
 _AT_ONCE = 32
-#: A chance that is smaller is no longer told from 0 when it is taken from 1.
+#: A probability that is smaller is no longer distinct from 0 when it is taken from 1.
 _LEAST = 2.0**-40
 #: How often a bound is made better, or looked for at twice the size.
 _ROUNDS = 30
@@ -214,8 +215,8 @@ def sum_intervals(
 ) -> tuple[Integers, Integers]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
-    A sum goes from each start to before the next one.  Each interval misses with a chance of at
-    most `miss`, of which `share` is b'.
+    A sum goes from each start to before the next one.  Each interval misses with a probability
+    of at most `miss`, of which `share` is b'.
     """
     cells = np.diff(starts, append=len(noisy))
     group = np.repeat(np.arange(len(starts)), cells)
@@ -233,23 +234,23 @@ def _levels(cells: Integers, place: Integers, miss: float) -> Integers:
     logs = np.append(0.0, np.cumsum(np.log(np.arange(1.0, cells.max(initial=0) + 1))))
     ways = logs[cells] - logs[place] - logs[cells - place]  # of factorials
     later = np.maximum(place, 2)
-    chance = np.exp((np.log(miss / (2 * later * (later - 1))) - ways) / later)
-    return _level(np.where(place == 1, miss / (4 * cells), np.minimum(chance, 0.5)))
+    probability = np.exp((np.log(miss / (2 * later * (later - 1))) - ways) / later)
+    return _level(np.where(place == 1, miss / (4 * cells), np.minimum(probability, 0.5)))
 
 
-def _level(chance: Array) -> Integers:
-    """The number of the level whose chance to miss is the next smaller one."""
-    check_chance(float(chance.min(initial=1)))
-    found: Integers = np.ceil(-np.log2(chance) * STEPS + 1e-9).astype(np.int64)
+def _level(probability: Array) -> Integers:
+    """The number of the level whose probability to miss is the next smaller one."""
+    check_miss(float(probability.min(initial=1)))
+    found: Integers = np.ceil(-np.log2(probability) * STEPS + 1e-9).astype(np.int64)
     return found
 
 
-def check_chance(chance: float) -> None:
-    """Refuse a chance to miss that is not told from 0 when it is taken from 1."""
-    if chance < _LEAST:
+def check_miss(probability: float) -> None:
+    """Refuse a probability to miss that is not distinct from 0 when it is taken from 1."""
+    if probability < _LEAST:
         raise Refusal(
-            "the chance to miss is too small for so many areas and cells at once; ask for a lower"
-            " level or for fewer areas"
+            "the probability to miss is too small for so many areas and cells at once; ask for a"
+            " lower level or for fewer areas"
         )
 
 
@@ -291,11 +292,13 @@ class _Sums:
         self.power = np.array([power for _, power in moments]).T
 
     def ends(self, miss: float) -> tuple[Integers, Integers]:
-        """Low and high ends, which the moments miss with a chance of at most `miss`."""
-        low = np.maximum(self.least, self.total - self._reach(np.maximum(self.total, 0), miss, 0))
+        """Low and high ends, which the moments miss with a probability of at most `miss`."""
+        low = np.maximum(
+            self.least, self.total - self._half_width(np.maximum(self.total, 0), miss, 0)
+        )
         high = np.minimum(self.most, self._begin(miss))
         for _ in range(_ROUNDS):
-            before, high = high, np.clip(self.total + self._reach(high, miss, 1), 0, high)
+            before, high = high, np.clip(self.total + self._half_width(high, miss, 1), 0, high)
             if (high >= 0.999 * before).all():
                 break
         bounded = high < MOST / 2
@@ -310,15 +313,15 @@ class _Sums:
         any_size = np.full_like(self.total, MOST)
         for _ in range(_ROUNDS):
             moments = self.fixed * tried**-self.powers + self.power
-            reach = self._roots(moments, miss) * tried + self._means(tried, any_size, 1)
-            sure = (reach < tried) & (self.total + reach + 1 < tried)
+            width = self._roots(moments, miss) * tried + self._means(tried, any_size, 1)
+            sure = (width < tried) & (self.total + width + 1 < tried)
             found = np.where(sure, np.minimum(found, tried), found)
             if sure.all():
                 break
             tried = 2 * tried
         return found
 
-    def _reach(self, known: Array, miss: float, side: int) -> Array:
+    def _half_width(self, known: Array, miss: float, side: int) -> Array:
         """How far the noisy sums are above (0) or below (1) true ones that are at most `known`."""
         in_part = np.maximum(_PARTS * known[:, None], self.in_part).min(1)
         bounds = (self.largest, in_part, known, known - self.least + self.top)
@@ -328,8 +331,8 @@ class _Sums:
             loose = self.loose_sums * (self.loose / largest) ** self.powers + 1
         sums = np.minimum(np.minimum(strict, loose), known / largest)
         moments = self.fixed * largest**-self.powers + self.power * sums
-        reach = self._roots(moments, miss) * largest * (1 + 1e-9)
-        whole = np.ceil(reach - 0.5) if self.envelope.symmetric else reach
+        width = self._roots(moments, miss) * largest * (1 + 1e-9)
+        whole = np.ceil(width - 0.5) if self.envelope.symmetric else width
         found: Array = whole + self._means(known, largest, side)
         return found
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.estimate.listing import Listing, checked_level, names_of
-from eree.estimate.sum_bounds import check_chance, sum_intervals
+from eree.estimate.sum_bounds import check_miss, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
 from eree.policy.plain_data import guarantee_of
@@ -65,8 +65,8 @@ def area_totals(
     An area that is not listed has no workplace, so it has no jobs, exactly.
     """
     areas = Areas.read(release, table, by, where)
-    chance = checked_level(release.record["level"] if level is None else level)
-    return areas.totals(chance, simultaneous=simultaneous)
+    checked = checked_level(release.record["level"] if level is None else level)
+    return areas.totals(checked, simultaneous=simultaneous)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Areas:
         )
 
     def totals(self, level: float, *, simultaneous: bool) -> AreaTotals:
-        """The sums; where they are to hold together each gets its share of the chance to miss."""
+        """The sums; where all are to hold together, each has a part of the probability to miss."""
         low, high = self.ends((1 - level) / (len(self) if simultaneous else 1))
         columns = {name: self.keys[name] for name in self.wanted.by} | {
             "noisy": pa.array(summed(self.noisy[self.place], self.starts)),
@@ -153,7 +153,7 @@ class Areas:
         return np.diff(self.starts, append=len(self.place))
 
     def ends(self, miss: float) -> tuple[Integers, Integers]:
-        """Low and high ends of the sums, each missing with a chance of at most `miss`."""
+        """Low and high ends of the sums, each missing with a probability of at most `miss`."""
         if self._of_whole_groups:
             return self._groups()._added(miss, np.arange(len(self)))
         if not self._apart:
@@ -175,7 +175,7 @@ class Areas:
 
     @property
     def _of_whole_groups(self) -> bool:
-        """Whether every sum has all worker cells that were hidden together, or none of them."""
+        """Whether every sum has all worker cells that were protected together, or none of them."""
         asked = (*self.wanted.by, *self.wanted.where, *self.counted.where)
         if any(self.schema.attributes[name].owner == "worker" for name in asked):
             return False
@@ -205,7 +205,7 @@ class Areas:
         low, high = np.empty((2, len(chosen)), dtype=np.int64)
         parts = (2.0 ** np.ceil(np.log2(self._cells[chosen]))).astype(np.int64)
         for part in np.unique(parts):  # the same level for sums of about as many cells
-            check_chance(miss / part)
+            check_miss(miss / part)
             ends = self.measurement.intervals(self.schema, self.counted, 1 - miss / part)
             lows, highs = ends(self.numbers)
             alike = parts == part
@@ -235,7 +235,7 @@ class _GroupSums(Measurement):
 
 
 def measurement_of(release: Release, table: str) -> tuple[Marginal, Measurement]:
-    """What a table counts, and how it was hidden, made anew from its price."""
+    """What a table counts, and how it was protected, calibrated again from its price."""
     about, schema = release.about(table), release.schema
     try:
         counted = Marginal.over(schema, about["by"], about["where"])

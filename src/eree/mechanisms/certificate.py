@@ -36,7 +36,7 @@ class Probabilities(Protocol):
         """What is claimed."""
 
     def pmf(self, cell: Cell, output: int) -> arb:
-        """The chance of an output."""
+        """The probability of an output."""
 
 
 @dataclass(frozen=True)

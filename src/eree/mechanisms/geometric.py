@@ -57,7 +57,7 @@ class CappedGeometric:
         return sign * sure_floor(-(uniform * factor + end).log() / exact_ball(self.rate))
 
     def tail(self, value: int, _cell: int) -> arb:
-        """The chance that the noise is at least `value`, for value >= 1."""
+        """The probability that the noise is at least `value`, for value >= 1."""
         if self.cap is not None and value > self.cap:
             return arb(0)
         factor, end = self._parts()

@@ -60,7 +60,7 @@ class ExpectedError:
     """The error of one noisy count, noisy minus true.
 
     `quantiles` gives, for some levels, the least integer that the size of the error does not
-    exceed with at least that chance.
+    exceed with at least that probability.
     """
 
     mean_absolute: float
@@ -135,9 +135,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
-        """The chance of an output at least `distance` >= 1 above (side 1) or below (-1) the count.
+        """The probability of an output at least `distance` >= 1 away from the count.
 
-        A ball at the precision that is set.
+        Above it for side 1, below it for side -1; a ball at the precision that is set.
         """
 
     @abstractmethod
@@ -150,7 +150,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def certify(self) -> Certificate:
-        """Recheck the guarantee from the chances alone."""
+        """Recheck the guarantee from the probabilities alone."""
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -239,11 +239,11 @@ class Mechanism(ABC):
         return self.draw(*groups, random=random).ravel()
 
     def pmf(self, cell: Cell, output: int) -> arb:
-        """The chance of an output, as a ball at the precision that is set."""
+        """The probability of an output, as a ball at the precision that is set."""
         output = index(output)
 
-        def beyond(value: int, side: int) -> arb:
-            """The chance of `value` or more (side 1) or less (side -1), beyond the count."""
+        def tail(value: int, side: int) -> arb:
+            """The probability of `value` or more (side 1) or less (side -1)."""
             if abs(value) > LIMIT:
                 return arb(0)
             return self.tail(cell, side * (value - cell.count), side)
@@ -251,24 +251,24 @@ class Mechanism(ABC):
         if abs(output) > LIMIT:
             return arb(0)
         if output == cell.count:
-            return 1 - beyond(cell.count + 1, 1) - beyond(cell.count - 1, -1)
+            return 1 - tail(cell.count + 1, 1) - tail(cell.count - 1, -1)
         side = 1 if output > cell.count else -1
-        return beyond(output, side) - beyond(output + side, side)
+        return tail(output, side) - tail(output + side, side)
 
     def log_pmf(self, cell: Cell, output: int) -> float:
-        """The logarithm of the chance of an output; minus infinity where it has none."""
+        """The logarithm of the probability of an output; minus infinity where it has none."""
         with exactly():
-            chance = self.pmf(cell, output)
-            return float(chance.log()) if chance > 0 else float("-inf")
+            probability = self.pmf(cell, output)
+            return float(probability.log()) if probability > 0 else float("-inf")
 
     def expected_error(self, cell: Cell = EMPTY) -> ExpectedError:
-        """The error of a cell, from exact sums; means are of the law before its limit."""
+        """The error of a cell, from exact sums; means are those before the output's limit."""
         mean, square = self.mean_error(cell)
         within = {level: self.quantile(level, cell) for level in LEVELS}
         return ExpectedError(mean, square, within)
 
     def quantile(self, level: float, cell: Cell = EMPTY) -> int:
-        """The least Q such that the error is within Q with a chance of at least `level`."""
+        """The least Q such that the error is within Q with a probability of at least `level`."""
         level = float(level)
         if not 0 < level < 1:
             raise Refusal("the level must be between 0 and 1, such as 0.9")

@@ -69,7 +69,7 @@ def automatic_vector(
     if not found:
         raise cheapest(reversed(refusals.values()))
     chosen = min(found, key=lambda pair: pair[0])[1]
-    why = f"hides all {cells} worker cells at once with the least error"
+    why = f"protects all {cells} worker cells at once with the least error"
     if isinstance(chosen, TwoStageClip) and VectorRadial.name in refusals:
         why = f"because {str(refusals[VectorRadial.name]).partition(';')[0]}"
     return chosen, f"{chosen.name} {why}"
@@ -243,7 +243,7 @@ def mechanism(
     The neighbours are strong ones, except where the mechanism is for edge or node neighbours, which
     have no alpha, or for weak ones, whose type is then called `type`.  Without a delta, the
     mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
-    mechanism, such as `theta`, or the number of `cells` that a vector mechanism hides together.
+    mechanism, such as `theta`, or the number of `cells` that a vector mechanism protects together.
     """
     if name == AUTO and alpha is None:
         raise Refusal("auto needs an alpha, such as '0.1'")

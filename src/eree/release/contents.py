@@ -109,7 +109,7 @@ def columns_of(schema: Schema, by: Iterable[str], *, scaled: bool) -> pa.Schema:
 
 
 def schema_of(record: Mapping[str, Any]) -> Schema:
-    """The public schema that a record carries: enough to make its tables' mechanisms anew."""
+    """The public schema that a record carries: enough to calibrate its tables' mechanisms again."""
     if "kind" in record:
         raise Refusal("the release is a cube and not tables of linked data; read it as a cube")
     attributes = {

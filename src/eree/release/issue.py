@@ -62,7 +62,7 @@ class Issue:
         """Pay, make, let it appear and settle; `what` says in names what is released."""
         release = fresh_name()
         payment = Payment(self.price, release, self.target)
-        with payment.told(), _in_the_making(self.target) as folder:
+        with payment.reporting(), _in_the_making(self.target) as folder:
             reserved = None
             if self.ledger is not None:
                 tell("reserving the price", 0.0)
@@ -145,7 +145,7 @@ def _appear(folder: Path, target: Path) -> None:
 
 
 def _settle_on_disk(folder: Path) -> None:
-    """Make sure that every file has reached the disk before the folder appears."""
+    """Make sure that every file is on the disk before the folder appears."""
     for path in sorted(folder.rglob("*")):
         _sync(path)
     _sync(folder)

@@ -1,4 +1,4 @@
-"""What a release has paid so far: told together with whatever stops it.
+"""What a release has paid so far: reported together with whatever stops it.
 
 Whoever reads that a release failed must know from the same sentence whether its price is spent and
 whether the release is there all the same.
@@ -56,7 +56,7 @@ class Payment:
         ledger.settle(self.reserved, digest)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """Let whatever goes wrong say what it cost.
 
         What the system or Arrow says may quote a path or a value, so only its kind is passed on.

@@ -33,13 +33,13 @@ from eree.release.target import Target
 from eree.workload import Marginal
 
 MOST_TABLES = 1_000
-#: The highest level of an interval: beyond it doubles tell too little of the chance to miss.
+#: The highest level of an interval: above it doubles are too coarse for the probability to miss.
 MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """One table: what is counted, and how each count is hidden."""
+    """One table: what is counted, and how each count is protected."""
 
     name: str
     marginal: Marginal
@@ -210,7 +210,7 @@ class _Reading:
             self.faults.add("privacy.neighbours", "must be 'strong', 'weak', 'edge' or 'node'")
             return None
         if given.alpha == "":
-            if "alpha" not in self.raw["privacy"]:  # else it was told already
+            if "alpha" not in self.raw["privacy"]:  # else it was reported already
                 self.faults.add("privacy.alpha", "is required and missing")
             return None
         if given.neighbours == "strong" and given.types:

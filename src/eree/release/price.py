@@ -1,11 +1,11 @@
-"""How the cells of one table are hidden, and what that costs.
+"""How the cells of one table are protected, and what that costs.
 
 The price of a table is what the plan says.  How it is used depends on the cells alone, never on
 what they hold:
 
-- cells of workplace attributes lie in disjoint workplaces, so each is hidden at the whole price;
-- d worker cells of the same workplaces, a group, are hidden together by a vector mechanism at the
-  whole price, or one by one at a d-th of it each;
+- cells of workplace attributes lie in disjoint workplaces, so each is protected at the whole price;
+- d worker cells of the same workplaces, a group, are protected together by a vector mechanism at
+  the whole price, or one by one at a d-th of it each;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each.
 """
@@ -64,7 +64,7 @@ class Measurement:
         return self.mechanism.first_stage is not None
 
     def as_json(self) -> dict[str, Any]:
-        """The mechanism as plain data: with the price it can be calibrated anew."""
+        """The mechanism as plain data: with the price it can be calibrated again."""
         return {
             "mechanism": self.mechanism.name,
             "each": guarantee_as_json(self.mechanism.guarantee),
@@ -97,7 +97,7 @@ class Measurement:
         return ends
 
     def certificate(self) -> tuple[Certificate, bool]:
-        """What the mechanism loses by its chances alone, and whether it was computed now."""
+        """What the mechanism loses by its probabilities alone, and whether it was computed now."""
         return certificate_of(self.mechanism)
 
     def has_high_ends(self, schema: Schema, marginal: Marginal, level: float) -> bool:
@@ -163,11 +163,11 @@ def _together(
     """All worker cells of a workplace cell, or of a workplace alone, at once, paid for once."""
     if not touched:
         raise Refusal(
-            f"{name} hides the worker cells of a workplace cell together, and this table has no"
-            " worker attribute; use auto, or a mechanism for single cells"
+            f"{name} protects the worker cells of a workplace cell together, and this table has"
+            " no worker attribute; use auto, or a mechanism for single cells"
         )
     if price.delta:
-        raise Refusal(f"{name} hides worker cells without a delta; leave delta out")
+        raise Refusal(f"{name} protects worker cells without a delta; leave delta out")
     if "cells" in parameters:
         raise Refusal("the number of cells follows from the table; leave it out of parameters")
     if name == AUTO:

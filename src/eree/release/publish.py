@@ -67,7 +67,7 @@ def publish(
 def _check_schema(plan: Plan, schema: Schema) -> None:
     """Refuse a plan that was made for another schema."""
     if _meaning(schema) != _meaning(plan.schema):
-        raise Refusal("the plan was made for another schema than these tables have; read it anew")
+        raise Refusal("the plan was made for another schema than these tables have; read it again")
 
 
 def _meaning(schema: Schema) -> tuple[object, ...]:

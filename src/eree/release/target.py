@@ -1,4 +1,4 @@
-"""An accuracy that is wanted, and the least epsilon that reaches it."""
+"""An accuracy that is wanted, and the least epsilon that meets it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Target:
     def least_epsilon(self, priced: Callable[[Fraction], Measurement], most: Fraction) -> Fraction:
         """The least price, in steps of a thousandth, at which the target is met.
 
-        The next price to try is where the chance to miss, whose logarithm is nearly a line, would
-        be as asked for.  It only says where to look: a price is taken if it meets the target and
-        the one below does not.
+        The next price to try is where the probability to miss, whose logarithm is nearly a line,
+        would be as asked for.  It only says where to look: a price is taken if it meets the target
+        and the one below does not.
         """
         known = {0: -log(1 - float(self.cells))}  # at no price every cell misses
 
@@ -73,7 +73,7 @@ class Target:
         return high * STEP
 
     def _lack(self, measurement: Measurement) -> float:
-        """The logarithm of the chance to miss, less that of the chance that is allowed."""
+        """The logarithm of the probability to miss, less that of the one that is allowed."""
         within, cell = int(self.within * self.jobs), Cell(self.jobs)
         mechanism = measurement.mechanism
         outside = sum(float(mechanism.tail(cell, within + 1, side)) for side in (1, -1))

@@ -164,7 +164,7 @@ class Recheck(ABC):
         if not isinstance(release, str) or not _NAME.fullmatch(release):
             self.fault("release", "is not the name of a release")
         if not isinstance(said, dict) or set(said) != {"id", "entry", "hash"}:
-            self.fault("ledger", "is not told: every release that is private was paid for")
+            self.fault("ledger", "is not recorded: every release that is private was paid for")
         elif not (
             all(isinstance(said[name], str) for name in ("id", "hash"))
             and _NAME.fullmatch(said["id"])

@@ -44,7 +44,7 @@ def verify(
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
     is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made anew from them.
+    workplaces were made of; the classes are made again from them.
     """
     tell = progress or (lambda _step, _done: None)
     return _Verifying(release, tell, tuple(sizes)).all(ledger, public_key)
@@ -65,7 +65,7 @@ class _Verifying(Recheck):
     # -------------------------------------------------------------- classes of workplaces
 
     def _classes(self) -> None:
-        """Classes by noisy size, made anew where the sizes were given."""
+        """Classes by noisy size, made again where the sizes were given."""
         attributes = self.record["attributes"]
         sizes = {release.identity: release for release in self._sizes}
         made = {n: said for n, said in attributes.items() if said.get("provenance") is not None}
@@ -118,7 +118,7 @@ class _Verifying(Recheck):
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
     def _treatment(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
-        """The mechanism made anew from its price; it must be the one that was recorded."""
+        """The mechanism calibrated again from its price; it must be the one that was recorded."""
         marginal = Marginal.over(schema, table["by"], table["where"])
         try:
             measurement = measurement_for(
@@ -131,8 +131,8 @@ class _Verifying(Recheck):
         except Refusal as refusal:
             self.fault(table["name"], f"its mechanism does not exist at its price: {refusal}")
             return None
-        anew = measurement.as_json() | {"worker_cells": measurement.worker_cells}
-        for name, value in anew.items():
+        given = measurement.as_json() | {"worker_cells": measurement.worker_cells}
+        for name, value in given.items():
             if name != "note" and table[name] != value:
                 self.fault(f"{table['name']}.{name}", "is not what the price gives")
                 return None

@@ -276,10 +276,10 @@ def _mean_of(mean: MeanNoise) -> str:
         )
     least, greatest = floor(mean.least * 100) / 100, ceil(mean.greatest * 100) / 100
     return (
-        "This noise leans to one side. Its mean is not 0: it lies between"
+        "This noise is asymmetric. Its mean is not 0: it lies between"
         f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
         f" {mean.up_to:,} workers, and is about {mean.share:+.2g} times the workers of that"
-        " workplace beyond. Sums are off by the sum of these; intervals allow for it."
+        " workplace above that. Sums are off by the sum of these; intervals allow for it."
     )
 
 

@@ -13,7 +13,7 @@ from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
 from eree.estimate.memo import memo
-from eree.estimate.predict import TableOutlook, outlook
+from eree.estimate.predict import expected_accuracy
 from eree.estimate.rank import Ranking, rank
 from eree.partial import appearing_folder
 from eree.policy.guarantee import Guarantee
@@ -92,7 +92,7 @@ class Findings:
     worker_cells: int
     empty_worker_cells: int
     exposure: tuple[Exposure, ...]
-    tables: tuple[TableOutlook, ...]
+    tables: tuple[TableAccuracy, ...]
     price: Guarantee
     total: Guarantee
     left: Guarantee
@@ -187,7 +187,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     synthesize(data, jobs=jobs, seed=seed, areas=True, progress=lambda s, f: tell(s, 0.25 * f))
     (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
     plan = Plan.read(folder / "plan.toml")
-    ahead = outlook(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))
+    ahead = expected_accuracy(plan, progress=lambda s, f: tell(s, 0.25 + 0.05 * f))
     total = Guarantee(plan.total.neighbours, BUDGET)
     ledger = Ledger.create(folder / "ledger.db", total, data_set="data")
     (folder / "memo.md").write_text(memo(ahead, ledger.left()), encoding="utf-8")

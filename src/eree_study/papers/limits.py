@@ -33,7 +33,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix, csr_matrix
 
-from eree.estimate.groups import factors, usual_shares
+from eree.estimate.groups import factors, shares_by_kind
 from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
@@ -289,7 +289,7 @@ class KnownScalesShrunk(KnownScales):
         noisy = super().draw(cells, random).reshape(-1, d)
         totals, squares = true.sum(1), squared_sizes(cells)
         noise = 2 * (self.scales(cells) / self.epsilon) ** 2
-        shares = usual_shares(true, cells.kinds)
+        shares = shares_by_kind(true, cells.kinds)
         contrasts = [factors(one, self.shape) for one in shares]
         correlations = _true_correlations(true, cells.kinds, shares, contrasts, squares)
         found = np.empty_like(noisy)

@@ -1,12 +1,12 @@
 """The greatest delta of Laplace noise whose scale grows with the largest workplace.
 
-This file knows no calibration.  In units of S the old law has the density a/2 e^(-a |t|), the new
-one a/(2 r) e^(-a |t - rho| / r), 0 < rho <= 1, 1 <= r <= 1 + alpha rho.  For an epsilon,
+This file knows no calibration.  In units of S the old density is a/2 e^(-a |t|), the new one
+a/(2 r) e^(-a |t - rho| / r), 0 < rho <= 1, 1 <= r <= 1 + alpha rho.  For an epsilon,
 
-- old over new is at most e^M at t = 0, M = a rho / r + ln r, so the mass of the old law beyond
+- old over new is at most e^M at t = 0, M = a rho / r + ln r, so the mass of the old density above
   e^epsilon times the new one is at most 1 - e^(epsilon - M), and 0 where M <= epsilon;
 - new over old exceeds e^epsilon, if a rho - ln r <= epsilon, only beyond one point in each tail.
-  At those points the densities are in the ratio e^epsilon, so of the mass of the new law beyond
+  At those points the densities are in the ratio e^epsilon, so of the mass of the new density beyond
   them the share 1 - 1/r is in excess.  Together that is
   (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)).
 
@@ -39,7 +39,7 @@ class LaplaceProbabilities(Probabilities, Protocol):
         """The share by which a workplace may grow in one step."""
 
     def tail(self, _cell: Cell, distance: int, side: int) -> arb:
-        """The chance of an output at least `distance` away from the count, on a side."""
+        """The probability of an output at least `distance` away from the count, on a side."""
 
 
 def certify_laplace(mechanism: LaplaceProbabilities, rate: Fraction) -> Certificate:
@@ -103,7 +103,7 @@ def _excess(mechanism: LaplaceProbabilities, large: int) -> WorstPair:
     before, after = Cell(size), Cell(size + joined, size + joined)
     factor = exact_ball(mechanism.guarantee.epsilon).exp()
 
-    def chance(cell: Cell, output: int, side: int) -> arb:
+    def tail(cell: Cell, output: int, side: int) -> arb:
         distance = side * (output - cell.count)
         return mechanism.tail(cell, distance, side)
 
@@ -122,7 +122,7 @@ def _excess(mechanism: LaplaceProbabilities, large: int) -> WorstPair:
             middle = (near + far) // 2
             near, far = (near, middle) if beats(centre + side * middle) else (middle, far)
         output = centre + side * far
-        total += max(float(chance(after, output, side) - factor * chance(before, output, side)), 0)
+        total += max(float(tail(after, output, side) - factor * tail(before, output, side)), 0)
         first = output if side == 1 else first
     old = mechanism.pmf(before, first)
     new = mechanism.pmf(after, first)

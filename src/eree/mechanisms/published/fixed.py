@@ -36,21 +36,21 @@ _MOST_CAP = 1_000_000
 
 @dataclass(frozen=True)
 class FixedMechanism(Mechanism):
-    """count + K, the law of K the same for every cell."""
+    """count + K, the distribution of K the same for every cell."""
 
     sum_share = 1 / 16  # bounds of the counts are needed only for noise to be cut off
 
     @abstractmethod
-    def law(self, cells: int) -> Noise:
-        """The law of the noise of some cells."""
+    def distribution(self, cells: int) -> Noise:
+        """The distribution of the noise of some cells."""
 
     def tail(self, _cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise; it is the same on both sides and for every cell."""
-        return self.law(1).tail(distance, 0)
+        return self.distribution(1).tail(distance, 0)
 
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(len(counts)), len(counts), random)
+        return counts + draw(self.distribution(len(counts)), len(counts), random)
 
     def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         """The same for all sizes."""
@@ -85,8 +85,8 @@ class EdgeGeometric(FixedMechanism):
         del worker_attributes
         return ("count",)
 
-    def law(self, _cells: int) -> CappedGeometric:
-        """The geometric law of both signs."""
+    def distribution(self, _cells: int) -> CappedGeometric:
+        """The geometric distribution of both signs."""
         return CappedGeometric(self.guarantee.epsilon)
 
     def mean_error(self, _cell: Cell) -> tuple[float, float]:
@@ -96,7 +96,7 @@ class EdgeGeometric(FixedMechanism):
 
     def certify(self) -> Certificate:
         """ln P(k) is -epsilon |k| and a constant, so a step by one loses epsilon, exactly."""
-        rate = self.law(1).rate
+        rate = self.distribution(1).rate
         worst = max(abs(rate * abs(k) - rate * abs(k - 1)) for k in range(-3, 4))
         pair = worst_of(self, [(Cell(0), Cell(1), range(-3, 5))])
         return Certificate.pure(self, worst, pair)
@@ -108,8 +108,8 @@ class CappedLaplace(FixedMechanism):
 
     Theorem.  Under edge neighbours (one record more or less) the output is (epsilon, delta)-private
     with delta = P(K = cap), in every cell.  Proof.  Where both neighbours can give an output, its
-    chances differ by a factor of at most e^epsilon; each can give one output that the other cannot,
-    with the chance P(K = cap).
+    probabilities differ by a factor of at most e^epsilon; each can give one output that the other
+    cannot, with the probability P(K = cap).
     """
 
     cap: int
@@ -140,7 +140,7 @@ class CappedLaplace(FixedMechanism):
         made = cls(guarantee, cap)
         if not made._keeps():
             with exactly():
-                delta = upper(made.law(1).tail(cap, 0))
+                delta = upper(made.distribution(1).tail(cap, 0))
             enough = cls._least_cap(guarantee)
             larger = f", or a cap of {enough:,} or more" if cls(guarantee, enough)._keeps() else ""
             raise TooLittle(
@@ -165,15 +165,15 @@ class CappedLaplace(FixedMechanism):
 
     def _keeps(self) -> bool:
         with exactly():
-            return bool(self.law(1).tail(self.cap, 0) <= arb(0) + _ball(self.guarantee.delta))
+            return bool(self.distribution(1).tail(self.cap, 0) <= _ball(self.guarantee.delta))
 
     def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
         """`count` alone."""
         del worker_attributes
         return ("count",)
 
-    def law(self, _cells: int) -> CappedGeometric:
-        """The geometric law of both signs with a cap."""
+    def distribution(self, _cells: int) -> CappedGeometric:
+        """The geometric distribution of both signs with a cap."""
         return CappedGeometric(self.guarantee.epsilon, self.cap)
 
     def mean_error(self, _cell: Cell) -> tuple[float, float]:
@@ -185,12 +185,12 @@ class CappedLaplace(FixedMechanism):
         return float(mean), sqrt(float(square))
 
     def certify(self) -> Certificate:
-        """Where one neighbour alone can give an output its chance is delta; elsewhere epsilon."""
-        law = self.law(1)
+        """Where one neighbour alone can give an output this has delta; elsewhere epsilon."""
+        noise = self.distribution(1)
         inner = range(-min(self.cap, 3), min(self.cap, 3) + 1)
-        worst = max(abs(law.rate * abs(k) - law.rate * abs(k - 1)) for k in inner)
+        worst = max(abs(noise.rate * abs(k) - noise.rate * abs(k - 1)) for k in inner)
         with exactly():
-            delta = nextafter(float(law.tail(self.cap, 0).upper()), 1.0)
+            delta = nextafter(float(noise.tail(self.cap, 0).upper()), 1.0)
         pair = worst_of(self, [(Cell(0), Cell(1), {1 - self.cap, 0, 1, self.cap})])
         return Certificate(self.name, self.guarantee, worst, delta, pair)
 
@@ -203,7 +203,7 @@ class TruncatedLaplace(FixedMechanism):
 
     Theorem.  Under node neighbours the output is epsilon-private with delta = 0, in every cell: a
     workplace adds between 0 and theta - 1 to the bounded count, however it grows, and Laplace noise
-    of that scale hides theta.  What the bound leaves out is missing from the output on average.
+    of that scale protects theta.  What the bound leaves out is missing from the output on average.
     """
 
     theta: int
@@ -230,7 +230,7 @@ class TruncatedLaplace(FixedMechanism):
         """How workplaces are bounded before they are counted."""
         return DropFrom(self.theta)
 
-    def law(self, cells: int) -> RoundedLaplace:
+    def distribution(self, cells: int) -> RoundedLaplace:
         """Laplace noise of one scale."""
         factor = self.theta / self.guarantee.epsilon
         return RoundedLaplace(Scales(np.zeros(cells, dtype=np.int64), Fraction(0), factor))
@@ -256,10 +256,10 @@ class TruncatedLaplace(FixedMechanism):
 
     def total_quantile(self, level: float, cell: Cell) -> int:
         """What the size of that error stays within with a probability of `level`."""
-        missing, law = self._left_out(cell), self.law(1)
+        missing, noise = self._left_out(cell), self.distribution(1)
 
-        def at_least(noise: int) -> arb:
-            return law.tail(noise, 0) if noise > 0 else 1 - law.tail(1 - noise, 0)
+        def at_least(value: int) -> arb:
+            return noise.tail(value, 0) if value > 0 else 1 - noise.tail(1 - value, 0)
 
         def enough(error: int) -> bool:
             above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
@@ -274,7 +274,7 @@ class TruncatedLaplace(FixedMechanism):
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""
         most = self.theta - 1
-        worst = most / self.law(1).scales.factor
+        worst = most / self.distribution(1).scales.factor
         pair = worst_of(self, [(Cell(0), Cell(most), (-1, 0, most, most + 1, 10 * self.theta))])
         return Certificate.pure(self, Fraction(worst), pair)
 

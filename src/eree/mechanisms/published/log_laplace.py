@@ -12,7 +12,7 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import MeanNoise
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
-from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.transformed.laplace import TransformedMechanism
 from eree.mechanisms.transformed.transform import Logarithm
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, exact
@@ -22,17 +22,17 @@ Aim = Literal["plain", "unbiased", "absolute", "squares"]
 
 
 @dataclass(frozen=True)
-class LogLaplace(BentMechanism):
-    """factor (count + offset) e^eta - offset, rounded; eta of the Laplace law of a scale lambda.
+class LogLaplace(TransformedMechanism):
+    """factor (count + offset) e^eta - offset, rounded; eta Laplace noise of a scale lambda.
 
     Algorithm 1 of the paper: lambda = 2 b / epsilon, b = ln(1 + alpha), offset = 1 / alpha and
     factor 1.  With the report's additive factor Delta, offset = Delta / alpha: then Delta workers
-    who join at once are hidden as well.
+    who join at once are protected as well.
 
     Theorem.  With lambda >= b / epsilon and Delta >= 1 the output is private as every
-    `BentMechanism`; its mean is finite for lambda < 1.  Proof.  ln(n + Delta / alpha) grows by at
-    most ln(1 + alpha / Delta) <= b while one worker joins, and by less than b while alpha n do.
-    The paper's lambda is twice what is needed, so its loss is at most epsilon / 2.
+    `TransformedMechanism`; its mean is finite for lambda < 1.  Proof.  ln(n + Delta / alpha) grows
+    by at most ln(1 + alpha / Delta) <= b while one worker joins, and by less than b while alpha n
+    do.  The paper's lambda is twice what is needed, so its loss is at most epsilon / 2.
     """
 
     spread: Fraction = Fraction(1)  # lambda
@@ -55,7 +55,9 @@ class LogLaplace(BentMechanism):
         alpha, workers = alpha_of(guarantee, cls.name), exact(additive, "additive")
         step = log1p(float(alpha))
         if workers < 1:
-            raise Refusal("additive must be at least 1 worker, or one worker would not be hidden")
+            raise Refusal(
+                "additive must be at least 1 worker, or one worker would not be protected"
+            )
         if cls.share * step >= float(guarantee.epsilon) * most * (1 - 1e-9):
             words = f"{cls.share} ln(1 + alpha)" if cls.share > 1 else "ln(1 + alpha)"
             raise TooLittle(
@@ -87,7 +89,7 @@ class LogLaplace(BentMechanism):
 
     @property
     def tail_from(self) -> float:
-        """Above the median; sums reach beyond it."""
+        """Above the median; sums go beyond it."""
         return 0.0
 
     def real_error(self, cell: Cell) -> tuple[float, float]:
@@ -150,7 +152,7 @@ def _most_spread(aim: Aim) -> float:
 
 
 def relative_moments(size: float) -> tuple[float, float, float]:
-    """E[e^eta], E|e^eta - 1| and E[(e^eta - 1)^2], eta of the Laplace law of scale `size`.
+    """E[e^eta], E|e^eta - 1| and E[(e^eta - 1)^2], eta Laplace noise of the scale `size`.
 
     Lemma 8.2 and Theorem 8.3 of the paper: 1 / (1 - size^2), size / (1 - size^2), and
     (2 size^2 + 4 size^4) / ((1 - 4 size^2)(1 - size^2)).

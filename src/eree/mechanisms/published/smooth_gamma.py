@@ -23,7 +23,7 @@ class SmoothGamma(RoundedDensity):
     Algorithm 2 of the paper: width = 5 / (epsilon - 5 b), b = ln(1 + alpha), for epsilon > 5 b.
 
     Theorem.  The output is (alpha, epsilon)-private with delta = 0 in the cells where any scaled
-    law is.  Proof.  A shift by one S costs at most slide / width and a scale ratio r at most
+    mechanism is.  Proof.  A shift by one S costs at most slide / width and a scale ratio r at most
     dilate * ln r; with the paper's slide = dilate = 5 that is (epsilon - 5 b) + 5 b.  Rounding
     looks only at the noisy number, so it costs nothing.
     """
@@ -47,8 +47,8 @@ class SmoothGamma(RoundedDensity):
             )
         return cls(guarantee, rounded_up(cls.slide / left * (1 + 2**-30)))
 
-    def law(self, largests: Integers) -> RoundedQuartic:
-        """The laws of the noise of some cells."""
+    def distribution(self, largests: Integers) -> RoundedQuartic:
+        """The distributions of the noise of some cells."""
         return RoundedQuartic(self.scales(largests, self.width))
 
     def scale(self) -> Fraction:

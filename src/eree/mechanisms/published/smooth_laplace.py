@@ -37,13 +37,13 @@ class SmoothLaplace(RoundedDensity):
     Algorithm 3 of the paper: width = 2 / epsilon, for delta >= e^(-epsilon / (2 b)),
     b = ln(1 + alpha).
 
-    Theorem.  The output is (alpha, epsilon, delta)-private in the cells where any scaled law is, if
-    delta is besides at least what `SmoothLaplaceExact` states for the rate a = epsilon / 2.  The
-    paper's delta is, unless epsilon is large (above 16 at alpha = 0.1): b is below alpha, so its
-    exponent falls faster than the tails allow.  Proof.  Old over new loses at most
+    Theorem.  The output is (alpha, epsilon, delta)-private in the cells where any scaled mechanism
+    is, if delta is besides at least what `SmoothLaplaceExact` states for the rate a = epsilon / 2.
+    The paper's delta is, unless epsilon is large (above 16 at alpha = 0.1): b is below alpha, so
+    its exponent falls faster than the tails allow.  Proof.  Old over new loses at most
     M = max(a, a / (1 + alpha) + b), and where that is above epsilon its excess is at most
     1 - e^(epsilon - M), which delta must be, too.  New over old exceeds e^epsilon only in the tails
-    of the new law; there its mass beyond e^epsilon times the old one is
+    of the new density; there its mass above e^epsilon times the old one is
     (1 - 1/r) e^(-(epsilon + ln r) / (r - 1)) cosh(a rho / (r - 1)), which grows with rho and r.
     """
 
@@ -72,8 +72,8 @@ class SmoothLaplace(RoundedDensity):
             )
         return cls(guarantee, 2 / guarantee.epsilon)
 
-    def law(self, largests: Integers) -> RoundedLaplace:
-        """The laws of the noise of some cells."""
+    def distribution(self, largests: Integers) -> RoundedLaplace:
+        """The distributions of the noise of some cells."""
         return RoundedLaplace(self.scales(largests, self.width))
 
     def scale(self) -> Fraction:
@@ -93,7 +93,7 @@ class SmoothLaplace(RoundedDensity):
         return -t / float(self.width)
 
     def most_drop(self, stretch: Array, near: float, shift: Array) -> Array:
-        """Without bound: far out, a change of scale changes the chances without limit."""
+        """Without bound: far out, a change of scale changes the probabilities without limit."""
         del near, shift
         return np.full_like(stretch, inf)
 

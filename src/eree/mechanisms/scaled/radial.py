@@ -65,10 +65,10 @@ class RadialShape:
         m, rate, curve = (exact_ball(part) for part in (self.turns, self.rate, self.curve))
         lowest, inner, outer = self.masses()
         if t * rate < 1:
-            beyond = ((1 - curve * t) ** m - lowest) / rate + outer
+            mass = ((1 - curve * t) ** m - lowest) / rate + outer
         else:
-            beyond = outer * ((1 + curve * t) / (1 + 1 / m)) ** (-m)
-        return beyond / (inner + outer) / 2
+            mass = outer * ((1 + curve * t) / (1 + 1 / m)) ** (-m)
+        return mass / (inner + outer) / 2
 
     def near_tail(self, t: Array) -> Array:
         """The same in doubles."""
@@ -76,8 +76,8 @@ class RadialShape:
         lowest, inner, outer = self.near_masses
         before = ((1 - curve * np.minimum(t, 1 / rate)) ** m - lowest) / rate + outer
         after = outer * ((1 + curve * t) / (1 + 1 / m)) ** (-m)
-        beyond: Array = np.where(t * rate < 1, before, after) / (inner + outer) / 2
-        return beyond
+        tail: Array = np.where(t * rate < 1, before, after) / (inner + outer) / 2
+        return tail
 
     @cached_property
     def near_masses(self) -> tuple[float, float, float]:
@@ -111,9 +111,9 @@ class RoundedRadial:
         )
         lowest, inner, outer = self.shape.near_masses
         uniform, sign = halves(words[0])
-        beyond = uniform * (inner + outer)
-        far = beyond < outer
-        base = np.where(far, beyond / outer, (beyond - outer) * rate + lowest)
+        mass = uniform * (inner + outer)
+        far = mass < outer
+        base = np.where(far, mass / outer, (mass - outer) * rate + lowest)
         root = np.exp(np.log(base) * (np.where(far, -1.0, 1.0) / m))
         t = np.where(far, (1 + 1 / m) * root - 1, 1 - root) / curve
         scale = self.scales.near(cells)
@@ -128,11 +128,11 @@ class RoundedRadial:
         )
         lowest, inner, outer = self.shape.masses()
         uniform, sign = sure_halves(uniforms[0])
-        beyond = uniform * (inner + outer)
-        if sure_less(beyond, outer):
-            t = ((1 + 1 / m) * (beyond / outer) ** (-1 / m) - 1) / curve
+        mass = uniform * (inner + outer)
+        if sure_less(mass, outer):
+            t = ((1 + 1 / m) * (mass / outer) ** (-1 / m) - 1) / curve
         else:
-            t = (1 - ((beyond - outer) * rate + lowest) ** (1 / m)) / curve
+            t = (1 - ((mass - outer) * rate + lowest) ** (1 / m)) / curve
         return sign * sure_round(exact_ball(self.scales.of(cell)) * t)
 
     def tail(self, value: int, cell: int) -> arb:
@@ -148,7 +148,7 @@ class Radial(RoundedDensity):
     rate is a hair below epsilon.
 
     Theorem.  For epsilon > b the output is (alpha, epsilon)-private with delta = 0 in the cells
-    where any scaled distribution is.  Proof.  Let the workers who join a workplace do so one after
+    where any scaled mechanism is.  Proof.  Let the workers who join a workplace do so one after
     another, without leaps, and let time pass as they join over s(x), x the largest workplace so
     far.  The count then moves by at most one scale in unit time.  s grows only while the one that
     grows is the largest and b x > 1; then s = b x, and its logarithm grows at the rate b.  From y
@@ -197,7 +197,7 @@ class Radial(RoundedDensity):
         """The density."""
         return RadialShape(self.rate, self.curve)
 
-    def law(self, largests: Integers) -> RoundedRadial:
+    def distribution(self, largests: Integers) -> RoundedRadial:
         """The distributions of the noise of some cells."""
         return RoundedRadial(self.scales(largests, Fraction(1)), self.shape)
 

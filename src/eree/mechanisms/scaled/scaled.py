@@ -28,15 +28,15 @@ _LARGE = 1e3
 
 
 class Noise(Distributions, Protocol):
-    """A symmetric law of noise that knows its tail."""
+    """A symmetric distribution of noise that knows its tail."""
 
     def tail(self, value: int, cell: int) -> arb:
-        """The chance that the noise of a cell is at least `value` >= 1."""
+        """The probability that the noise of a cell is at least `value` >= 1."""
 
 
 @dataclass(frozen=True)
 class SizedMechanism(Mechanism):
-    """count + K, the law of K depending on the cell through its largest workplace alone.
+    """count + K, the distribution of K depending on the cell through its largest workplace alone.
 
     Under strong neighbours `largest` is the largest workplace of a cell of workplace attributes;
     for a cell touched by a worker attribute it must be `largest_total`, because the whole workplace
@@ -72,27 +72,27 @@ class SizedMechanism(Mechanism):
 
 @dataclass(frozen=True)
 class ScaledMechanism(SizedMechanism):
-    """count + K, the law of K depending on the cell through S = max(pace * largest, 1) alone."""
+    """count + K, the distribution of K depending on S = max(pace * largest, 1) alone."""
 
     @property
     def pace(self) -> Fraction:
-        """What S grows by with each worker of the largest workplace: alpha, or what a law needs."""
+        """What S grows by with each worker of the largest workplace: alpha, unless overridden."""
         return self.alpha
 
     @abstractmethod
-    def law(self, largests: Integers) -> Noise:
-        """The laws of the noise of some cells."""
+    def distribution(self, largests: Integers) -> Noise:
+        """The distributions of the noise of some cells."""
 
     def tail(self, cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise; it is the same on both sides and for every count."""
-        return self.law(one_cell(cell.largest)).tail(distance, 0)
+        return self.distribution(one_cell(cell.largest)).tail(distance, 0)
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(largests), len(counts), random)
+        return counts + draw(self.distribution(largests), len(counts), random)
 
     def certify(self) -> Certificate:
-        """Recheck the guarantee from the chances alone."""
+        """Recheck the guarantee from the probabilities alone."""
         return certify_scaled(self)
 
     def scales(self, largests: Integers, factor: Fraction) -> Scales:
@@ -146,13 +146,13 @@ def least(enough: Callable[[Array], NDArray[np.bool_]]) -> float:
 
 
 def rounded_half_width(away: Array, rounding: float) -> Integers:
-    """The integers that noise reaches if it goes so far before it is rounded.
+    """The half-width of noise in integers, from that before it is rounded.
 
     Rounding moves it by at most `rounding`: towards 0 where that is 1/2 of one number, as a number
     that is rounded to k + 1 is at least k + 1/2.
     """
-    reach: Integers = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
-    return np.maximum(reach, 0)
+    width: Integers = np.ceil(away * (1 + 1e-9) - rounding + 1e-9).astype(np.int64)
+    return np.maximum(width, 0)
 
 
 @dataclass(frozen=True)

@@ -61,15 +61,15 @@ class SmoothPareto(ScaledMechanism):
         room = (1 + alpha) * expm1((epsilon * (1 - _ROOM) - step) / float(power))
         return cls(guarantee, power, rounded_down(min(alpha, room)))
 
-    def law(self, largests: Integers) -> LatticePareto:
+    def distribution(self, largests: Integers) -> LatticePareto:
         """The distributions of the noise of some cells."""
         return LatticePareto(self.scales(largests, 1 / self.slope), self.power)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Exact sums: with a = S / c, k (1 + k / a)^-p adds up to differences of zeta(p - i, a)."""
-        law = self.law(one_cell(cell.largest))
+        noise = self.distribution(one_cell(cell.largest))
         with exactly():
-            a, p = exact_ball(law.scales.of(0)), exact_ball(self.power)
+            a, p = exact_ball(noise.scales.of(0)), exact_ball(self.power)
             zeroth, first = p.zeta(a + 1), (p - 1).zeta(a + 1)
             whole = a ** (-p) + 2 * zeroth
             mean = float(2 * (first - a * zeroth) / whole)
@@ -87,8 +87,8 @@ class SmoothPareto(ScaledMechanism):
         """
         p = float(self.power)
         scale = np.maximum(sizes * float(self.alpha), 1.0)
-        beyond = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
-        width: Integers = np.ceil(scale / float(self.slope) * beyond - 0.5 + 1e-9).astype(np.int64)
+        away = np.expm1(-np.log(1 - level) / (p - 1)) * (1 + 1e-9)
+        width: Integers = np.ceil(scale / float(self.slope) * away - 0.5 + 1e-9).astype(np.int64)
         near = np.flatnonzero((scale < _FEW) & (width < _FAR))
         few, place = np.unique(scale[near], return_inverse=True)
         width[near] = self._small_half_widths(

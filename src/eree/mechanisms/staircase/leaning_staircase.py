@@ -1,4 +1,4 @@
-"""Leaning staircase: for each size of the largest workplace the least noise that hides a step."""
+"""Leaning staircase: the least noise that protects a step, by size of the largest workplace."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ _LEAST_ALPHA, _MOST_ALPHA = Fraction(1, 1000), Fraction(1, 2)
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(3, 4), Fraction(200)
 #: How many times ln(1 + alpha) epsilon must be.
 _STEPS = 5
-#: Moments of so many rungs are computed one by one.
+#: Moments of so many bins are computed one by one.
 _FEW = 12
 
 
 @dataclass(frozen=True)
 class LeaningStaircase(SizedMechanism):
-    """count + K; the law of K has a centre, and stairs that are as high as neighbours ask for.
+    """count + K; the density of K has a centre, and plateaus as high as neighbours ask for.
 
     Let (x, k) be a size of the largest workplace and an output as seen from the count, and let one
     step lead to (x', k - d), x <= x' <= up(x), 0 <= d <= cap(x'), and back.  With q = e^-drop and
-    heights h that do not rise with x, the density at (x, k) is the greatest q^j h(y) over all ways
-    of j steps into the centre of a size y, -left(y) <= k <= right(y); in the centre of x itself it
-    is what is left of the chance, p(x) <= h(x).
+    density levels h that do not rise with x, the density at (x, k) is the greatest q^j h(y) over
+    all ways of j steps into the centre of a size y, -left(y) <= k <= right(y); in the centre of x
+    itself it is what is left of the probability, p(x) <= h(x).
 
     Theorem.  If h(x) <= e^drop h(up(x)), p(x) >= q p(y) for all y that a step joins to x, and
     p(x) >= q^2 h(y) for the least y from which two steps lead to x, the output is
@@ -67,8 +67,8 @@ class LeaningStaircase(SizedMechanism):
     centres densities of neighbours differ by a factor of at most e^drop; see docs/proofs.
 
     There is no normaliser whose change would cost anything, and a workplace that grows by one
-    worker at a time is hidden like one worker.  `levels` is a digest of all h, so that laws made
-    anew are known to be the same.
+    worker at a time is protected like one worker.  `levels` is a digest of all h, by which
+    densities that are computed again are known to be the same.
     """
 
     right: int
@@ -100,31 +100,31 @@ class LeaningStaircase(SizedMechanism):
                 most=_MOST_EPSILON,
             )
         drop = epsilon * (1 - _ROOM)
-        stairs = _stairs(alpha, drop)
-        if not _centres_high_enough(stairs):
+        densities = _densities(alpha, drop)
+        if not _centres_high_enough(densities):
             raise Refusal(
-                f"{cls.name} does not exist at this alpha and epsilon, because the centre of a law"
-                " would be too low; raise epsilon, lower alpha, or use radial"
+                f"{cls.name} does not exist at this alpha and epsilon, because the centre of a"
+                " density would be too low; raise epsilon, lower alpha, or use radial"
             )
-        digest = sha256(stairs.levels.of_bins.astype("<f8").tobytes()).digest()
+        digest = sha256(densities.levels.of_bins.astype("<f8").tobytes()).digest()
         levels = int.from_bytes(digest[:8], "big")
-        return cls(guarantee, stairs.grid.right, stairs.grid.left, drop, levels)
+        return cls(guarantee, densities.grid.right, densities.grid.left, drop, levels)
 
     @property
     def densities(self) -> StaircaseDensities:
-        """The laws of all sizes."""
-        return _stairs(self.alpha, self.drop)
+        """The densities of all sizes."""
+        return _densities(self.alpha, self.drop)
 
-    def law(self, largests: Integers) -> StaircaseNoise:
-        """The laws of the noise of some cells."""
+    def distribution(self, largests: Integers) -> StaircaseNoise:
+        """The distributions of the noise of some cells."""
         return StaircaseNoise(self.densities, largests)
 
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
         """The tail of the noise; it is the same for every count."""
-        return self.law(one_cell(cell.largest)).tail(distance, side, 0)
+        return self.distribution(one_cell(cell.largest)).tail(distance, side, 0)
 
     def pmf(self, cell: Cell, output: int) -> arb:
-        """From the densities: far out a chance is less than what is known of the tails."""
+        """From the densities: far out a probability is less than what is known of the tails."""
         output = index(output)
         if output == cell.count or abs(output) >= LIMIT:  # what lies beyond the limit is set to it
             return super().pmf(cell, output)
@@ -135,10 +135,10 @@ class LeaningStaircase(SizedMechanism):
 
     def draw_outputs(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw(self.law(largests), len(counts), random)
+        return counts + draw(self.distribution(largests), len(counts), random)
 
     def certify(self) -> Certificate:
-        """Recheck the guarantee from the chances alone, once for the same laws and precision."""
+        """Recheck the guarantee from the probabilities, once for these densities and precision."""
         return _certificate(self, self.densities, ctx.prec)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
@@ -148,40 +148,40 @@ class LeaningStaircase(SizedMechanism):
 
     def mean_errors(self, _counts: Integers, largests: Integers) -> Array:
         """The mean sizes of the errors of many cells."""
-        rungs, last = self.densities.grid.bins_of(largests), self.densities.levels.last
-        errors: Array = _all_moments(self.densities)[np.minimum(rungs, last), 0]
-        large, place = np.unique(rungs[rungs > last], return_inverse=True)
+        bins, last = self.densities.grid.bins_of(largests), self.densities.levels.last
+        errors: Array = _all_moments(self.densities)[np.minimum(bins, last), 0]
+        large, place = np.unique(bins[bins > last], return_inverse=True)
         if large.size:
-            errors[rungs > last] = np.array([self._moments(int(r))[0] for r in large])[place]
+            errors[bins > last] = np.array([self._moments(int(r))[0] for r in large])[place]
         return errors
 
     def bias(self, cell: Cell) -> float:
-        """The mean of the noise: it leans, so that it is near zero, but not zero."""
+        """The mean of the noise: being asymmetric it has one near zero, but not zero."""
         return self._moments(self.densities.grid.bin_of(cell.largest))[1]
 
     @property
     def mean_noise(self) -> MeanNoise:
         """The bias of all sizes."""
-        stairs, biases = self.densities, _all_moments(self.densities)[:, 1]
-        last = stairs.levels.last
-        top = float(stairs.grid.numbers(last + 1).top[last])
+        densities, biases = self.densities, _all_moments(self.densities)[:, 1]
+        last = densities.levels.last
+        top = float(densities.grid.numbers(last + 1).top[last])
         share = float(biases[last]) / top
         return MeanNoise(float(biases.min()), float(biases.max()), int(top), share)
 
-    def _moments(self, rung: int) -> tuple[float, float, float]:
+    def _moments(self, size_bin: int) -> tuple[float, float, float]:
         known = self.densities.__dict__.setdefault("_moments", {})
         if len(known) == _FEW:  # who asks for so many asks for more
             known |= dict(enumerate(map(tuple, _all_moments(self.densities).tolist())))
-        if rung not in known:
-            known[rung] = _moments_of(self.densities, rung)
-        found: tuple[float, float, float] = known[rung]
+        if size_bin not in known:
+            known[size_bin] = _moments_of(self.densities, size_bin)
+        found: tuple[float, float, float] = known[size_bin]
         return found
 
     def quantile(self, level: float, cell: Cell = EMPTY) -> int:
-        """Looked up in doubles; where they leave doubt, found from the exact chances."""
+        """Looked up in doubles; where they leave doubt, found from the exact probabilities."""
         if 0 < float(level) < 1 - 1e-9:
-            stairs = self.densities
-            found = _quantile(stairs, float(level), stairs.grid.bin_of(cell.largest))
+            densities = self.densities
+            found = _quantile(densities, float(level), densities.grid.bin_of(cell.largest))
             if found is not None:
                 return found
         return super().quantile(level, cell)
@@ -189,45 +189,45 @@ class LeaningStaircase(SizedMechanism):
     # ------------------------------------------------------------------------- for intervals
 
     def half_width(self, level: float, sizes: Integers) -> Integers:
-        """The further of the two reaches."""
+        """The greater of the two half-widths."""
         return np.maximum(*self.half_widths(level, sizes))
 
     def half_widths(self, level: float, sizes: Integers) -> tuple[Integers, Integers]:
         """Where the tables have half of 1 - level outside, for all sizes up to those asked for."""
-        rungs = self.densities.grid.bins_of(sizes)
+        bins = self.densities.grid.bins_of(sizes)
         found = []
         for ends in _points(self.densities, (1 - level) / 2):
-            away = self._of_all(ends, int(rungs.max(initial=0)))
+            away = self._of_all(ends, int(bins.max(initial=0)))
             whole = np.maximum.accumulate(np.ceil(away * (1 + 1e-9) - 0.5 + 1e-9))
-            found.append(np.maximum(whole, 0)[rungs].astype(np.int64))
+            found.append(np.maximum(whole, 0)[bins].astype(np.int64))
         return found[0], found[1]
 
     def cut_moments(self, probability: float, sizes: Integers, orders: Array) -> CutMoments:
-        """Means and moments of the noise of all sizes up to those, cut off at a chance.
+        """Means and moments of the noise of all sizes up to those, cut off at a probability.
 
-        It is cut where the law of its own size leaves half of the chance outside on each side: no
-        further out than its reaches.
+        It is cut where the distribution of its own size leaves half of the probability outside on
+        each side: no further out than its half-widths.
         """
-        rungs, stairs = self.densities.grid.bins_of(sizes), self.densities
+        bins, densities = self.densities.grid.bins_of(sizes), self.densities
         (means, norms), (mean, signed, lengths) = _cut_off(
-            stairs, probability, tuple(orders.tolist())
+            densities, probability, tuple(orders.tolist())
         )
-        more = np.arange(len(means), int(rungs.max(initial=0)) + 1) - stairs.levels.last
-        scales: Array = np.power(float(stairs.grid.ratio), more)
-        # rounding moves a mean by a half at most, whichever way the law leans
+        more = np.arange(len(means), int(bins.max(initial=0)) + 1) - densities.levels.last
+        scales: Array = np.power(float(densities.grid.ratio), more)
+        # rounding moves a mean by a half at most, whatever its sign
         up, down = (np.append(s * means, s * mean * scales + 0.5) for s in (1, -1))
         scaled = scaled_norms(signed, lengths, scales, orders)
-        return cut_moments(up, down, np.append(norms, scaled, axis=1)).at(rungs)
+        return cut_moments(up, down, np.append(norms, scaled, axis=1)).at(bins)
 
     def _of_all(self, shapes: Array, highest: int) -> Array:
-        """Numbers of all rungs up to one, from those that are not scaled."""
+        """Numbers of all bins up to one, from those that are not scaled."""
         more = np.arange(1, max(highest + 1 - len(shapes), 0) + 1)
         return np.append(shapes, shapes[-1] * float(self.densities.grid.ratio) ** more)
 
 
 @lru_cache(maxsize=64)
-def _stairs(alpha: Fraction, drop: Fraction) -> StaircaseDensities:
-    """The laws for an alpha and a step; they take a while, and are asked for again and again."""
+def _densities(alpha: Fraction, drop: Fraction) -> StaircaseDensities:
+    """The densities for an alpha and a step; they take a while, and are needed again and again."""
     parts = min(max(12, ceil(8 / drop)), 64)
 
     def compute() -> Arrays:
@@ -247,128 +247,130 @@ def _stairs(alpha: Fraction, drop: Fraction) -> StaircaseDensities:
     )
 
 
-def _kept(stairs: StaircaseDensities, what: str, compute: Callable[[], Arrays]) -> Arrays:
-    """Arrays of the laws of all rungs; those of laws that were not calibrated are not kept."""
-    name = _name_of(stairs)
+def _kept(densities: StaircaseDensities, what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Arrays of the densities of all bins; those of densities not calibrated here are not kept."""
+    name = _name_of(densities)
     return compute() if name is None else arrays_of(f"{name} {what}", compute)
 
 
-def _known(stairs: StaircaseDensities, what: str) -> Arrays | None:
+def _known(densities: StaircaseDensities, what: str) -> Arrays | None:
     """The same, if they were computed before."""
-    name = _name_of(stairs)
+    name = _name_of(densities)
     return None if name is None else arrays_kept(f"{name} {what}")
 
 
-def _name_of(stairs: StaircaseDensities) -> str | None:
-    alpha, drop = stairs.grid.alpha, stairs.drop
-    return f"leaning-staircase {alpha} {drop}" if stairs is _stairs(alpha, drop) else None
+def _name_of(densities: StaircaseDensities) -> str | None:
+    alpha, drop = densities.grid.alpha, densities.drop
+    return f"leaning-staircase {alpha} {drop}" if densities is _densities(alpha, drop) else None
 
 
 @lru_cache(maxsize=64)
-def _certificate(mechanism: LeaningStaircase, stairs: StaircaseDensities, bits: int) -> Certificate:
-    """What is found takes seconds; laws are the same only if they are one and the same object."""
-    del stairs, bits
+def _certificate(
+    mechanism: LeaningStaircase, densities: StaircaseDensities, bits: int
+) -> Certificate:
+    """What is found takes seconds; densities are the same only if they are the same object."""
+    del densities, bits
     return certify_staircase(mechanism)
 
 
 @lru_cache(maxsize=64)
-def _centres_high_enough(stairs: StaircaseDensities) -> bool:
+def _centres_high_enough(densities: StaircaseDensities) -> bool:
     """The conditions of the theorem, in doubles, with some room."""
-    centres, grid = stairs.levels.centres, stairs.grid
-    rungs = np.arange(len(centres))
-    known = grid.numbers(len(rungs) + grid.per_step)
-    fall = float(np.exp(-float(stairs.drop))) * (1 + 1e-6)
-    levels = np.exp(stairs._log_levels(grid.numbers(len(rungs)).top))[: len(rungs)]
-    down: Bins = np.searchsorted(grid.up(rungs), rungs)
-    up = np.minimum(grid.up(rungs), len(rungs) - 1)
-    around = np.array([centres[down[i] : up[i] + 1].max() for i in rungs])
+    centres, grid = densities.levels.centres, densities.grid
+    bins = np.arange(len(centres))
+    known = grid.numbers(len(bins) + grid.per_step)
+    fall = float(np.exp(-float(densities.drop))) * (1 + 1e-6)
+    levels = np.exp(densities._log_levels(grid.numbers(len(bins)).top))[: len(bins)]
+    down: Bins = np.searchsorted(grid.up(bins), bins)
+    up = np.minimum(grid.up(bins), len(bins) - 1)
+    around = np.array([centres[down[i] : up[i] + 1].max() for i in bins])
     return bool(
         (centres > fall * around).all()
         and (centres > fall**2 * levels[down[down]]).all()
         and (levels > fall * levels[down]).all()
-        and (known.cap[grid.up(rungs)] <= 2 * known.cap[rungs]).all()
-        and (known.left[grid.up(rungs)] <= (known.left + known.cap)[rungs]).all()
+        and (known.cap[grid.up(bins)] <= 2 * known.cap[bins]).all()
+        and (known.left[grid.up(bins)] <= (known.left + known.cap)[bins]).all()
     )
 
 
-def _every_rung(stairs: StaircaseDensities) -> list[Table]:
-    """The tables of all laws that are not scaled."""
-    return stairs.tables(np.arange(stairs.levels.last + 1))
+def _all_tables(densities: StaircaseDensities) -> list[Table]:
+    """The tables of all densities that are not scaled."""
+    return densities.tables(np.arange(densities.levels.last + 1))
 
 
 @lru_cache(maxsize=64)
-def _all_moments(stairs: StaircaseDensities) -> Array:
-    """The moments of all laws that are not scaled, a row for each rung."""
+def _all_moments(densities: StaircaseDensities) -> Array:
+    """The moments of all densities that are not scaled, a row for each bin."""
 
     def compute() -> Arrays:
-        return {"moments": np.array([table.moments(1.0) for table in _every_rung(stairs)])}
+        return {"moments": np.array([table.moments(1.0) for table in _all_tables(densities)])}
 
-    return _kept(stairs, "moments", compute)["moments"]
+    return _kept(densities, "moments", compute)["moments"]
 
 
-def _moments_of(stairs: StaircaseDensities, rung: int) -> tuple[float, float, float]:
-    """The moments of one law; those of all are not computed for its sake."""
-    shape, more = stairs.shape_of(rung)
-    kept = _known(stairs, "moments") if not more else None
+def _moments_of(densities: StaircaseDensities, size_bin: int) -> tuple[float, float, float]:
+    """The moments of one density; those of all are not computed for its sake."""
+    shape, more = densities.shape_of(size_bin)
+    kept = _known(densities, "moments") if not more else None
     if kept is not None:
-        mean, bias, square = kept["moments"][rung].tolist()
+        mean, bias, square = kept["moments"][size_bin].tolist()
         return mean, bias, square
 
     def compute() -> Arrays:
-        (table,) = stairs.tables(np.array([shape]))
-        return {"moments": np.array(table.moments(stairs.scale(rung)))}
+        (table,) = densities.tables(np.array([shape]))
+        return {"moments": np.array(table.moments(densities.scale(size_bin)))}
 
-    mean, bias, square = _kept(stairs, f"moments of rung {rung}", compute)["moments"].tolist()
+    mean, bias, square = _kept(densities, f"moments of bin {size_bin}", compute)["moments"].tolist()
     return mean, bias, square
 
 
 @lru_cache(maxsize=1_024)
-def _quantile(stairs: StaircaseDensities, level: float, rung: int) -> int | None:
-    """The quantile of the size of the noise of one law; none where doubles leave doubt."""
+def _quantile(densities: StaircaseDensities, level: float, size_bin: int) -> int | None:
+    """The quantile of the size of the noise of one bin; none where doubles leave doubt."""
 
     def compute() -> Arrays:
-        (table,) = stairs.tables(np.array([stairs.shape_of(rung)[0]]))
-        found = table.quantile(level, stairs.scale(rung))
+        (table,) = densities.tables(np.array([densities.shape_of(size_bin)[0]]))
+        found = table.quantile(level, densities.scale(size_bin))
         return {"quantile": np.array([] if found is None else [found], dtype=np.int64)}
 
-    kept = _kept(stairs, f"quantile {level!r} of rung {rung}", compute)["quantile"]
+    kept = _kept(densities, f"quantile {level!r} of bin {size_bin}", compute)["quantile"]
     return int(kept[0]) if len(kept) else None
 
 
 @lru_cache(maxsize=8)
-def _tails(stairs: StaircaseDensities) -> Tails:
-    """The tails of all laws that are not scaled."""
-    return Tails.of(_every_rung(stairs))
+def _tails(densities: StaircaseDensities) -> Tails:
+    """The tails of all densities that are not scaled."""
+    return Tails.of(_all_tables(densities))
 
 
 @lru_cache(maxsize=1_024)  # bounds of sums ask at many levels
-def _points(stairs: StaircaseDensities, chance: float) -> tuple[Array, Array]:
-    """How far below and above zero a chance is left outside, for all laws that are not scaled."""
+def _points(densities: StaircaseDensities, probability: float) -> tuple[Array, Array]:
+    """How far below and above zero a probability is left outside, for all unscaled densities."""
 
     def compute() -> Arrays:
-        below, above = _tails(stairs).points(chance)
-        _all_moments(stairs)  # the tables are there now
+        below, above = _tails(densities).points(probability)
+        _all_moments(densities)  # the tables are there now
         return {"below": below, "above": above}
 
-    kept = _kept(stairs, f"points {chance!r}", compute)
+    kept = _kept(densities, f"points {probability!r}", compute)
     return kept["below"], kept["above"]
 
 
 @lru_cache(maxsize=64)
 def _cut_off(
-    stairs: StaircaseDensities, chance: float, orders: tuple[float, ...]
+    densities: StaircaseDensities, probability: float, orders: tuple[float, ...]
 ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
-    """Means and norms of the laws of the first rungs, in integers, and of what is scaled."""
+    """Means and norms of the noise of the first bins, in integers, and of what is scaled."""
 
     def compute() -> Arrays:
-        last, powers = stairs.levels.last, np.array(orders)
-        below, above = np.maximum(_points(stairs, chance / 2), 0.0)
-        tables = _every_rung(stairs)
+        last, powers = densities.levels.last, np.array(orders)
+        below, above = np.maximum(_points(densities, probability / 2), 0.0)
+        tables = _all_tables(densities)
         means, norms = [], []
-        for rung in range(last + 8 * stairs.grid.per_step):
-            shape, _ = stairs.shape_of(rung)
+        for size_bin in range(last + 8 * densities.grid.per_step):
+            shape, _ = densities.shape_of(size_bin)
             cut = float(below[shape]), float(above[shape])
-            mean, norm = integer_moments(tables[shape], stairs.scale(rung), cut, powers)
+            mean, norm = integer_moments(tables[shape], densities.scale(size_bin), cut, powers)
             means.append(mean)
             norms.append(norm)
         cut = float(below[last]), float(above[last])
@@ -381,5 +383,5 @@ def _cut_off(
             "sizes": sizes,
         }
 
-    kept = _kept(stairs, f"moments cut off at {chance!r}, of orders {orders}", compute)
+    kept = _kept(densities, f"moments cut off at {probability!r}, of orders {orders}", compute)
     return (kept["means"], kept["norms"]), (float(kept["mean"]), kept["signed"], kept["sizes"])

@@ -22,7 +22,7 @@ _OFF = 1e-9
 
 
 def cut_moments(up: Array, down: Array, norms: Array) -> CutMoments:
-    """From bounds of the means, above and below, and norms of laws, from the smallest on."""
+    """From bounds of the means, above and below, and norms, from the smallest size on."""
     slack = _OFF * norms[0] + 1e-12
     above, below = (np.maximum.accumulate(np.maximum(m + slack, 0.0)) for m in (up, down))
     return CutMoments(above, below, np.maximum.accumulate(norms, axis=1))

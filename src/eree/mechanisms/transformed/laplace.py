@@ -1,4 +1,4 @@
-"""Mechanisms that add Laplace noise on a bent scale of the count: what they have in common."""
+"""Mechanisms that add Laplace noise to a transformed count: what they have in common."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MOST_SUMMED = 300_000
 
 
 @dataclass(frozen=True)
-class BentMechanism(Mechanism):
-    """lower(h(count) + spread * L), rounded; L of the density e^-|z| / 2, h a rising function.
+class TransformedMechanism(Mechanism):
+    """inverse(h(count) + spread * L), rounded; L of the density e^-|z| / 2, h a rising function.
 
     Theorem.  If h(n + max(floor(alpha n), 1)) - h(n) <= spread * epsilon for all counts n, the
     output is (alpha, epsilon)-private with delta = 0: for one cell of workplace attributes under
     strong neighbours, and for one of workplace attributes and worker types under weak ones.
     Proof.  No workplace of the cell is larger than n, so one step leads from n to at most
-    n + max(floor(alpha n), 1), and Laplace noise hides that distance; what is made of the noisy
-    height costs nothing.
+    n + max(floor(alpha n), 1), and Laplace noise protects that distance; what is made of the
+    noisy transformed count costs nothing.
     """
 
     symmetric = False
@@ -45,7 +45,7 @@ class BentMechanism(Mechanism):
     @property
     @abstractmethod
     def transform(self) -> Transform:
-        """The functions h and lower."""
+        """The function h and its inverse."""
 
     @property
     def mean_noise(self) -> MeanNoise | None:
@@ -98,11 +98,10 @@ class BentMechanism(Mechanism):
         return None
 
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
-        """The chance of an output at least `distance` away from the count."""
-        law = TransformedLaplace(self.transform, one_cell(cell.count), self.spread)
-        return (
-            law.above(cell.count + distance, 0) if side > 0 else law.below(cell.count - distance, 0)
-        )
+        """The probability of an output at least `distance` away from the count."""
+        outputs = TransformedLaplace(self.transform, one_cell(cell.count), self.spread)
+        end = cell.count + side * distance
+        return outputs.above(end, 0) if side > 0 else outputs.below(end, 0)
 
     def draw_outputs(self, counts: Integers, _largests: Integers, random: Random) -> Integers:
         """Outputs, each made from its count alone."""
@@ -115,7 +114,7 @@ class BentMechanism(Mechanism):
         return transformed_ends(self.transform, float(self.spread) * -log(1 - level), noisy)
 
     def certify(self) -> Certificate:
-        """Recheck the guarantee from the chances alone."""
+        """Recheck the guarantee from the probabilities alone."""
         return certify_transformed(self)
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
@@ -125,7 +124,7 @@ class BentMechanism(Mechanism):
         """
         spread, centre = float(self.spread), float(self.forward(cell.count))
         width = spread * float(self.transform.near_inverse(np.array([centre]))[1][0])
-        above, below = self._reaches(cell.count, width)
+        above, below = self._summed_up_to(cell.count, width)
         if max(above, below) > _MOST_SUMMED:
             return self.real_error(cell)
         k: Array = np.arange(1.0, above + 1.0)
@@ -137,7 +136,7 @@ class BentMechanism(Mechanism):
         far = self._far(cell.count, cell.count + above)
         return mean + far[0], sqrt(square + far[1])
 
-    def _reaches(self, count: int, width: float) -> tuple[int, int]:
+    def _summed_up_to(self, count: int, width: float) -> tuple[int, int]:
         """How far above and below a count sums go: to the power tail, and to where nothing is."""
         above = int(max(200 + 30 * width, self.tail_from - count + 1))
         below = int(200 + 50 * width)
@@ -150,8 +149,8 @@ class BentMechanism(Mechanism):
         """P(Y >= value) for side 1, P(Y <= value) for side -1, before rounding."""
         depth = side * (self.transform.near_preimage(values) - centre) / float(self.spread)
         near, far = np.exp(-np.maximum(depth, 0.0)) / 2, np.exp(np.minimum(depth, 0.0)) / 2
-        chances: Array = np.where(depth > 0, near, 1 - far)
-        return chances
+        tails: Array = np.where(depth > 0, near, 1 - far)
+        return tails
 
     def _far(self, count: int, start: float) -> tuple[float, float]:
         """The integrals of P(Y >= y) and 2 (y - count) P(Y >= y) from `start` on, a power there."""
@@ -186,6 +185,6 @@ class BentMechanism(Mechanism):
             return float(sum(quad(integrand, a, b, limit=200)[0] for a, b in pairwise(edges)))
 
         start = float(self.transform.near_inverse(np.array([centre + spread * last]))[0][0])
-        chance, beyond, far = exp(-last) / 2, start - cell.count, self._far(cell.count, start)
-        mean = moment(1) + beyond * chance + far[0]
-        return mean, inf if far[1] == inf else sqrt(moment(2) + beyond**2 * chance + far[1])
+        probability, away, far = exp(-last) / 2, start - cell.count, self._far(cell.count, start)
+        mean = moment(1) + away * probability + far[0]
+        return mean, inf if far[1] == inf else sqrt(moment(2) + away**2 * probability + far[1])

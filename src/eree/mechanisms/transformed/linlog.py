@@ -1,4 +1,4 @@
-"""LinLog: Laplace noise on a scale that is straight for small counts and logarithmic for large."""
+"""LinLog: a transform that is straight for small counts and logarithmic for large ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import ceil, exp, log1p
 from typing import Self
 
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
-from eree.mechanisms.transformed.laplace import BentMechanism
+from eree.mechanisms.transformed.laplace import TransformedMechanism
 from eree.mechanisms.transformed.transform import Knots
 from eree.policy.guarantee import Guarantee
 
@@ -19,14 +19,15 @@ _STEPS = 64
 
 
 @dataclass(frozen=True)
-class LinLog(BentMechanism):
+class LinLog(TransformedMechanism):
     """g^-1(g(count) + L / epsilon), rounded; L of the density e^-|z| / 2.
 
     g(n) = n up to 1 / alpha, then 1 / alpha + ln(1 + b (n - 1 / alpha)) / b, b = ln(1 + alpha).
 
-    Theorem.  The output is private as every `BentMechanism`; its mean is finite for epsilon > b.
-    Proof.  Below 1 / alpha one step is one worker, and the slope of g is at most 1.  Above,
-    g((1 + alpha) n) - g(n) <= 1 is 1 - b / alpha <= (1 + alpha)(1 - b / alpha), and b <= alpha.
+    Theorem.  The output is private as every `TransformedMechanism`; its mean is finite for
+    epsilon > b.  Proof.  Below 1 / alpha one step is one worker, and the slope of g is at most 1.
+    Above, g((1 + alpha) n) - g(n) <= 1 is 1 - b / alpha <= (1 + alpha)(1 - b / alpha), and
+    b <= alpha.
     """
 
     spread: Fraction = Fraction(1)
@@ -66,7 +67,7 @@ class LinLog(BentMechanism):
         return float(self.transform.at[-1])
 
     def turning_counts(self) -> Iterable[int]:
-        """Between knots the height gained by a step is a straight line in the count.
+        """Between knots what a step adds to the transformed count is linear in the count.
 
         So it is greatest where the count, or where the step leads, is at a knot.
         """
@@ -80,7 +81,7 @@ class LinLog(BentMechanism):
         return sorted(count for count in found if 0 <= count <= last)
 
     def power_tail(self, count: int) -> tuple[float, float, float]:
-        """Beyond the last knot a height is a logarithm, so its exponential tail is a power."""
+        """Beyond the last knot h is a logarithm, so an exponential tail becomes a power."""
         transform, rate = self.transform, float(self.rate)
         unit = float(transform.step) / rate
         offset = unit - float(transform.at[-1])
@@ -95,10 +96,10 @@ class IntegerLinLog(LinLog):
     From the count T at which a step is 64 workers on, the scale grows like a logarithm, with the
     slope 1 / (step + b (n - T)), step = max(64, b T).
 
-    Theorem.  The output is private as every `BentMechanism`.  Proof.  A step from n < T leads over
-    at most s = max(floor(alpha n), 1) integers, on each of which the slope is at most 1 / s:
-    phi falls in slope, and the logarithm starts at 1 / step <= 1 / s.  Beyond T,
-    u / (step + b (u - T)) <= 1 / b, so a growth by alpha raises the height by at most 1.
+    Theorem.  The output is private as every `TransformedMechanism`.  Proof.  A step from n < T
+    leads over at most s = max(floor(alpha n), 1) integers, on each of which the slope is at most
+    1 / s: phi falls in slope, and the logarithm starts at 1 / step <= 1 / s.  Beyond T,
+    u / (step + b (u - T)) <= 1 / b, so a growth by alpha raises phi by at most 1.
     """
 
     name = "linlog-integer"

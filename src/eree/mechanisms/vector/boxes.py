@@ -72,7 +72,7 @@ class BoxPlateaus:
         over = exact_ball(self.first + start) - x
         over, rest = over.max(arb(0)), over
 
-        def beyond(m: int) -> arb:
+        def part(m: int) -> arb:
             """The sum of first + k - x over all k from the start to m."""
             n = m - start
             return over + n * rest + arb(n * (n + 1)) / 2
@@ -82,7 +82,7 @@ class BoxPlateaus:
             n = m - start
             return Fraction(n + 2, n - 1) if n > 1 else None
 
-        return _sum(self, self.width - 1, start, beyond, growth) / self.whole()
+        return _sum(self, self.width - 1, start, part, growth) / self.whole()
 
     def box(self, box: Sequence[Interval], times: Sequence[int]) -> arb:
         """The probability of a box: each interval is that of as many numbers as `times` says.

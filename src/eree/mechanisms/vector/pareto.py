@@ -206,12 +206,12 @@ class VectorPareto(ScaledVector):
         most = (1 + alpha) * expm1((epsilon - d * step) / float(power))
         return cls(guarantee, d, power, rounded_down(min(alpha, most)))
 
-    def law(self, largests: Integers) -> VectorLatticePareto:
+    def distribution(self, largests: Integers) -> VectorLatticePareto:
         """The distributions of the noise of some groups."""
         return VectorLatticePareto(self.scales(largests, 1 / self.slope), self.power, self.cells)
 
     def half_width(self, level: float, sizes: Integers) -> Integers:
-        """From the law as a mixture of geometric numbers."""
+        """From the noise as a mixture of geometric numbers."""
         away = self._mixture.half_width(1 - level, self.near_scales(sizes))
         return rounded_half_width(away, 1)
 
@@ -227,7 +227,7 @@ class VectorPareto(ScaledVector):
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Exact sums over all integer vectors by their norms."""
         with exactly():
-            mean, square = self.law(one_cell(cell.largest)).moments(0)
+            mean, square = self.distribution(one_cell(cell.largest)).moments(0)
             return float(mean), inf if square is None else sqrt(float(square))
 
     def log_weight(self, t: Array) -> Array:

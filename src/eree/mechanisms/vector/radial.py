@@ -79,7 +79,7 @@ class VectorRadial(ScaledVector):
         """The density."""
         return VectorRadialShape(self.rate, self.curve, self.cells)
 
-    def law(self, largests: Integers) -> RoundedVectorRadial:
+    def distribution(self, largests: Integers) -> RoundedVectorRadial:
         """The distributions of the noise of some groups."""
         return RoundedVectorRadial(self.scales(largests, Fraction(1)), self.shape)
 

@@ -22,20 +22,20 @@ from eree.mechanisms.vector.vector import VectorCertificate, VectorMechanism, wo
 from eree.random.exact import Array, Integers, RowDistributions, draw_rows
 from eree.random.source import Random
 
-#: Groups of more cells have chances that take minutes to recheck.
+#: Groups of more cells have probabilities that take minutes to recheck.
 MOST_CELLS = 64
 #: From this scale on noise grows in proportion.
 _LARGE = 100
 
 
 class VectorNoise(RowDistributions, Protocol):
-    """A law of rows of noise that knows its chances."""
+    """A distribution of rows of noise that knows its probabilities."""
 
     def tail(self, value: int, group: int) -> arb:
-        """The chance that one number is at least `value` >= 1."""
+        """The probability that one number is at least `value` >= 1."""
 
     def pmf(self, noise: Sequence[int], group: int) -> arb:
-        """The chance of a row of noise."""
+        """The probability of a row of noise."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ScaledVector(VectorMechanism):
 
     @property
     def pace(self) -> Fraction:
-        """What S grows by with each worker of the largest total: alpha, or what a law needs."""
+        """What S grows by with each worker of the largest total: alpha, unless overridden."""
         return self.alpha
 
     @property
@@ -62,8 +62,8 @@ class ScaledVector(VectorMechanism):
         return int(1 / self.alpha)
 
     @abstractmethod
-    def law(self, largests: Integers) -> VectorNoise:
-        """The laws of the noise of some groups."""
+    def distribution(self, largests: Integers) -> VectorNoise:
+        """The distributions of the noise of some groups."""
 
     def statistics(self, *, worker_attributes: bool = True) -> tuple[str, ...]:
         """`count`, and `largest_total`: the whole workplace may grow into any cell."""
@@ -99,19 +99,19 @@ class ScaledVector(VectorMechanism):
 
     def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts and their noise."""
-        return counts + draw_rows(self.law(largests), len(counts), random)
+        return counts + draw_rows(self.distribution(largests), len(counts), random)
 
     def tail(self, cell: Cell, distance: int, _side: int) -> arb:
         """The tail of the noise of one cell; it is the same on both sides and for every count."""
-        return self.law(one_cell(cell.largest)).tail(distance, 0)
+        return self.distribution(one_cell(cell.largest)).tail(distance, 0)
 
     def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
-        """The chance of all outputs of a group."""
+        """The probability of all outputs of a group."""
         noise = [output - count for output, count in zip(outputs, group.counts, strict=True)]
-        return self.law(one_cell(group.largest)).pmf(noise, 0)
+        return self.distribution(one_cell(group.largest)).pmf(noise, 0)
 
     def certify(self) -> Certificate:
-        """Recheck the guarantee from the chances alone."""
+        """Recheck the guarantee from the probabilities alone."""
         loss = worst_vector_loss(self, self.one_step)
         known = isfinite(loss.found) and probabilities_agree(self)
         found = Fraction(loss.found) if known else NEVER
@@ -144,10 +144,10 @@ class ScaledVector(VectorMechanism):
 
 
 def probabilities_agree(mechanism: ScaledVector) -> bool:
-    """Whether the chances of outputs are those of the weight at the scale S = max(pace x, 1).
+    """Whether the probabilities of outputs are those of the weight at the scale S = max(pace x, 1).
 
-    If a density was rounded, the chance of noise in the first cell alone is that of a cube whose
-    norms reach from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
+    If a density was rounded, the probability of noise in the first cell alone is that of a cube
+    whose norms go from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
     """
     pace, d = mechanism.pace, mechanism.cells
     rest, zero = (0,) * (d - 1), (0,) * d

@@ -94,8 +94,8 @@ class TransformedBoxes:
 
     def tail(self, output: int, side: int, count: int) -> arb:
         """The probability that one number is at least (side 1) or at most (side -1) an output."""
-        height = self.transform.preimage(arb(output) - arb(side) / 2)
-        depth = side * (height - self.transform.forward(count)) / exact_ball(self.spread)
+        end = self.transform.preimage(arb(output) - arb(side) / 2)
+        depth = side * (end - self.transform.forward(count)) / exact_ball(self.spread)
         return self.plateaus.tail(depth) if depth > 0 else 1 - self.plateaus.tail(-depth)
 
     def pmf(self, outputs: Sequence[int], group: int) -> arb:

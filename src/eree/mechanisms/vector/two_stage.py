@@ -52,7 +52,7 @@ from eree.workload import GREATEST_BOUND, JOB
 
 @dataclass(frozen=True, eq=False)
 class LaplaceOfThousandths:
-    """count / 1000 + scale L, rounded to the nearest integer; L of the law e^-|z| / 2.
+    """count / 1000 + scale L, rounded to the nearest integer; L of the density e^-|z| / 2.
 
     Recipe: a sign and E = -ln(U).  The fast path knows U >= 2^-20 to within 2^-42 of itself, hence
     scale E to within scale 2^-41 + scale E 2^-47 with room to spare; whole jobs are added after
@@ -85,13 +85,13 @@ class LaplaceOfThousandths:
         return sure_round(count - sign * exact_ball(self._scale(cell)) * uniform.log())
 
     def tail(self, output: int, side: int, cell: int) -> arb:
-        """The chance of at least (side 1) or at most (side -1) an output."""
+        """The probability of at least (side 1) or at most (side -1) an output."""
         depth = side * (output - Fraction(int(self.counts[cell]), JOB)) - Fraction(1, 2)
         half = (-exact_ball(abs(depth) / self._scale(cell))).exp() / 2
         return half if depth > 0 else 1 - half
 
     def pmf(self, output: int, cell: int) -> arb:
-        """The chance of an output."""
+        """The probability of an output."""
         side = 1 if JOB * output >= int(self.counts[cell]) else -1
         return self.tail(output, side, cell) - self.tail(output + side, side, cell)
 
@@ -193,10 +193,10 @@ class TwoStageClip(VectorMechanism):
 
     def draw_groups(self, counts: Integers, largests: Integers, random: Random) -> Integers:
         """Counts in thousandths and their noise, in whole jobs."""
-        return draw(self.law(counts, largests), counts.size, random).reshape(counts.shape)
+        return draw(self.distribution(counts, largests), counts.size, random).reshape(counts.shape)
 
-    def law(self, counts: Integers, totals: Integers) -> LaplaceOfThousandths:
-        """The laws of the cells of some groups, one after another, by the bound of each group."""
+    def distribution(self, counts: Integers, totals: Integers) -> LaplaceOfThousandths:
+        """The distributions of the cells of some groups, in turn, by the bound of each group."""
         distinct, which = np.unique(totals, return_inverse=True)
         scales = tuple(map(self.scale, distinct.tolist()))
         return LaplaceOfThousandths(
@@ -204,20 +204,22 @@ class TwoStageClip(VectorMechanism):
         )
 
     def tail(self, cell: Cell, distance: int, side: int) -> arb:
-        """The chance of an output of one cell so far from a scaled count of whole jobs.
+        """The probability of an output of one cell so far from a scaled count of whole jobs.
 
         `largest` is the bound.
         """
-        law = self.law(one_cell(JOB * cell.count)[None, :], one_cell(max(cell.largest, 1)))
-        return law.tail(cell.count + side * distance, side, 0)
+        bound = one_cell(max(cell.largest, 1))
+        outputs = self.distribution(one_cell(JOB * cell.count)[None, :], bound)
+        return outputs.tail(cell.count + side * distance, side, 0)
 
     def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
-        """The chance of all outputs of a group of counts in thousandths; `largest` is the bound."""
-        law = self.law(np.array([group.counts], dtype=np.int64), one_cell(max(group.largest, 1)))
-        chance = arb(1)
+        """The probability of all outputs of a group in thousandths; `largest` is the bound."""
+        bound = one_cell(max(group.largest, 1))
+        cells = self.distribution(np.array([group.counts], dtype=np.int64), bound)
+        probability = arb(1)
         for cell, output in enumerate(outputs):
-            chance *= law.pmf(output, cell)
-        return chance
+            probability *= cells.pmf(output, cell)
+        return probability
 
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Against the scaled count, `largest` the bound: geometric sums of the tail."""
@@ -271,34 +273,34 @@ class TwoStageClip(VectorMechanism):
         where s L - b is at least k - 1/2, or at most 1/2 - k.  Both are geometric sums over k; in
         the second the first m terms, with k - 1/2 <= b, lie above the middle of the noise.
         """
-        b, s, chance = self._likely(cell)
+        b, s, probabilities = self._likely(cell)
         rest, m = -np.expm1(-1 / s), np.floor(b + 0.5)
         above = np.exp(-(b + 0.5) / s) / rest / 2
         near = m - np.exp(-(b - m + 0.5) / s) * -np.expm1(-m / s) / rest / 2
         below = np.exp(-(m + 0.5 - b) / s) / rest / 2
-        return float(chance @ (above + near + below))
+        return float(probabilities @ (above + near + below))
 
     def total_quantile(self, level: float, cell: Cell) -> int:
-        """What the size of that error stays within with a chance of `level`."""
-        taken, scale, chance = self._likely(cell)
+        """What the size of that error stays within with a probability of `level`."""
+        taken, scale, probabilities = self._likely(cell)
 
         def enough(z: Array) -> NDArray[np.bool_]:
             # noise is below z + b, and above b - z
             above = np.exp(-(taken + z + 0.5) / scale) / 2
             depth = (z + 0.5 - taken) / scale
             below = np.where(depth > 0, np.exp(-np.abs(depth)) / 2, 1 - np.exp(-np.abs(depth)) / 2)
-            return np.asarray([chance @ (above + below) <= 1 - level])
+            return np.asarray([probabilities @ (above + below) <= 1 - level])
 
         return ceil(least(enough) - 1e-9)
 
     def _likely(self, cell: Cell) -> tuple[Array, Array, Array]:
-        """For many bounds: what scaling takes, the scale of the noise, and the bound's chance."""
+        """For many bounds: what scaling takes, the scale of the noise, and their probabilities."""
         edges: Array = np.linspace(-_FARTHEST, _FARTHEST, _BOUNDS + 1)
         noise = (edges[1:] + edges[:-1]) / 2
         within = np.where(edges > 0, -np.expm1(-np.abs(edges)), np.expm1(-np.abs(edges))) / 2
         transform = self.first_stage.transform
-        height = float(transform.near_forward(one_cell(cell.largest))[0])
-        drawn = transform.near_inverse(height + float(self.first) * noise)[0]
+        transformed = float(transform.near_forward(one_cell(cell.largest))[0])
+        drawn = transform.near_inverse(transformed + float(self.first) * noise)[0]
         totals = np.clip(drawn, 1, GREATEST_BOUND)
         taken = cell.count * (1 - np.minimum(totals / max(cell.largest, 1), 1))
         return taken, self.near_scale(np.rint(totals).astype(np.int64)), np.diff(within)
@@ -323,13 +325,14 @@ class TwoStageClip(VectorMechanism):
         joined, rest = int(self.alpha * size), (0,) * (self.cells - 1)
         before = Group.of((size, *rest), size)
         after = Group.of((size, joined, *rest[1:])[: self.cells], size + joined)
-        chances = []
+        probabilities = []
         for group in (before, after):
             scaled = [JOB * count * size // group.largest for count in group.counts]
             cells = self.joint_pmf(Group.of(scaled, size), before.counts)
-            chances.append(cells * self.first_stage.pmf(Cell(group.largest), size))
+            probabilities.append(cells * self.first_stage.pmf(Cell(group.largest), size))
         outputs = (size, *before.counts)
-        return GroupPair.between(before, after, outputs, loss_of(chances[0], chances[1]))
+        old, new = probabilities
+        return GroupPair.between(before, after, outputs, loss_of(old, new))
 
 
 def greatest_move(alpha: Fraction, cells: int, total: int) -> Fraction:

@@ -1,4 +1,4 @@
-"""Vector mechanisms: all worker cells of a workplace cell hidden together, and paid for once."""
+"""Vector mechanisms: all worker cells of a workplace cell protected together, and paid for once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from eree.random.source import Random
 
 @dataclass(frozen=True)
 class VectorMechanism(Mechanism):
-    """A law of the noisy counts of a group: of all `cells` worker cells of one workplace cell.
+    """A joint distribution of the noisy counts of a group: all `cells` of one workplace cell.
 
-    Groups hold different workplaces, so all groups together cost what one does.  `beyond`, `pmf`,
+    Groups hold different workplaces, so all groups together cost what one does.  `tail`, `pmf`,
     `quantile` and `expected_error` speak of one cell of a group, `joint_pmf` of all of them; its
-    chances are those before outputs beyond 2^61 are set to it.
+    probabilities are those before outputs beyond 2^61 are set to it.
     """
 
     cells: int
@@ -51,7 +51,7 @@ class VectorMechanism(Mechanism):
 
     @abstractmethod
     def group_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
-        """The chance of all outputs of a group."""
+        """The probability of all outputs of a group."""
 
     @property
     def alpha(self) -> Fraction:
@@ -92,22 +92,22 @@ class VectorMechanism(Mechanism):
         """Outputs of groups before those beyond the limit are set to it."""
 
     def joint_pmf(self, group: Group, outputs: Sequence[int]) -> arb:
-        """The chance of all outputs of a group, as a ball at the precision that is set."""
+        """The probability of all outputs of a group, as a ball at the precision that is set."""
         if not len(outputs) == len(group.counts) == self.cells:
             raise Refusal(f"{self.name} was calibrated for groups of {self.cells} cells")
         return self.group_pmf(group, [*map(index, outputs)])
 
     def joint_log_pmf(self, group: Group, outputs: Sequence[int]) -> float:
-        """The logarithm of the chance of all outputs of a group."""
+        """The logarithm of the probability of all outputs of a group."""
         with exactly():
-            chance = self.joint_pmf(group, outputs)
-            return float(chance.log()) if chance > 0 else -inf
+            probability = self.joint_pmf(group, outputs)
+            return float(probability.log()) if probability > 0 else -inf
 
 
 def group_size(name: str, cells: int, most: int) -> int:
-    """A number of cells, checked; `most` is how many a mechanism can hide in reasonable time."""
+    """A number of cells, checked; `most` is how many a mechanism can protect in reasonable time."""
     if isinstance(cells, bool) or not isinstance(cells, int) or not 1 <= cells <= most:
-        raise Refusal(f"{name} hides groups of 1 to {most:,} cells")
+        raise Refusal(f"{name} protects groups of 1 to {most:,} cells")
     return cells
 
 
@@ -143,7 +143,7 @@ class VectorCertificate(Certificate):
 
 
 def loss_of(old: arb, new: arb) -> float:
-    """The loss of two chances of the same outputs, rounded down."""
+    """The loss of two probabilities of the same outputs, rounded down."""
     if not (old > 0 and new > 0):
         return inf if old > 0 or new > 0 else 0.0
     least = -upper(-abs((old / new).log()))
@@ -153,7 +153,7 @@ def loss_of(old: arb, new: arb) -> float:
 def worst_groups(
     mechanism: VectorMechanism, candidates: Iterable[tuple[Group, Group, Iterable[tuple[int, ...]]]]
 ) -> GroupPair:
-    """The pair and outputs with the greatest loss among some, from the joint chances alone."""
+    """The pair and outputs with the greatest loss among some, from joint probabilities alone."""
 
     def pair(before: Group, after: Group, outputs: tuple[int, ...]) -> GroupPair:
         old, new = (mechanism.joint_pmf(group, outputs) for group in (before, after))

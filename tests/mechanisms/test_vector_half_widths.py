@@ -36,7 +36,7 @@ def vector(name: str, alpha: str = "0.1", epsilon: str = "2", cells: int = 8) ->
     st.sampled_from([0.5, 0.9, 0.999, 1 - 2.0**-30]),
     st.integers(0, 10**6),
 )
-def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
+def test_a_half_width_is_never_below_the_exact_quantile_and_hardly_above(
     name: str, alpha: str, epsilon: str, cells: int, level: float, size: int
 ) -> None:
     try:
@@ -44,8 +44,8 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
     except Refusal:
         return
     exact = chosen.quantile(level, Cell(0, size))
-    [reach] = chosen.half_width(level, np.array([size]))
-    assert exact <= reach <= 1.025 * exact + 1
+    [width] = chosen.half_width(level, np.array([size]))
+    assert exact <= width <= 1.025 * exact + 1
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_reach_is_never_below_the_exact_quantile_and_hardly_above(
         each=3,
     ),
 )
-def test_sums_stay_within_their_reach_with_the_stated_probability(
+def test_sums_stay_within_their_half_width_with_the_stated_probability(
     name: str, cells: int, epsilon: str
 ) -> None:
     chosen, n = vector(name, epsilon=epsilon, cells=cells), 60_000 // cells
@@ -64,28 +64,28 @@ def test_sums_stay_within_their_reach_with_the_stated_probability(
         counts, largests = np.zeros((n, cells), dtype=np.int64), np.full(n, size)
         sums = chosen.draw(counts, largests, random=SeededRandom(size)).sum(1)
         for level in (0.5, 0.9, 0.99):
-            [reach] = chosen.group_half_width(level, np.array([size]))
-            held = int((np.abs(sums) <= reach).sum())
+            [width] = chosen.group_half_width(level, np.array([size]))
+            held = int((np.abs(sums) <= width).sum())
             assert stats.binomtest(held, n, level, alternative="less").pvalue > FALSE_ALARM
             found = np.quantile(np.abs(sums), min(level + 4 * np.sqrt(0.25 / n), 0.999))
-            assert reach <= 1.3 * found + cells / 2 + 2
+            assert width <= 1.3 * found + cells / 2 + 2
 
 
 @every
-def test_reaches_grow_with_the_level_and_with_the_size(name: str) -> None:
+def test_half_widths_grow_with_the_level_and_with_the_size(name: str) -> None:
     chosen, sizes = vector(name), np.unique(np.geomspace(1, 10**7, 400).astype(np.int64))
-    for reach in (chosen.reach, chosen.reach_of_sum):
-        rows = np.array([reach(level, sizes) for level in (0.5, 0.8, 0.9, 0.99, 0.9999)])
+    for width in (chosen.half_width, chosen.group_half_width):
+        rows = np.array([width(level, sizes) for level in (0.5, 0.8, 0.9, 0.99, 0.9999)])
         assert (np.diff(rows, axis=0) >= 0).all()
         assert (np.diff(rows, axis=1) >= 0).all()
 
 
-def test_far_reaches_meet_the_near_ones() -> None:
+def test_far_half_widths_meet_the_near_ones() -> None:
     """At the scale where a multiple takes over it is a little more than what was there before."""
     chosen = vector("vector-pareto")
     before, after = int(10 * FAR) - 1, int(10 * FAR)
-    for reach in (chosen.reach, chosen.reach_of_sum):
-        near, far = reach(0.9, np.array([before, after]))
+    for width in (chosen.half_width, chosen.group_half_width):
+        near, far = width(0.9, np.array([before, after]))
         assert 0.98 * near <= far <= 1.02 * near
 
 
