@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 
 def can_be_shrunk(mechanism: Mechanism) -> bool:
@@ -33,8 +33,6 @@ def classes_for(
         return by_bounds(bounds, workplaces, mechanism.variance)
     return by_workplaces(noisy, workplaces, mechanism.variance)
 
-
-Array = NDArray[np.float64]
 
 #: From one size of the grid to the next.
 STEP = 1.35

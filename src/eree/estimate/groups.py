@@ -31,9 +31,7 @@ from numpy.typing import NDArray
 
 from eree.estimate.grids import Classed, Grid
 from eree.estimate.normal import NormalDistributions, evenly
-from eree.random.exact import Integers
-
-Array = NDArray[np.float64]
+from eree.random.exact import Array, Integers
 
 #: Weights and covariances are learnt from so many groups, taken evenly from all, in so many rounds.
 _LEARN_FROM, _ROUNDS = 40_000, 20

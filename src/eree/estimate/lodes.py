@@ -40,11 +40,10 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.listing import in_words, write_csv
 from eree.estimate.totals import measurement_of
 from eree.policy.schema import Value
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.release.price import Measurement
 from eree.release.release import Release
 
-Array = NDArray[np.float64]
 #: At so many sizes errors are computed; between them they are interpolated.
 _SIZES = 60
 

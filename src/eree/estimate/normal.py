@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eree.random.exact import Integers
-
-Array = NDArray[np.float64]
+from eree.random.exact import Array, Integers
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
-from eree.estimate.sizes import Array, Key, WorkerShares, WorkplaceSizes, steps, thinned
+from eree.estimate.sizes import Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
+from eree.random.exact import Array
 from eree.release.plan import Plan, PlannedTable
 from eree.workload import DropFrom, Marginal
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.policy.schema import Schema
+from eree.random.exact import Array
 from eree.workload import Marginal
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: The values of the attributes by which sizes are given apart, as texts.
 Key = tuple[str, ...]

@@ -22,14 +22,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.estimate.groups import factors, shares_by_kind
 from eree.estimate.normal import NormalDistributions, evenly
 from eree.mechanisms.mechanism import Mechanism
-from eree.random.exact import Integers
-
-Array = NDArray[np.float64]
+from eree.random.exact import Array, Integers
 
 #: Sizes of the grid below the first step, and from one size to the next above.
 _SMALL, _STEP = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0), 1.3

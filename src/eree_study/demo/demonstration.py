@@ -13,7 +13,7 @@ from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
 from eree.estimate.memo import memo
-from eree.estimate.predict import expected_accuracy
+from eree.estimate.predict import TableAccuracy, expected_accuracy
 from eree.estimate.rank import Ranking, rank
 from eree.partial import appearing_folder
 from eree.policy.guarantee import Guarantee

@@ -58,12 +58,10 @@ from math import ceil, isfinite
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.mechanisms.certificate import NEVER, Certificate, Probabilities, log_probability, worst_of
-
-Array = NDArray[np.float64]
+from eree.random.exact import Array
 
 
 @dataclass(frozen=True)

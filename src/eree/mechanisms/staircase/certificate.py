@@ -41,7 +41,8 @@ from eree.mechanisms.mechanism import LIMIT
 from eree.mechanisms.staircase.density import StaircaseDensities
 from eree.mechanisms.staircase.exact_density import Side
 from eree.mechanisms.staircase.pieces import Table
-from eree.mechanisms.staircase.size_grid import Array, SizeGrid
+from eree.mechanisms.staircase.size_grid import SizeGrid
+from eree.random.exact import Array
 
 _SAME = 2.0**-42
 #: Of all distributions the pieces are held against exact ones, up to the steps beyond which less

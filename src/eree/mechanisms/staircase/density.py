@@ -22,8 +22,8 @@ from eree.mechanisms.staircase.edges import Ends, chains, left_ends, right_ends
 from eree.mechanisms.staircase.exact_density import ExactDensity, Given, Side
 from eree.mechanisms.staircase.levels import DensityLevels, spare_steps
 from eree.mechanisms.staircase.pieces import Table
-from eree.mechanisms.staircase.size_grid import Array, Bins, SizeGrid
-from eree.random.exact import exact_ball
+from eree.mechanisms.staircase.size_grid import Bins, SizeGrid
+from eree.random.exact import Array, exact_ball
 
 Precise = NDArray[np.longdouble]
 

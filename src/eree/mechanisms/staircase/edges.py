@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eree.mechanisms.staircase.size_grid import Array, Bins, SizeGrid
+from eree.mechanisms.staircase.size_grid import Bins, SizeGrid
+from eree.random.exact import Array
 
 
 @dataclass(frozen=True, eq=False)

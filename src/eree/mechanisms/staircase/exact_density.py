@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 from flint import arb
 
-from eree.mechanisms.staircase.size_grid import Array, Bins, SizeGrid
-from eree.random.exact import exact_ball
+from eree.mechanisms.staircase.size_grid import Bins, SizeGrid
+from eree.random.exact import Array, exact_ball
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ import numpy as np
 from flint import ctx
 
 from eree.mechanisms.staircase.edges import Ends, left_ends, right_ends
-from eree.mechanisms.staircase.size_grid import UNITS, Array, Bins, SizeGrid
-from eree.random.exact import exact_ball
+from eree.mechanisms.staircase.size_grid import UNITS, Bins, SizeGrid
+from eree.random.exact import Array, exact_ball
 
 #: Probabilities in integers.
 _ONE = 2.0**44

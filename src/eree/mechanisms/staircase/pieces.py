@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eree.mechanisms.intervals import CutMoments
-from eree.mechanisms.staircase.size_grid import Array
+from eree.random.exact import Array
 
 #: A bound of the error of doubles, as a share of what is added up.
 _OFF = 1e-9

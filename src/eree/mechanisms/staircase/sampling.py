@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from eree.mechanisms.staircase.density import StaircaseDensities
 from eree.mechanisms.staircase.pieces import Table
-from eree.mechanisms.staircase.size_grid import Array, Bins
-from eree.random.exact import Integers, Verdict, Words, sure_less
+from eree.mechanisms.staircase.size_grid import Bins
+from eree.random.exact import Array, Integers, Verdict, Words, sure_less
 
 #: Probabilities below this are left to interval arithmetic: 64 bits say too little of their place.
 _COARSE = 2.0**-24

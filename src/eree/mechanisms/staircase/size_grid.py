@@ -20,9 +20,8 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from eree.random.exact import Integers, exact_ball, sure_floor
+from eree.random.exact import Array, Integers, exact_ball, sure_floor
 
-Array = NDArray[np.float64]
 Result = TypeVar("Result")
 Bins = NDArray[np.intp]
 

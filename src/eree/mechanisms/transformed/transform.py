@@ -14,6 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from eree.random.exact import (
+    Array,
     Integers,
     Words,
     coarse,
@@ -23,8 +24,6 @@ from eree.random.exact import (
     sure_halves,
     sure_round,
 )
-
-Array = NDArray[np.float64]
 
 #: Exponents beyond this are cut off in doubles; the slow path decides such draws.
 _FAR = 600.0

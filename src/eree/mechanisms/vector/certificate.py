@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.mechanisms.scaled.certificate import OneStep
+from eree.random.exact import Array
 
-Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 TOLERANCE = 1e-7
