@@ -34,6 +34,20 @@ from eree_study.papers.workloads import WORKLOADS, counted_for
 PAGE = pages.ROOT / "docs" / "own-mechanism.md"
 
 
+PLAN = """
+data = "data"
+[privacy]
+neighbours = "node"
+epsilon = "1"
+[[table]]
+name = "jobs"
+by = ["county", "sector"]
+epsilon = "1"
+mechanism = "truncated-geometric"
+parameters = { theta = 50 }
+"""
+
+
 @dataclass(frozen=True)
 class Borrowed(Mechanism):
     """Smooth Pareto by the seven things that the contract asks for, and nothing else."""
@@ -112,20 +126,6 @@ def test_intervals_of_worker_cells_follow_too(borrowed: Mechanism) -> None:
         assert shown > FALSE_ALARM
 
 
-def test_a_batch_of_confidential_cells_can_be_sampled(borrowed: Mechanism, tmp_path: Path) -> None:
-    tables = eree.load(eree_study.synthesize(tmp_path / "data", jobs=2_000, seed=1))
-    cells = eree.tabulate(tables, by=["county", "sector"])
-    rows = cells.confidential
-    drawn = borrowed.sample(cells, random=eree.SeededRandom(5))
-    given = rows["count"].to_numpy(), rows["largest"].to_numpy()
-    assert drawn.tolist() == borrowed.draw(*given, random=eree.SeededRandom(5)).tolist()
-    people = eree.tabulate(tables, by=["county", "sex"])
-    vector = eree.mechanism("vector-radial", alpha="0.1", epsilon=2, cells=2)
-    assert vector.sample(people, random=eree.SeededRandom(6)).shape == (len(people),)
-    with pytest.raises(eree.Refusal, match="bounds workplaces before it counts them"):
-        eree.mechanism("truncated-laplace", epsilon=1).sample(cells, random=eree.SeededRandom(7))
-
-
 def test_its_certificate_is_never_taken_from_the_cache(borrowed: Mechanism) -> None:
     for _ in range(2):
         found, computed = certificate_of(borrowed)
@@ -146,6 +146,92 @@ def test_half_a_mechanism_is_refused() -> None:
 
     with pytest.raises(eree.Refusal, match="Half lacks calibrate, certify, draw_outputs"):
         eree.register(Half)
+    for other in (int, "half", type("Named", (), {"name": "named"})):
+        with pytest.raises(eree.Refusal, match=r"keeps the contract of eree\.Mechanism"):
+            eree.register(other)  # type: ignore[arg-type]
+    for wrong, why in (
+        ({"together": True}, "must be a VectorMechanism"),
+        ({"first_stage": property(lambda self: self)}, "a first stage of its own"),
+    ):
+        with pytest.raises(eree.Refusal, match=why):
+            eree.register(type("Odd", (Borrowed,), {"name": "odd", **wrong}))
+
+
+@pytest.mark.usefixtures("borrowed")
+def test_two_mechanisms_have_no_name_in_common() -> None:
+    eree.register(Borrowed)  # the same class again, as in a notebook
+    with pytest.raises(eree.Refusal, match="there is a mechanism named 'borrowed'"):
+        eree.register(type("Another", (Borrowed,), {}))
+
+
+@dataclass(frozen=True)
+class Greedy(Borrowed):
+    """It keeps another guarantee than the one it is asked for."""
+
+    name = "greedy"
+
+    @classmethod
+    def calibrate(cls, guarantee: eree.Guarantee) -> Greedy:
+        return cls(eree.Guarantee(guarantee.neighbours, 100 * guarantee.epsilon))
+
+
+@dataclass(frozen=True)
+class Misplaced(Borrowed):
+    """It is for edge neighbours, and does not look at which ones it gets."""
+
+    name = "misplaced"
+
+    @classmethod
+    def relation(cls, _alpha: object) -> Any:
+        return eree.EDGE
+
+
+@dataclass(frozen=True)
+class Certified(Borrowed):
+    """It shows the certificate of another mechanism."""
+
+    name = "certified"
+
+
+@pytest.mark.usefixtures("borrowed")
+def test_a_claim_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    for kind in (Greedy, Misplaced, Certified):
+        eree.register(kind)
+    eree_study.synthesize(tmp_path / "data", jobs=2_000, seed=1)
+    refused = {
+        "greedy": "calibrated to another guarantee than was asked for",
+        "misplaced": "misplaced is for edge neighbours",
+    }
+    strong = PLAN.replace('"node"', '"strong"\nalpha = "0.1"').replace(
+        "parameters = { theta = 50 }", ""
+    )
+    for name, why in refused.items():
+        text = strong.replace("truncated-geometric", name)
+        (tmp_path / "plan.toml").write_text(text, "utf-8")
+        with pytest.raises(eree.Refusal, match=why):
+            eree.Plan.read(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text(strong.replace("truncated-geometric", "certified"), "utf-8")
+    plan, tables = eree.Plan.read(tmp_path / "plan.toml"), eree.load(tmp_path / "data")
+    total = eree.Guarantee(eree.Strong("0.1"), 1)
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set=plan.schema.data_set)
+    release = eree.publish(plan, tables, ledger=ledger, out=tmp_path / "out")
+    found = eree.verify(release, ledger=ledger)
+    assert any("certified has another's certificate" in str(fault) for fault in found.faults)
+    assert any("by their authors, not by eree: certified" in check for check in found.checks)
+
+
+def test_defaults_are_right_for_noise_that_depends_on_the_count(borrowed: Mechanism) -> None:
+    class ByCount(Borrowed):
+        """Noise that grows with the count, and not with the largest workplace."""
+
+        def mean_error(self, cell: eree.Cell) -> tuple[float, float]:
+            return super().mean_error(eree.Cell(cell.count))
+
+    made = ByCount(borrowed.guarantee)
+    counts, largests = np.array([5_000, 10, 5_000]), np.array([10, 10, 10])
+    expected = [made.mean_error(eree.Cell(int(n)))[0] for n in counts]
+    assert made.mean_errors(counts, largests).tolist() == expected
+    assert made.variance(5_000) == pytest.approx(made.mean_error(eree.Cell(5_000))[1] ** 2)
 
 
 # ------------------------------------------------------------ an installed package, as on the page
@@ -184,20 +270,6 @@ def run(installed: Path, *arguments: str, cwd: Path) -> pages.Done:
     return pages.Done(done.returncode, done.stdout, done.stderr)
 
 
-PLAN = """
-data = "data"
-[privacy]
-neighbours = "node"
-epsilon = "1"
-[[table]]
-name = "jobs"
-by = ["county", "sector"]
-epsilon = "1"
-mechanism = "truncated-geometric"
-parameters = { theta = 50 }
-"""
-
-
 def test_commands_know_the_mechanism_of_a_package(installed: Path, tmp_path: Path) -> None:
     eree_study.synthesize(tmp_path / "data", jobs=5_000, seed=1)
     (tmp_path / "plan.toml").write_text(PLAN, "utf-8")
@@ -216,7 +288,8 @@ def test_commands_know_the_mechanism_of_a_package(installed: Path, tmp_path: Pat
         done = run(installed, *words, cwd=tmp_path)
         assert done.status == 0, (words, done)
     elsewhere = pages.command("verify", "out", cwd=tmp_path)
-    assert elsewhere.status == 1 or "truncated-geometric" in elsewhere.err, elsewhere
+    assert elsewhere.status == 1, elsewhere
+    assert "there is no mechanism named 'truncated-geometric'" in elsewhere.out + elsewhere.err
 
 
 @pytest.mark.usefixtures("borrowed")

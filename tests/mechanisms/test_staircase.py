@@ -198,7 +198,7 @@ def test_the_error_is_as_small_as_was_aimed_at() -> None:
     for size in (200, 250, 299, 300, 777, 10_000, 10**7):
         assert error(size) <= 0.5 * size / 10
     sizes = np.array([0, 3, 20, 21, 300, 500, 10**6])
-    np.testing.assert_allclose(chosen.mean_errors(sizes), [error(int(x)) for x in sizes])
+    np.testing.assert_allclose(chosen.mean_errors(sizes, sizes), [error(int(x)) for x in sizes])
 
 
 def test_the_bias_is_that_of_the_draws_and_small_where_workplaces_are_large() -> None:

@@ -252,7 +252,7 @@ def test_both_stages_together_lose_no_more_than_was_found(alpha: Fraction) -> No
     found, worst = chosen.certify().found_epsilon, 0.0
 
     def log_probability(total: int, outputs: tuple[int, int], histogram: tuple[int, ...]) -> float:
-        stage_one = chosen.bounding.log_pmf(Cell(sum(histogram)), total)
+        stage_one = chosen.first_stage.log_pmf(Cell(sum(histogram)), total)
         counts = scaled_to(histogram, total)
         return stage_one + chosen.joint_log_pmf(Group.of(counts, total), outputs)
 
@@ -657,6 +657,7 @@ def test_groups_of_another_shape_are_refused_without_a_value(name: str) -> None:
         (np.array([77, 1, 1]), np.array([1])),
         (np.array([[77, 1, 1]]), np.array([1, 2])),
         (np.array([[77, 1, 1]]), np.array([[1, 1]])),
+        (np.array([[77, 1, 1]]), np.array([[1, 1, 2]])),
         (np.array([[-77, 1, 1]]), np.array([1])),
         (np.array([[77, 1, 1]]), np.array([-77])),
         (np.array([[0.5, 1, 1]]), np.array([1])),
@@ -668,9 +669,13 @@ def test_groups_of_another_shape_are_refused_without_a_value(name: str) -> None:
     assert empty.shape == (0, 3)
     with pytest.raises(Refusal, match="calibrated for groups of 3 cells"):
         chosen.joint_pmf(Group.of((1, 2), 3), (1, 2))
-    if len(chosen.statistics()) > 1:
-        with pytest.raises(Refusal, match="needs largest_total of the group as well"):
-            chosen.joint_pmf(Group.of((1, 2, 3), 0), (1, 2, 3))
+    if len(chosen.statistics()) > 1 and chosen.first_stage is None:
+        assert Group.of((1, 2, 3)) == Group.of((1, 2, 3), 6)
+        one, several = (
+            chosen.joint_log_pmf(Group.of((100, 200, 300), largest), (100, 200, 300))
+            for largest in (None, 6)
+        )
+        assert one < several  # a group that is one workplace has the most noise
 
 
 @every

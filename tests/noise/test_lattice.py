@@ -17,7 +17,6 @@ from scipy import stats
 from scipy.integrate import quad
 
 from drawn_rows import check_fast_against_slow
-from eree.cells import Cell
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.transformed.transform import Knots
 from eree.mechanisms.vector.boxes import BoxPlateaus
@@ -141,7 +140,7 @@ def test_one_number_of_a_row_has_the_probabilities_of_the_row_added_up(name: str
         for first in (0, 1, 4, 15):
             added = sum(probability(chosen, (first, other)) for other in spread)
             if name == "boxes":
-                single = chosen.tail(Cell(3), first, 1) - chosen.tail(Cell(3), first + 1, 1)
+                single = chosen.tail(first, 1, 3) - chosen.tail(first + 1, 1, 3)
             elif first:
                 single = chosen.tail(first, 0) - chosen.tail(first + 1, 0)
             else:

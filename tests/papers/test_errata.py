@@ -352,7 +352,7 @@ def test_the_page_names_tests_that_exist_and_leaves_no_erratum_out() -> None:
     assert named <= written
     about = {(file, name) for file, name in written - named if "errata" in file}
     assert {name for _, name in about} == {
-        "test_the_sum_of_two_laplace_laws_is_the_one_used_here",
+        "test_the_sum_of_two_laplace_distributions_is_the_one_used_here",
         "test_the_page_names_tests_that_exist_and_leaves_no_erratum_out",
     }
     entries = re.split(r"^### ", page, flags=re.MULTILINE)[1:]

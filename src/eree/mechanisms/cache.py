@@ -91,7 +91,7 @@ def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:
         return found
 
     kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
-    if not kind.startswith("eree.mechanisms."):  # of a source that no digest here knows
+    if not kind.startswith("eree.mechanisms."):  # of a source that no digest here knows of
         return mechanism.certify(), True
     what = f"certificate {kind} {mechanism!r}"
     return _kept(what, mechanism.certify, packed, unpacked)

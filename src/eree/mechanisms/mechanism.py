@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from flint import arb
 
-from eree.cells import MOST_WORKERS, Cell, Cells
+from eree.cells import MOST_WORKERS, Cell
 from eree.errors import Refusal
 from eree.mechanisms.intervals import (
     UNBOUNDED,
@@ -42,7 +42,7 @@ LIMIT = 1 << 61
 #: proportion to the size, and that of vectors, much wider than a job, earlier.
 _LARGE_SIZES = (10**4, 10**5, 10**6, 2 * 10**7)
 SIZES = np.unique([*range(70), 100, *np.geomspace(70, 2000, 100).astype(np.int64), *_LARGE_SIZES])
-_FEW_SIZES = np.unique(
+FEW_SIZES = np.unique(
     [*range(30), 100, *np.geomspace(30, 400, 40).astype(np.int64), 1000, *_LARGE_SIZES]
 )
 #: Sizes of the grid on which half-widths are taken.
@@ -186,11 +186,6 @@ class Mechanism(ABC):
         return None
 
     @property
-    def flat_up_to(self) -> int:
-        """A size of the largest workplace up to which noise does not grow."""
-        return 0
-
-    @property
     def transform(self) -> Transform | None:
         """The transform of the count to which noise is added; None where it is the count itself."""
         return None
@@ -227,16 +222,6 @@ class Mechanism(ABC):
             raise Refusal("every cell needs a count and the size of its largest workplace")
         drawn = np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
         return drawn.reshape(shape)
-
-    def sample(self, cells: Cells, *, random: Random) -> Integers:
-        """One noisy count for each of some confidential cells that no bound applies to."""
-        if self.bound is not None or self.first_stage is not None:
-            raise Refusal(f"{self.name} bounds workplaces before it counts them; publish a plan")
-        touched = "largest_total" in cells.confidential.column_names
-        names = self.statistics(worker_attributes=touched)
-        numbers = [cells.confidential[name].to_numpy() for name in names]
-        groups = (number.reshape(-1, self.at_once) for number in numbers)
-        return self.draw(*groups, random=random).ravel()
 
     def pmf(self, cell: Cell, output: int) -> arb:
         """The probability of an output, as a ball at the precision that is set."""
@@ -291,13 +276,10 @@ class Mechanism(ABC):
         return self.quantile(level, cell)
 
     def mean_errors(self, counts: Integers, largests: Integers) -> Array:
-        """The mean sizes of the errors of many cells: exact at many sizes, interpolated between."""
-        scaled, least = self.transform is None, self.flat_up_to
-        sizes, few = largests if scaled else counts, scaled and self.together
-        known = _FEW_SIZES if few else SIZES
-        at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
-        of_sizes = [_mean_error(self, max(int(size), least)) for size in at]
-        errors: Array = np.interp(sizes, at, np.array(of_sizes))
+        """The mean sizes of the errors of many cells."""
+        cells, place = np.unique(np.stack([counts, largests]), axis=1, return_inverse=True)
+        found = [self.mean_error(Cell(*cell))[0] for cell in cells.T.tolist()]
+        errors: Array = np.array(found)[place.reshape(-1)]
         return errors
 
     def variance(self, size: float) -> float:
@@ -305,7 +287,7 @@ class Mechanism(ABC):
 
         Where tails are so heavy that there is none: that of normal noise with the same mean size.
         """
-        mean, square = self.mean_error(Cell(0, int(size + 0.5)))
+        mean, square = self.mean_error(Cell(int(size + 0.5)))
         return square**2 if isfinite(square) else pi / 2 * mean**2
 
     # ------------------------------------------------------------------ intervals
@@ -356,14 +338,32 @@ class Mechanism(ABC):
             raise Refusal(f"{self.name} has no first stage")
         if by_total:
             total = group_interval(self, level, noisy.shape[1])
-            return WorkerIntervals(self.half_width, total, level).ends(noisy)
-        low, high = count_interval(self, level).ends(noisy)
-        # what a bound has left out of the count is not known
-        return low, high if self.bound is None else np.full_like(high, UNBOUNDED)
+            low, high = WorkerIntervals(self.half_width, total, level).ends(noisy)
+        else:
+            low, high = count_interval(self, level).ends(noisy)
+        return low, self._above(high)
 
     def group_interval(self, sums: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of intervals for the sums of all worker cells of groups that are drawn at once."""
-        return group_interval(self, level, self.at_once).ends(sums)
+        low, high = group_interval(self, level, self.at_once).ends(sums)
+        return low, self._above(high)
+
+    def _above(self, high: Integers) -> Integers:
+        """High ends; what a bound has left out of the count is not known."""
+        return high if self.bound is None else np.full_like(high, UNBOUNDED)
+
+
+def errors_by_size(
+    mechanism: Mechanism, sizes: Integers, *, least: int = 0, known: Integers = SIZES
+) -> Array:
+    """Mean errors that depend on a size alone: exact at many sizes, interpolated between them.
+
+    Up to `least` they are the same.
+    """
+    at = known[: int(np.searchsorted(known, sizes.max(initial=0))) + 1]
+    of_sizes = [_mean_error(mechanism, max(int(size), least)) for size in at]
+    errors: Array = np.interp(sizes, at, np.array(of_sizes))
+    return errors
 
 
 @lru_cache(maxsize=1 << 18)

@@ -34,7 +34,7 @@ from eree.mechanisms.vector.radial import VectorRadial
 from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Exact, Weak, exact
+from eree.policy.neighbours import Edge, Exact, Node, Weak, exact
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -138,22 +138,37 @@ M = TypeVar("M", bound=Mechanism)
 
 def register(kind: type[M]) -> type[M]:
     """Make a mechanism of your own known by its name; a decorator of its class."""
-    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        raise Refusal("a mechanism is a class that keeps the contract of eree.Mechanism")
+    missing = sorted(kind.__abstractmethods__)
     if missing:
         raise Refusal(f"{kind.__name__} lacks {', '.join(missing)}, which every mechanism has")
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not fullmatch(_NAME, name) or name == AUTO:
         raise Refusal("a mechanism's name is of small letters, digits and hyphens, and not 'auto'")
-    if name in MECHANISMS or name in VECTOR_MECHANISMS:
-        raise Refusal(f"eree has a mechanism named {name!r}; give yours another name")
+    known = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name) or _OWN.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (
+        kind.__module__,
+        kind.__qualname__,
+    ):
+        raise Refusal(f"there is a mechanism named {name!r}; give yours another name")
+    if kind.together and not issubclass(kind, VectorMechanism):
+        raise Refusal(f"{name} draws groups at once: its class must be a VectorMechanism")
+    if kind.first_stage is not Mechanism.first_stage and not issubclass(kind, TwoStageClip):
+        raise Refusal(f"{name} has a first stage of its own, which releases do not know")
     _OWN[name] = kind
     return kind
 
 
+def is_ours(mechanism: Mechanism) -> bool:
+    """Whether a mechanism is one of eree's."""
+    return type(mechanism) in (*MECHANISMS.values(), *VECTOR_MECHANISMS.values())
+
+
 def own_mechanisms() -> tuple[str, ...]:
-    """The names of all mechanisms that are not eree's."""
+    """The names of all mechanisms that are not eree's and can be imported."""
     for point in _entry_points():
-        if point.name not in _OWN:
+        with suppress(Refusal):
             _load(point)
     return tuple(sorted(_OWN))
 
@@ -161,13 +176,13 @@ def own_mechanisms() -> tuple[str, ...]:
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name."""
     kind = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name) or _OWN.get(name)
-    if kind is None:
-        for point in _entry_points():
-            if point.name == name:
-                return _load(point)
-        known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS, *own_mechanisms()))
-        raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
-    return kind
+    if kind is not None:
+        return kind
+    for point in _entry_points():
+        if point.name == name:
+            return _load(point)
+    known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS, *own_mechanisms()))
+    raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
 
 
 @cache
@@ -178,12 +193,13 @@ def _entry_points() -> EntryPoints:
 
 
 def _load(point: EntryPoint) -> type[Mechanism]:
-    """The mechanism of an installed package."""
+    """The mechanism of an installed package, whatever its code does."""
     try:
         kind = point.load()
-    except (ImportError, AttributeError):
-        raise Refusal(f"the mechanism {point.name!r} of a package cannot be imported") from None
-    if not (isinstance(kind, type) and issubclass(kind, Mechanism)) or kind.name != point.name:
+    except Exception as error:
+        why = type(error).__name__
+        raise Refusal(f"the mechanism {point.name!r} of a package fails ({why})") from None
+    if getattr(kind, "name", None) != point.name:
         raise Refusal(f"the entry point {point.name!r} is no mechanism of that name")
     return register(kind)
 
@@ -227,7 +243,12 @@ def calibrate(
         if parameter not in known:
             what = f"only {', '.join(known)}" if known else "no parameters"
             raise Refusal(f"{name} has no parameter {parameter!r}; it takes {what}")
-    return kind.calibrate(guarantee, **given)
+    made = kind.calibrate(guarantee, **given)
+    meant, asked = kind.relation("1"), guarantee.neighbours
+    plain_ones = (Edge, Node)
+    if (isinstance(meant, plain_ones) or isinstance(asked, plain_ones)) and meant != asked:
+        raise Refusal(f"{name} is for {meant.name} neighbours")
+    return made
 
 
 def mechanism(

@@ -25,7 +25,14 @@ from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle
-from eree.mechanisms.registry import AUTO, automatic, automatic_vector, calibrate, kind_of
+from eree.mechanisms.registry import (
+    AUTO,
+    automatic,
+    automatic_vector,
+    calibrate,
+    is_ours,
+    kind_of,
+)
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
@@ -96,6 +103,11 @@ class Measurement:
 
         return ends
 
+    @property
+    def own(self) -> bool:
+        """Whether the mechanism is not eree's: its proof and certificate are its author's."""
+        return not is_ours(self.mechanism)
+
     def certificate(self) -> tuple[Certificate, bool]:
         """What the mechanism loses by its probabilities alone, and whether it was computed now."""
         return certificate_of(self.mechanism)
@@ -144,6 +156,7 @@ def measurement_for(
             mechanism = calibrate(name, each, parameters)
     except TooLittle as little:
         raise (little.one_by_one(shares) if shares > 1 else little) from None
+    _check_claim(mechanism, each)
     statistics = mechanism.statistics(worker_attributes=touched)
     if name == AUTO:
         note = f"auto: {mechanism.name} has the least error at this alpha and epsilon"
@@ -175,8 +188,15 @@ def _together(
         statistics, settings = chosen.statistics(), chosen.settings
         return Measurement(price, chosen, cells, statistics, settings, f"auto: {note}")
     made = calibrate(name, price, {**parameters, "cells": cells})
+    _check_claim(made, price)
     note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
     return Measurement(price, made, cells, made.statistics(), parameters, note)
+
+
+def _check_claim(mechanism: Mechanism, asked: Guarantee) -> None:
+    """A mechanism of others may claim anything; it is used for what it was asked to keep."""
+    if mechanism.guarantee != asked:
+        raise Refusal(f"{mechanism.name} was calibrated to another guarantee than was asked for")
 
 
 def _check_types(schema: Schema, marginal: Marginal, relation: Weak) -> None:

@@ -98,12 +98,13 @@ class _Verifying(Recheck):
             self.fault("level", "is none that a release has")
             return
         certified: set[str] = set()
+        own: set[str] = set()
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
             self.fault("tables", "has two tables of one name")
         for i, table in enumerate(self.record["tables"]):
             self.tell(f"checking {table['name']}", (i + 0.5) / (len(names) + 1))
-            measurement = self._treatment(schema, table)
+            measurement = self._measurement(schema, table)
             if measurement is None:
                 continue
             said = json.dumps([table["mechanism"], table["each"], table["parameters"]])
@@ -111,13 +112,20 @@ class _Verifying(Recheck):
                 certified.add(said)
                 certificate, computed = measurement.certificate()
                 self.kept += not computed
-                if not certificate.holds:
+                claim = measurement.mechanism.name, measurement.mechanism.guarantee
+                if (certificate.mechanism, certificate.guarantee) != claim:
+                    self.fault(table["name"], f"{table['mechanism']} has another's certificate")
+                elif not certificate.holds:
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
+            own |= {table["mechanism"]} if measurement.own else set()
             self._rows(schema, table, measurement, float(level))
         self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
+        if own:
+            others = ", ".join(sorted(own))
+            self.checks.append(f"proved and certified by their authors, not by eree: {others}")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
 
-    def _treatment(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
+    def _measurement(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
         """The mechanism calibrated again from its price; it must be the one that was recorded."""
         marginal = Marginal.over(schema, table["by"], table["where"])
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from eree.mechanisms.registry import kind_of
 from eree.policy.neighbours import Neighbours, Strong, Weak, plain
 from eree.web.dataset import DataSet
 
@@ -70,7 +71,15 @@ def mechanisms_used(
     for data in data_sets:
         for name in dict.fromkeys(str(one["mechanism"]) for one in certificates[data.name]):
             found.setdefault(name, []).append(data)
-    return [Used(name, DESCRIPTIONS[name], tuple(found[name])) for name in sorted(found)]
+    return [Used(name, described(name), tuple(found[name])) for name in sorted(found)]
+
+
+def described(name: str) -> str:
+    """A mechanism in plain words; one of others in those of its author."""
+    if name in DESCRIPTIONS:
+        return DESCRIPTIONS[name]
+    first = (kind_of(name).__doc__ or "").strip().partition("\n")[0]
+    return f"{first} (A mechanism of another package; its proof is its author's.)"
 
 
 def protected_words(relation: Neighbours) -> str:

@@ -243,7 +243,7 @@ def contenders(
         if made is not None:
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
             yield Single(name, min(delta, 1.0), made, strong)
-    yield from _own(alpha, each, workload.strong, touched)
+    yield from _own(alpha, each, workload.strong, touched, shares)
     if workload.study == "report":
         delta = min(shares * _worst_delta(alpha, each), 1.0)
         yield Reported("report-laplace", delta, alpha, each, strong)
@@ -278,7 +278,7 @@ def _vectors(
 
 
 def _own(
-    alpha: Fraction | None, epsilon: Fraction, strong: bool, touched: bool
+    alpha: Fraction | None, epsilon: Fraction, strong: bool, touched: bool, shares: int = 1
 ) -> Iterator[Contender]:
     """Mechanisms of others for single cells, wherever they can be calibrated."""
     for name in own_mechanisms():
@@ -291,10 +291,11 @@ def _own(
             made.statistics(worker_attributes=touched and strong)
         except Refusal:
             continue
+        delta = min(float(shares * made.guarantee.delta), 1.0)
         if made.bound is not None:
-            yield Truncated(name, float(made.guarantee.delta), made)
+            yield Truncated(name, delta, made)
         else:
-            yield Single(name, float(made.guarantee.delta), made, strong and touched)
+            yield Single(name, delta, made, strong and touched)
 
 
 def _single(

@@ -16,7 +16,7 @@ from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper, worst_of
 from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.intervals import least_error
-from eree.mechanisms.mechanism import Mechanism
+from eree.mechanisms.mechanism import EMPTY, Mechanism
 from eree.mechanisms.parameters import TooLittle, check_range
 from eree.mechanisms.scaled.distributions import RoundedLaplace, Scales
 from eree.mechanisms.scaled.scaled import Noise
@@ -56,6 +56,32 @@ class FixedMechanism(Mechanism):
         """The same for all sizes."""
         width = np.full(len(sizes), self.quantile(level))
         return width, width
+
+    def mean_errors(self, counts: Integers, _largests: Integers) -> Array:
+        """The same for all cells."""
+        return np.full(len(counts), self.mean_error(EMPTY)[0])
+
+    def total_error(self, cell: Cell) -> float:
+        """With the jobs that a bound leaves out of the count; never less, without a `decay`."""
+        missing, error = self._left_out(cell), self.mean_error(cell)[0]
+        return missing + error * (1.0 if self.decay is None else exp(-self.decay * missing))
+
+    def total_quantile(self, level: float, cell: Cell) -> int:
+        """What the size of that error stays within with a probability of `level`."""
+        missing, noise = self._left_out(cell), self.distribution(1)
+
+        def at_least(value: int) -> arb:
+            return noise.tail(value, 0) if value > 0 else 1 - noise.tail(1 - value, 0)
+
+        def enough(error: int) -> bool:
+            above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
+            return bool(above + below <= 1 - arb(level))
+
+        with exactly():
+            return least_error(enough)
+
+    def _left_out(self, cell: Cell) -> int:
+        return cell.count if self.bound and cell.largest >= self.bound.theta else 0
 
 
 @dataclass(frozen=True)
@@ -248,28 +274,6 @@ class TruncatedLaplace(FixedMechanism):
         is b and q^b times the error without a bound.
         """
         return float(self.guarantee.epsilon / self.theta)
-
-    def total_error(self, cell: Cell) -> float:
-        """The mean size of the error of a count in a workplace of `largest` workers."""
-        missing = self._left_out(cell)
-        return missing + exp(-self.decay * missing) * self.mean_error(cell)[0]
-
-    def total_quantile(self, level: float, cell: Cell) -> int:
-        """What the size of that error stays within with a probability of `level`."""
-        missing, noise = self._left_out(cell), self.distribution(1)
-
-        def at_least(value: int) -> arb:
-            return noise.tail(value, 0) if value > 0 else 1 - noise.tail(1 - value, 0)
-
-        def enough(error: int) -> bool:
-            above, below = at_least(missing + error + 1), at_least(error + 1 - missing)
-            return bool(above + below <= 1 - arb(level))
-
-        with exactly():
-            return least_error(enough)
-
-    def _left_out(self, cell: Cell) -> int:
-        return cell.count if cell.largest >= self.theta else 0
 
     def certify(self) -> Certificate:
         """A density of the rate epsilon / theta loses at most that for each worker moved."""

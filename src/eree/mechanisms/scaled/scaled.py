@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.mechanism import Mechanism, one_cell
+from eree.mechanisms.mechanism import Mechanism, errors_by_size, one_cell
 from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.scaled.certificate import OneStep, certify_scaled, scale_at
 from eree.mechanisms.scaled.distributions import Scales
@@ -50,10 +50,9 @@ class SizedMechanism(Mechanism):
         """The share by which a workplace may grow in one step."""
         return alpha_of(self.guarantee, self.name)
 
-    @property
-    def flat_up_to(self) -> int:
-        """1 / alpha: so far one worker may join at a time."""
-        return int(1 / self.alpha)
+    def mean_errors(self, _counts: Integers, largests: Integers) -> Array:
+        """By the largest workplace; up to 1 / alpha one worker may join at a time."""
+        return errors_by_size(self, largests, least=int(1 / self.alpha))
 
     def statistics(self, *, worker_attributes: bool = False) -> tuple[str, ...]:
         """`count`, and `largest`, or `largest_total` where the whole workplace may grow into it."""

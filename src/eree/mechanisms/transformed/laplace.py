@@ -16,7 +16,7 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.intervals import transformed_ends
-from eree.mechanisms.mechanism import MeanNoise, Mechanism, one_cell
+from eree.mechanisms.mechanism import MeanNoise, Mechanism, errors_by_size, one_cell
 from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.transformed.certificate import certify_transformed
 from eree.mechanisms.transformed.transform import Transform, TransformedLaplace
@@ -112,6 +112,10 @@ class TransformedMechanism(Mechanism):
     ) -> tuple[Integers, Integers]:
         """The noise is the same on the scale of h, wherever the count is."""
         return transformed_ends(self.transform, float(self.spread) * -log(1 - level), noisy)
+
+    def mean_errors(self, counts: Integers, _largests: Integers) -> Array:
+        """By the count."""
+        return errors_by_size(self, counts)
 
     def certify(self) -> Certificate:
         """Recheck the guarantee from the probabilities alone."""

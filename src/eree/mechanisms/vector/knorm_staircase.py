@@ -16,6 +16,7 @@ from eree.cells import Cell, Group
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate, upper
 from eree.mechanisms.intervals import transformed_ends
+from eree.mechanisms.mechanism import errors_by_size
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_down, rounded_up
 from eree.mechanisms.scaled.scaled import least
 from eree.mechanisms.transformed.certificate import greatest_gain
@@ -189,6 +190,10 @@ class KNormStaircase(VectorMechanism):
         variance, covariance = (part * float(self.spread) ** 2 for part in (square, middle))
         found: Array = (variance - covariance) * np.eye(self.cells) + covariance
         return found
+
+    def mean_errors(self, counts: Integers, _largests: Integers) -> Array:
+        """By the count."""
+        return errors_by_size(self, counts)
 
     def certify(self) -> Certificate:
         """The loss between two groups is that of the plateaus between which a step can lead.

@@ -14,7 +14,7 @@ from flint import arb
 
 from eree.cells import Cell, Group
 from eree.mechanisms.certificate import NEVER, Certificate
-from eree.mechanisms.mechanism import one_cell
+from eree.mechanisms.mechanism import FEW_SIZES, errors_by_size, one_cell
 from eree.mechanisms.scaled.certificate import LARGE_SIZES, OneStep, growths, scale_at
 from eree.mechanisms.scaled.distributions import Scales
 from eree.mechanisms.vector.certificate import VectorLoss, worst_vector_loss
@@ -56,10 +56,9 @@ class ScaledVector(VectorMechanism):
         """What one step can do to the counts and to S."""
         return OneStep(float(self.alpha), float(self.pace))
 
-    @property
-    def flat_up_to(self) -> int:
-        """1 / alpha: so far one worker may join at a time."""
-        return int(1 / self.alpha)
+    def mean_errors(self, _counts: Integers, largests: Integers) -> Array:
+        """By the largest workplace; up to 1 / alpha one worker may join at a time."""
+        return errors_by_size(self, largests, least=int(1 / self.alpha), known=FEW_SIZES)
 
     @abstractmethod
     def distribution(self, largests: Integers) -> VectorNoise:

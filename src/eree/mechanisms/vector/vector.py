@@ -78,7 +78,8 @@ class VectorMechanism(Mechanism):
             largests = np.asarray(largests)
             if largests.shape == counts.shape[:1]:
                 largests = np.repeat(largests, self.cells)
-            if largests.size != counts.size:
+            each = largests.reshape(counts.shape) if largests.size == counts.size else None
+            if each is None or (each != each[:, :1]).any():
                 raise Refusal(f"every group needs one {self.statistics()[-1]}")
         return super().draw(counts, largests, random=random)
 
