@@ -235,10 +235,7 @@ def test_few_prices_are_tried_until_the_least_is_found(name: str, jobs: int, wit
     def priced(epsilon: Fraction) -> Any:
         tried.append(epsilon)
         chosen = mechanism(name, alpha=None if edge else "0.1", epsilon=epsilon)
-        return SimpleNamespace(
-            mechanism=chosen,
-            quantile=lambda level, jobs: chosen.quantile(level, Cell(jobs)),
-        )
+        return SimpleNamespace(mechanism=chosen)
 
     target = Target(Fraction(9, 10), jobs, Fraction(within))
     found = target.least_epsilon(priced, Fraction(8))
@@ -252,7 +249,8 @@ def test_a_target_is_found_where_the_mechanism_does_not_always_exist() -> None:
 
     def priced(epsilon: Fraction) -> Any:
         chosen = mechanism("smooth-gamma", alpha="0.1", epsilon=epsilon)
-        return SimpleNamespace(mechanism=chosen, quantile=lambda level, jobs: 0)
+        exact = SimpleNamespace(tail=chosen.tail, total_quantile=lambda _level, _cell: 0)
+        return SimpleNamespace(mechanism=exact)
 
     found = Target(Fraction(9, 10), 50, Fraction(3, 10)).least_epsilon(priced, Fraction(1))
     priced(found)

@@ -6,8 +6,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -302,8 +303,12 @@ def test_a_file_that_is_no_table_is_found(office: tuple[Path, eree.Ledger], copy
 def test_a_mechanism_that_fails_its_certificate_is_found(
     office: tuple[Path, eree.Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = SimpleNamespace(holds=False), True
-    monkeypatch.setattr(Measurement, "certificate", lambda _self: found)
+    right = Measurement.certificate
+
+    def worse(self: Measurement) -> tuple[eree.Certificate, bool]:
+        return replace(right(self)[0], bound=Fraction(10**6)), True
+
+    monkeypatch.setattr(Measurement, "certificate", worse)
     made = eree.Release.open(office[0])
     assert [fault.rule for fault in eree.verify(made).faults] == [
         f"{made.about('t')['mechanism']} does not keep its claim"
