@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eree.cells import Cell
 from eree.mechanisms.registry import MECHANISMS, mechanism
 from eree.random.exact import exactly
 from eree.random.source import Random
@@ -31,7 +32,7 @@ def test_ten_million_draws_follow_the_stated_probabilities(
         for side in (-1, 1):
             distance = 1
             while True:
-                cell = {"count": count, "largest": largest}
+                cell = Cell(count, largest)
                 probability = float(chosen.tail(cell, distance, side))
                 if probability < 1e-4:
                     break
