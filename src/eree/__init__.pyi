@@ -89,8 +89,8 @@ from eree.survey.shape import Impossible as Impossible
 from eree.survey.shape import Shape as Shape
 from eree.survey.shape import Variable as Variable
 from eree.survey.tables import Tabulator as Tabulator
-from eree.verification.cubes import verify as verify
 from eree.verification.recheck import Verification as Verification
+from eree.verification.verify import verify as verify
 from eree.workload import DropFrom as DropFrom
 from eree.workload import Marginal as Marginal
 from eree.workload import ScaleEach as ScaleEach

@@ -7,7 +7,7 @@ what the calibration says of itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,18 +16,15 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
-from eree.release.release import Release
 from eree.survey.calibrate.calibration import LIMIT, Calibrated
 from eree.survey.calibrate.controls import Control, CubeMarginal
 from eree.survey.calibrate.rake import RakeReport
 from eree.survey.files import (
     CELLS,
-    KIND,
     MOST_CSV_ROWS,
     REFERENCE,
     as_text,
@@ -42,8 +39,7 @@ from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
 from eree.survey.settings import METHODS, RAKED
 from eree.survey.shape import By, Integers, Mask, Reals
-from eree.verification import tables
-from eree.verification.recheck import Progress, Recheck, Verification
+from eree.verification.recheck import Recheck
 
 #: How many standard deviations a control may be from the cells of least squares.
 #:
@@ -68,34 +64,11 @@ Found = Iterator[tuple[str, str]]
 _TINY = 1e-9
 
 
-def verify(
-    release: Release,
-    *,
-    ledger: Ledger | None = None,
-    public_key: str | None = None,
-    sizes: Iterable[Release] = (),
-    progress: Progress | None = None,
-) -> Verification:
-    """Recheck a release, of tables or of a cube.
-
-    `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
-    is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made again from them.
-    """
-    sizes = tuple(sizes)
-    if release.record.get("kind") != KIND:
-        return tables.verify(
-            release, ledger=ledger, public_key=public_key, sizes=sizes, progress=progress
-        )
-    if sizes:
-        raise Refusal("a cube has no classes of workplaces; leave --size-release out")
-    return _Verifying(release, progress or (lambda _step, _done: None)).all(ledger, public_key)
-
-
-class _Verifying(Recheck):
+class CubeRecheck(Recheck):
     """One pass over a release of a cube."""
 
     def contents(self) -> None:
+        """Prices, noise, calibration and variances."""
         self.tell("reading the cube", 0.2)
         cube = ProtectedCube.of(self.release)  # refuses rows that are missing or out of order
         mode = mode_of(self.record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,6 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
-from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.estimate.size_classes import misclassed, unmade
 from eree.mechanisms.intervals import UNBOUNDED
@@ -28,29 +27,11 @@ from eree.release.measure import TableMeasure
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
 from eree.release.release import Release
-from eree.verification.recheck import Progress, Recheck, Verification
+from eree.verification.recheck import Progress, Recheck
 from eree.workload import Marginal
 
 
-def verify(
-    release: Release,
-    *,
-    ledger: Ledger | None = None,
-    public_key: str | None = None,
-    sizes: Iterable[Release] = (),
-    progress: Progress | None = None,
-) -> Verification:
-    """Recheck a release.
-
-    `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
-    is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made again from them.
-    """
-    tell = progress or (lambda _step, _done: None)
-    return _Verifying(release, tell, tuple(sizes)).all(ledger, public_key)
-
-
-class _Verifying(Recheck):
+class TableRecheck(Recheck):
     """One pass over a release of tables."""
 
     def __init__(self, release: Release, tell: Progress, sizes: tuple[Release, ...] = ()) -> None:
@@ -58,6 +39,7 @@ class _Verifying(Recheck):
         self._sizes = sizes
 
     def contents(self) -> None:
+        """Tables, prices, certificates and classes."""
         self._tables()
         self._price()
         self._classes()
@@ -72,7 +54,7 @@ class _Verifying(Recheck):
         for release in self._sizes:
             if release.identity not in {said["provenance"]["release"] for said in made.values()}:
                 self.fault("attributes", f"no group is made of the release in {release.folder}")
-            elif faults := _Verifying(release, self.tell).all(None, None).faults:
+            elif faults := TableRecheck(release, self.tell).all(None, None).faults:
                 self.fault("attributes", f"the release in {release.folder} is faulty: {faults[0]}")
         for name, word in unmade(attributes, sizes):
             self.checks.append(f"on its author's word: {name} {word}")

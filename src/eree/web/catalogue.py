@@ -19,7 +19,7 @@ from eree.release.record import RECORD
 from eree.release.release import Release
 from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
-from eree.verification.cubes import verify
+from eree.verification.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
 from eree.web.linked import LinkedTable, nests_of

@@ -21,7 +21,7 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.release.plan import Plan
 from eree.release.publish import publish
 from eree.verification.recheck import Verification
-from eree.verification.tables import verify
+from eree.verification.verify import verify
 from eree_study.demo.accuracy import ALL, Accuracy, Compared, Exposure
 from eree_study.demo.survey import OWN as SURVEY_OWN
 from eree_study.demo.survey import SHOWN as SURVEY_SHOWN

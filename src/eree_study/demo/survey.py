@@ -21,8 +21,8 @@ from eree.survey.protect import protect_cube
 from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
 from eree.survey.tables import Tabulator
-from eree.verification.cubes import verify
 from eree.verification.recheck import Verification
+from eree.verification.verify import verify
 from eree.workload import JOB
 from eree_study.synth.population import Progress
 from eree_study.synth.survey import synthesize_survey

@@ -1,0 +1,35 @@
+"""Recheck whatever a release is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eree.budget.ledger import Ledger
+from eree.errors import Refusal
+from eree.release.release import Release
+from eree.survey.files import KIND
+from eree.verification.cubes import CubeRecheck
+from eree.verification.recheck import Progress, Verification
+from eree.verification.tables import TableRecheck
+
+
+def verify(
+    release: Release,
+    *,
+    ledger: Ledger | None = None,
+    public_key: str | None = None,
+    sizes: Iterable[Release] = (),
+    progress: Progress | None = None,
+) -> Verification:
+    """Recheck a release, of tables or of a cube.
+
+    `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
+    is the one that it must have been paid from.  `sizes` are the releases that classes of its
+    workplaces were made of; the classes are made again from them.
+    """
+    tell, sizes = progress or (lambda _step, _done: None), tuple(sizes)
+    if release.record.get("kind") != KIND:
+        return TableRecheck(release, tell, sizes).all(ledger, public_key)
+    if sizes:
+        raise Refusal("a cube has no classes of workplaces; leave --size-release out")
+    return CubeRecheck(release, tell).all(ledger, public_key)
