@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from eree.cells import Cell
 from eree.errors import Refusal, Unreadable
 from eree.estimate.listing import in_words, write_csv
-from eree.estimate.totals import measurement_of
+from eree.estimate.measured import measurement_of
 from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
 from eree.release.price import Measurement

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
 from eree.estimate.listing import Listing, checked_level, names_of
+from eree.estimate.measured import measurement_of
 from eree.estimate.sum_bounds import check_miss, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
@@ -232,27 +233,6 @@ class _GroupSums(Measurement):
     def intervals(self, _schema: Schema, _marginal: Marginal, level: float) -> Ends:
         """Ends for sums of groups."""
         return lambda rows: self.mechanism.group_interval(rows["noisy"], level)
-
-
-def measurement_of(release: Release, table: str) -> tuple[Marginal, Measurement]:
-    """What a table counts, and how it was protected, calibrated again from its price."""
-    about, schema = release.about(table), release.schema
-    try:
-        counted = Marginal.over(schema, about["by"], about["where"])
-        price, settings = guarantee_of(about["price"]), about["settings"]
-        made = measurement_for(schema, counted, price, about["mechanism"], settings)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-        raise Unreadable(
-            f"what the release says of table {table} cannot be read; run 'eree verify'"
-        ) from None
-    if made.as_json()["parameters"] != about["parameters"]:
-        raise Refusal(
-            f"table {about['name']} was made by eree {release.record['eree']}, whose"
-            f" {about['mechanism']} has other parameters; use that version for its intervals"
-        )
-    if made.worker_cells != about["worker_cells"]:
-        raise Unreadable(f"table {table} has other worker cells than it says; run 'eree verify'")
-    return counted, made
 
 
 def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None) -> Marginal:

@@ -1,0 +1,221 @@
+"""Calibrated intervals of released tables: what is known of the noise of their cells.
+
+Everything here is made of a release alone, so it costs no privacy, and anyone can make it again.
+The sizes of workplaces are those of the release's size profile; where it has none they are learnt
+from the noisy counts of the table itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from eree.estimate.calibration import (
+    Calibrated,
+    equally_likely,
+    posterior_of_largest,
+    prior_of_largest,
+)
+from eree.estimate.measured import MeasuredTable
+from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
+from eree.estimate.normal import evenly
+from eree.estimate.size_distribution import SizeDistribution, size_classes
+from eree.mechanisms.mechanism import EMPTY
+from eree.policy.plain_data import guarantee_of
+from eree.random.exact import Array, Integers
+from eree.release.contents import counted_by
+from eree.release.price import measurement_for
+from eree.release.release import Release
+
+#: Rounds in which sizes are learnt from a table, and cells that they are learnt from.
+_ROUNDS, _LEARN_FROM = 5, 4_000
+#: Workplaces of each kind that are taken to be as all are, before any is known.
+_OF_ALL = 20.0
+#: The median and the standard deviation of the logarithm of sizes, before any is known.
+_MEDIAN, _DEVIATION = 5.0, 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Noisy counts that say how large the largest workplace of some groups is.
+
+    `noise` is what they have, by class of size; without noisy counts only the numbers of workplaces
+    and their kinds say something.
+    """
+
+    workplaces: Integers
+    kinds: Integers
+    noisy: Integers | None = None
+    noise: NoiseBySize | None = None
+
+    def posterior(self, sizes: SizeDistribution, up: Array | None = None) -> Array:
+        """The probabilities of the classes, a row for each group; `up` moves the noisy counts."""
+        if self.noisy is None or self.noise is None:
+            return prior_of_largest(sizes, self.workplaces, self.kinds)
+        noisy = self.noisy if up is None else np.rint(self.noisy + up).astype(np.int64)
+        return posterior_of_largest(self.noise, sizes, noisy, self.workplaces, self.kinds)
+
+    def some(self, place: Integers) -> Evidence:
+        """The evidence of some groups."""
+        noisy = None if self.noisy is None else self.noisy[place]
+        return replace(self, workplaces=self.workplaces[place], kinds=self.kinds[place], noisy=noisy)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedTable:
+    """What is known of the noise of a table's cells, and what follows when they are added up."""
+
+    calibrated: Calibrated
+    sizes: SizeDistribution
+    own: Evidence | None
+
+    def moved(self, up: Array) -> Calibrated:
+        """The same if the noisy counts of its groups were so much larger.
+
+        Where the largest workplaces are known from elsewhere nothing changes.
+        """
+        if self.own is None:
+            return self.calibrated
+        posterior = self.own.posterior(self.sizes, up)
+        points = equally_likely(posterior, self.calibrated.noise.variance)
+        return replace(self.calibrated, points=points)
+
+
+def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
+    """The noise of a table's cells; None where what was bounded before is not known."""
+    return _calibrated(_Key(release), table)
+
+
+class _Key:
+    """A release, known by its folder and its name."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self._name = str(release.folder.resolve()), release.identity
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other._name == self._name
+
+
+@lru_cache(maxsize=32)
+def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
+    table = _table(key, name)
+    if table.measurement.clips or table.mechanism.bound is not None:
+        return None
+    sizes = _sizes(key, name)
+    noise = noise_of_cells(table.mechanism, tuple(sizes.sizes.tolist()))
+    if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
+        counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
+        place = np.searchsorted(sizes.least, counts, side="right") - 1
+        return CalibratedTable(Calibrated(noise, np.repeat(place[:, None], 2, axis=1)), sizes, None)
+    cells = table.measurement.worker_cells
+    finer = _finer(key, name, table) if not table.counts_workplaces else None
+    if finer is not None:
+        posterior, own = _largest_of_parts(*finer, len(table.groups)), None
+    else:
+        own = _evidence(table, sizes)
+        posterior = own.posterior(sizes)
+    found = Calibrated(noise, equally_likely(posterior, noise.variance), cells)
+    return CalibratedTable(found, sizes, own)
+
+
+def _finer(key: _Key, name: str, table: MeasuredTable) -> tuple[Array, Integers] | None:
+    """The largest workplaces of the cells of a table of workplaces, and the groups they lie in."""
+    for other in key.release.tables:
+        if other == name or key.release.of_workplaces(other):
+            continue
+        parts = _table(key, other)
+        if parts.counts_workplaces and not parts.measurement.clips:
+            place = parts.within(table)
+            if place is not None:
+                sizes = _sizes(key, other)
+                return _evidence(parts, sizes).posterior(sizes), place
+    return None
+
+
+def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:
+    """The largest workplace of groups, from those of the cells that they are made of."""
+    logs = np.zeros((groups, posterior.shape[1]))
+    np.add.at(logs, place, np.log(np.clip(np.cumsum(posterior, axis=1), 1e-300, 1.0)))
+    found = np.maximum(np.diff(np.exp(logs), axis=1, prepend=0.0), 0.0)
+    found += 1e-12
+    found /= found.sum(1, keepdims=True)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _table(key: _Key, name: str) -> MeasuredTable:
+    return MeasuredTable.read(key.release, name)
+
+
+@lru_cache(maxsize=32)
+def _sizes(key: _Key, name: str) -> SizeDistribution:
+    """The sizes of the workplaces of a table: by the release's profile, or learnt."""
+    table = _table(key, name)
+    for other in key.release.tables:
+        if key.release.of_workplaces(other):
+            found = _profiled(key.release, other)
+            return found.told_apart_by(table.attributes)
+    return _learnt(table)
+
+
+def _profiled(release: Release, name: str) -> SizeDistribution:
+    """The sizes that a released profile shows."""
+    about = release.about(name)
+    counted = counted_by(release.schema, about)
+    price = guarantee_of(about["price"])
+    made = measurement_for(release.schema, counted, price, about["mechanism"], about["settings"])
+    error = made.mechanism.mean_error(EMPTY)[0]
+    return SizeDistribution.from_profile(release.table(name), counted.by, error)
+
+
+def _evidence(table: MeasuredTable, sizes: SizeDistribution) -> Evidence:
+    """What the noisy counts of a table say of the largest workplace of each group."""
+    groups, cells = table.groups, table.measurement.worker_cells
+    kinds = sizes.rows_of(groups)
+    workplaces = groups["workplaces"].to_numpy()
+    if table.filtered and "largest_total" in table.measurement.statistics:
+        return Evidence(workplaces, kinds)
+    noisy = table.rows["noisy"].to_numpy().reshape(-1, cells).sum(1)
+    noise = noise_of_groups(table.mechanism, tuple(sizes.sizes.tolist()), cells)
+    return Evidence(workplaces, kinds, noisy, noise)
+
+
+def _learnt(table: MeasuredTable) -> SizeDistribution:
+    """Sizes that the noisy counts of a table are likely with: a few rounds of expectation.
+
+    Of a group the largest workplace has its posterior, and the others are as sizes up to it are.
+    """
+    least = size_classes()
+    at = np.maximum(least, 0.5)
+    wide = np.diff(np.append(least, least[-1] * 1.1))
+    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
+    names = table.kinds_told_apart()
+    groups = table.groups
+    columns = [groups[name].to_pylist() for name in names]
+    kinds = sorted(set(zip(*columns, strict=True)), key=str) if names else [()]
+    found = SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
+    if table.measurement.clips or table.filtered or not table.noise_by_size:
+        return found
+    evidence = _evidence(table, found)
+    some = evidence.some(evenly(len(evidence.kinds), _LEARN_FROM))
+    for _ in range(_ROUNDS):
+        found = _learn(found, some)
+    return found
+
+
+def _learn(sizes: SizeDistribution, evidence: Evidence) -> SizeDistribution:
+    posterior = evidence.posterior(sizes)
+    below = np.maximum(sizes.up_to[evidence.kinds], 1e-300)
+    smaller = np.cumsum((posterior / below)[:, ::-1], axis=1)[:, ::-1]
+    others = np.maximum(evidence.workplaces - 1, 0)[:, None]
+    numbers = posterior + others * smaller * sizes.shares[evidence.kinds]
+    by_kind = np.zeros_like(sizes.shares)
+    np.add.at(by_kind, evidence.kinds, numbers)
+    all_kinds = by_kind.sum(0)
+    return sizes.with_shares(by_kind + _OF_ALL * all_kinds / all_kinds.sum())

@@ -1,0 +1,158 @@
+"""The noise of a mechanism by class of size, as its own draws show it.
+
+Anyone can draw it again: the draws are from a public seed and have nothing to do with those of a
+release.  So all that is known here holds for every mechanism, whatever its family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from eree.mechanisms.mechanism import Mechanism
+from eree.random.exact import Array, Integers
+from eree.random.source import SeededRandom
+
+_SEED = 1
+#: Draws for each class of sizes: more where noise is of a few jobs, and intervals end at integers.
+_SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 16, 1 << 14
+#: Distances up to this are looked at one by one, then by steps of a fiftieth.
+_EACH = 64
+#: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.
+_REACH, _FINE = 16.0, 32.0
+#: Points of the ring on which sums of small noise are added up.
+RING = 512
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseBySize:
+    """Noise in cells whose largest workplace has some `sizes`: sorted draws, a row for each.
+
+    `covariance` and `joint_fourth` are of two cells of a group that were drawn at once.
+    """
+
+    sizes: Integers
+    draws: Array
+    covariance: Array
+    joint_fourth: Array
+
+    @cached_property
+    def mean(self) -> Array:
+        """The mean of the noise."""
+        found: Array = self.draws.mean(1)
+        return found
+
+    @cached_property
+    def variance(self) -> Array:
+        """The variance of the noise."""
+        found: Array = self.draws.var(1)
+        return found
+
+    @cached_property
+    def fourth(self) -> Array:
+        """The fourth cumulant of the noise."""
+        away = self.draws - self.mean[:, None]
+        found: Array = (away**4).mean(1) - 3 * self.variance**2
+        return found
+
+    @cached_property
+    def distances(self) -> Integers:
+        """Distances from zero at which tails are known."""
+        at = list(range(_EACH + 1))
+        top = int(np.abs(self.draws).max(initial=0)) + 1
+        while at[-1] < top:
+            at.append(int(at[-1] * 1.02) + 1)
+        return np.array(at)
+
+    @cached_property
+    def tails(self) -> tuple[Array, Array]:
+        """The probabilities of noise below minus each distance, and above each distance."""
+        number = self.draws.shape[1]
+        below = [np.searchsorted(row, -self.distances, side="left") for row in self.draws]
+        above = [number - np.searchsorted(row, self.distances, side="right") for row in self.draws]
+        return np.array(below) / number, np.array(above) / number
+
+    @cached_property
+    def reach(self) -> Array:
+        """What the noise stays within, but for draws that nothing depends on."""
+        found: Array = np.maximum(_REACH * np.sqrt(self.variance), 2.0)
+        return found
+
+    @cached_property
+    def _lookup(self) -> tuple[Array, Array]:
+        """The distance of values at which probabilities are kept, and these, a row for each."""
+        step = np.maximum(np.floor(np.sqrt(self.variance) / _FINE), 1.0)
+        number = int(np.ceil((self.reach / step).max())) + 1
+        values = np.arange(-number, number + 1)
+        rows = [
+            np.searchsorted(row, values * width, side="right") / self.draws.shape[1]
+            for row, width in zip(self.draws, step, strict=True)
+        ]
+        return step, np.array(rows)
+
+    def up_to(self, place: int, values: Array) -> Array:
+        """The probability of noise up to some values, in the class of a place."""
+        step, rows = self._lookup
+        middle = rows.shape[1] // 2
+        at = np.floor(values / step[place]) + middle
+        found: Array = rows[place][np.clip(at, 0, 2 * middle).astype(np.intp)]
+        return found
+
+    @cached_property
+    def waves(self) -> Array:
+        """The characteristic function of the noise on a ring of integers, a row for each size."""
+        found = np.zeros((len(self.draws), RING))
+        for row, noise in zip(found, self.draws, strict=True):
+            values, numbers = np.unique(noise.astype(np.int64) % RING, return_counts=True)
+            row[values] = numbers / len(noise)
+        return np.fft.rfft(found, axis=1)
+
+
+@lru_cache(maxsize=8)
+def noise_of_cells(mechanism: Mechanism, sizes: tuple[int, ...]) -> NoiseBySize:
+    """The noise of one cell; those of a group that is drawn at once are alike."""
+    drawn = _drawn(mechanism, sizes, mechanism.at_once)
+    covariance, joint = np.zeros(len(sizes)), np.zeros(len(sizes))
+    if mechanism.at_once > 1:
+        for i, groups in enumerate(drawn):
+            away = groups - groups.mean()
+            pairs = away.shape[1] * (away.shape[1] - 1)
+            squares = away**2
+            covariance[i] = ((away.sum(1) ** 2 - squares.sum(1)) / pairs).mean()
+            both = ((squares.sum(1) ** 2 - (squares**2).sum(1)) / pairs).mean()
+            joint[i] = both - squares.mean() ** 2
+    return NoiseBySize(np.array(sizes), _sorted(drawn), covariance, joint)
+
+
+@lru_cache(maxsize=8)
+def noise_of_groups(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> NoiseBySize:
+    """The noise of the sum of so many cells, at once or one by one as they are drawn."""
+    if cells == 1:
+        return noise_of_cells(mechanism, sizes)
+    sums = [groups.sum(1) for groups in _drawn(mechanism, sizes, cells)]
+    nothing = np.zeros(len(sizes))
+    return NoiseBySize(np.array(sizes), _sorted(sums), nothing, nothing)
+
+
+@lru_cache(maxsize=2)
+def _drawn(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> list[Array]:
+    """Draws of groups of cells without workers, beside workplaces of some sizes."""
+    random, found = SeededRandom(_SEED), []
+    for size in sizes:
+        groups = max((_DRAWS_SMALL if size <= _SMALL else _DRAWS) // cells, 1 << 11)
+        counts = np.full((groups, cells), size if mechanism.transform is not None else 0)
+        each = mechanism.draw(counts, np.full_like(counts, size), random=random) - counts
+        found.append(each.astype(np.float64) / mechanism.unit)
+    return found
+
+
+def _sorted(drawn: list[Array]) -> Array:
+    """As many draws of each size, in order: of more of them those at even places."""
+    number = min(each.size for each in drawn)
+    rows = []
+    for each in drawn:
+        ordered = np.sort(each, axis=None)
+        rows.append(ordered[(np.arange(number) * (each.size / number)).astype(np.int64)])
+    return np.stack(rows)

@@ -1,0 +1,197 @@
+"""How workplaces are distributed over classes of size: what calibrated intervals start from.
+
+The distribution is public: it is made of a released size profile, of public numbers of workplaces
+by class of size, or of the noisy counts of a released table themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from eree.estimate.sizes import WorkplaceSizes
+from eree.policy.schema import Value
+from eree.random.exact import Array, Integers
+
+#: From one class to the next, where classes hold more than one size.
+_STEP = 0.1
+_GREATEST = 60_000
+#: Counts of a profile below so many times the mean size of its noise are taken from a power of
+#: the size instead, fitted to the counts from there up to so many times as many.
+_RELIABLE, _FITTED = 8.0, 10.0
+#: Sizes up to which the numbers of workplaces follow no power.
+_SMALL = 100
+#: Powers that the numbers of large workplaces fall with, of the size.
+_LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
+
+#: The values of the attributes that tell kinds of workplaces apart.
+Kind = tuple[Value, ...]
+
+
+def size_classes(greatest: int = _GREATEST) -> Integers:
+    """The least size of each class: 0, 1, 2, ..., and from 21 on by a tenth."""
+    least = [0, 1]
+    while least[-1] < greatest:
+        least.append(least[-1] + max(int(_STEP * (least[-1] - 1) + 1e-9), 1))
+    return np.array(least)
+
+
+@dataclass(frozen=True)
+class SizeDistribution:
+    """The share of workplaces in each class of size, a row for each kind.
+
+    `attributes` tell the kinds apart, `weights` are the numbers of workplaces of each.
+    """
+
+    attributes: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    weights: Array
+    shares: Array
+    least: Integers
+
+    @classmethod
+    def from_numbers(
+        cls, attributes: tuple[str, ...], numbers: Mapping[Kind, Array], least: Integers
+    ) -> Self:
+        """From numbers of workplaces in each class."""
+        each = np.stack(list(numbers.values()))
+        weights = np.maximum(each.sum(1), 1e-9)
+        return cls(attributes, tuple(numbers), weights, each / weights[:, None], least)
+
+    @classmethod
+    def from_public(cls, sizes: WorkplaceSizes) -> Self:
+        """From public numbers of workplaces by class of size."""
+        found = {}
+        for kind in sizes.classes:
+            typical, numbers = sizes.typical(kind)
+            top = int(max(typical.max(initial=1), _GREATEST))
+            found[kind] = typical, numbers, top
+        least = size_classes(max(top for *_, top in found.values()))
+        classed = {
+            kind: np.bincount(
+                np.searchsorted(least, typical, side="right") - 1, numbers, len(least)
+            )
+            for kind, (typical, numbers, _) in found.items()
+        }
+        return cls.from_numbers(sizes.attributes, classed, least)
+
+    @classmethod
+    def from_profile(cls, rows: pa.Table, by: tuple[str, ...], mean_error: float) -> Self:
+        """From a released profile: noisy numbers of workplaces with at least so many workers.
+
+        Rows without attributes are of all workplaces; `mean_error` is the mean size of the noise.
+        """
+        least = size_classes()
+        at, noisy, total = (rows[n].to_numpy() for n in ("at_least", "noisy", "workplaces"))
+        found: dict[Kind, list[int]] = {}
+        for i, kind in enumerate(zip(*(rows[name].to_pylist() for name in by), strict=True)):
+            found.setdefault(kind, []).append(i)
+        pooled = found.pop((None,) * len(by), []) if by else []
+        own = found if by else {(): list(range(len(at)))}
+
+        def falling(place: list[int], most: float) -> Array:
+            return _falling(at[place], noisy[place].astype(np.float64), most, mean_error)
+
+        many = {kind: float(total[place[0]]) for kind, place in own.items()}
+        curves = {kind: falling(place, many[kind]) for kind, place in own.items()}
+        # of large sizes all kinds have the same share of their workplaces that come before
+        before = sum(float(curve[-1]) for curve in curves.values())
+        tail = falling(pooled, before) / max(before, 1e-9) if pooled else np.empty(0)
+        numbers = {
+            kind: _classed(
+                many[kind],
+                np.append(at[own[kind]], at[pooled]),
+                np.append(curve, curve[-1] * tail),
+                least,
+            )
+            for kind, curve in curves.items()
+        }
+        return cls.from_numbers(by, numbers, least)
+
+    @cached_property
+    def greatest(self) -> Integers:
+        """The greatest size of each class."""
+        return np.append(self.least[1:] - 1, int(self.least[-1] * (1 + _STEP)))
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """A size for each class, in its middle."""
+        middle = np.sqrt(np.maximum(self.least, 0.25) * np.maximum(self.greatest, 0.25))
+        return np.where(self.least == self.greatest, self.least, np.rint(middle)).astype(np.int64)
+
+    @cached_property
+    def up_to(self) -> Array:
+        """The share of workplaces in each class or a smaller one."""
+        found: Array = np.minimum(np.cumsum(self.shares, axis=1), 1.0)
+        return found
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and variance of the sizes up to each class."""
+        sizes = self.sizes.astype(np.float64)
+        below = np.maximum(self.up_to, 1e-300)
+        mean = np.cumsum(self.shares * sizes, axis=1) / below
+        square = np.cumsum(self.shares * sizes**2, axis=1) / below
+        return mean, np.maximum(square - mean**2, 0.0)
+
+    def told_apart_by(self, attributes: tuple[str, ...]) -> SizeDistribution:
+        """The distribution by those of its attributes that are among some."""
+        kept = [i for i, name in enumerate(self.attributes) if name in attributes]
+        found: dict[Kind, Array] = {}
+        for kind, weight, shares in zip(self.kinds, self.weights, self.shares, strict=True):
+            key = tuple(kind[i] for i in kept)
+            found[key] = found.get(key, np.zeros(len(self.least))) + weight * shares
+        names = tuple(self.attributes[i] for i in kept)
+        return SizeDistribution.from_numbers(names, found, self.least)
+
+    def with_shares(self, numbers: Array) -> SizeDistribution:
+        """The same kinds with other numbers of workplaces in the classes."""
+        return replace(self, shares=numbers / numbers.sum(1, keepdims=True))
+
+    def rows_of(self, table: pa.Table) -> Integers:
+        """The kind of every row of a table; workplaces of kinds that are not known are of all."""
+        if not self.attributes:
+            return np.zeros(table.num_rows, dtype=np.int64)
+        known = MappingProxyType({tuple(map(str, kind)): i for i, kind in enumerate(self.kinds)})
+        keys = zip(*(map(str, table[name].to_pylist()) for name in self.attributes), strict=True)
+        return np.array([known.get(key, -1) for key in keys], dtype=np.int64)
+
+
+def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> Array:
+    """The numbers nearest to noisy ones that do not rise with the size.
+
+    Where they are few they are lost in the noise: a power of the size follows, fitted to those
+    before.
+    """
+    from scipy.optimize import isotonic_regression
+
+    counts: Array = np.clip(isotonic_regression(noisy, increasing=False).x, 0.0, most)
+    few = (counts < _RELIABLE * mean_error) & (sizes > _SMALL)
+    if not few.any():
+        return counts
+    first = int(np.argmax(few))
+    fitted = np.flatnonzero((counts[:first] < _FITTED * _RELIABLE * mean_error))
+    start = counts[first - 1] if first else min(most, _RELIABLE * mean_error)
+    at = sizes[max(first - 1, 0)]
+    power = _USUAL_POWER
+    if len(fitted) > 2 and sizes[fitted[0]] > _SMALL:
+        logs, numbers = np.log(sizes[fitted]), np.log(counts[fitted])
+        slope, level = np.polyfit(logs, numbers, 1, w=counts[fitted])
+        power = float(np.clip(-slope, _LEAST_POWER, _MOST_POWER))
+        start = min(float(np.exp(level + slope * np.log(at))), most)
+    counts[first:] = start * (sizes[first:] / at) ** -power
+    return np.minimum.accumulate(counts)
+
+
+def _classed(many: float, sizes: Integers, counts: Array, least: Integers) -> Array:
+    """Numbers in each class, from numbers of workplaces with at least so many workers."""
+    logs = np.log(np.maximum(np.append(many, counts), 1e-9))
+    at = np.log(np.append(0, sizes) + 1.0)
+    found = np.exp(np.interp(np.log(least + 1.0), at, logs))
+    return -np.diff(np.append(np.minimum.accumulate(found), 0.0))
