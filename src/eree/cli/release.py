@@ -229,7 +229,7 @@ def release(
     multiple=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="A release that its classes of workplaces are made of; may be repeated.",
+    help="A release that its strata of workplaces are made of; may be repeated.",
 )
 @fresh_option
 @as_json
@@ -243,7 +243,7 @@ def verify(
 ) -> None:
     """Recheck every file, price, mechanism and interval of the release in DIR.
 
-    With --size-release, classes by noisy size ('eree classes') are made again and compared; without
+    With --size-release, strata by noisy size ('eree strata') are made again and compared; without
     it they are on their author's word, and that is said.
 
     Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.

@@ -29,7 +29,7 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Provenance:
-    """What classes of workplaces were made of: a table of sizes of a release, cut at these sizes.
+    """What strata of workplaces were made of: a table of sizes of a release, cut at these sizes.
 
     The release is named by its random name and by the digest of its record.
     """

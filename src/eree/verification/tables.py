@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.errors import Refusal
-from eree.estimate.size_classes import misclassed, unmade
+from eree.estimate.strata import misplaced, unmade
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
@@ -39,15 +39,15 @@ class TableRecheck(Recheck):
         self._sizes = sizes
 
     def contents(self) -> None:
-        """Tables, prices, certificates and classes."""
+        """Tables, prices, certificates and strata."""
         self._tables()
         self._price()
-        self._classes()
+        self._strata()
 
-    # -------------------------------------------------------------- classes of workplaces
+    # -------------------------------------------------------------- strata of workplaces
 
-    def _classes(self) -> None:
-        """Classes by noisy size, made again where the sizes were given."""
+    def _strata(self) -> None:
+        """Strata by noisy size, made again where the sizes were given."""
         attributes = self.record["attributes"]
         sizes = {release.identity: release for release in self._sizes}
         made = {n: said for n, said in attributes.items() if said.get("provenance") is not None}
@@ -62,7 +62,7 @@ class TableRecheck(Recheck):
             source = sizes.get(said["provenance"]["release"])
             if source is None or self.faults:
                 continue
-            if wrong := misclassed(said, source):
+            if wrong := misplaced(said, source):
                 self.fault(f"attributes.{name}", wrong)
             else:
                 table = said["provenance"]["table"]
