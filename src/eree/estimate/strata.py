@@ -78,7 +78,7 @@ def size_strata(release: Release, table: str, cuts: Iterable[int]) -> SizeStrata
     if not starts or not whole or len(set(starts)) < len(starts):
         raise Refusal("cuts are different integers of 1 or more, such as 40")
     starts.sort()
-    about, rows = release.about(table), release.table(table)
+    about, rows = release.about_jobs(table), release.table(table)
     schema, digest = release.schema, release.record["digest"]
     file = f"tables/{table}.parquet"
     if digest != digest_of(release.record) or file_fault(

@@ -18,11 +18,12 @@ Owner = Literal["workplace", "worker"]
 DATA_SET = "data"
 """How data are called whose declaration does not say it."""
 
-#: Columns that eree adds to a table of cells, of released or of infused counts.
+#: Columns that eree adds to a table of cells, of released or of infused counts, or of workplaces.
 RESERVED = frozenset(
     (
         *("count", "largest", "largest_total", "workplaces"),
         *("employment", "noisy", "low", "high", "scaled_to", "guarantee", "filter"),
+        *("at_least", "number"),
     )
 )
 
