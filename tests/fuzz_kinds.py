@@ -133,6 +133,7 @@ def make_plan(office: Path, folder: Path, rng: Rng) -> Command:
     (folder / "csv").rename(folder / "data")
     words: list[Any] = ["1", "2", "1/2", "0", "county", "sex", "sector", "strong", "weak", "edge"]
     words += ["share", "target", "delta", "mechanism", "parameters", "types", "where", *MECHANISMS]
+    words += ["count", "workplaces", "sizes", "pooled_from", 0, [1, 2, 9]]
     words += [{"cells": "0.9", "jobs": 100, "within": "0.5"}, ["sex"], ["county", "sex"]]
     put(folder / "plan.toml", some_toml(PLAN, rng, words))
     if rng.random() < 0.7:

@@ -28,7 +28,7 @@ def on_release(office: Path, folder: Path, rng: Rng) -> Command:
         ["threshold", "release", "jobs", "--by", "county", "--damage", "damage.csv"],
         ["lodes", "release", "--geocode", "county", "--columns", "columns.toml"],
         ["shrink", "release", "people", "--out", "out.csv"],
-        ["classes", "release", "sizes", "--cut", "3", "--out", "out.csv"],
+        ["strata", "release", "sizes", "--cut", "3", "--out", "out.csv"],
         ["ledger", "verify", "ledger.db", "--against", "release"],
         ["serve", "release", "--port", "0", "--map", "county=areas.geojson"],
     )

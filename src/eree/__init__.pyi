@@ -29,10 +29,10 @@ from eree.estimate.rank import Ranking as Ranking
 from eree.estimate.rank import rank as rank
 from eree.estimate.shrinkage import Shrunk as Shrunk
 from eree.estimate.shrinkage import shrink as shrink
-from eree.estimate.size_classes import SizeClasses as SizeClasses
-from eree.estimate.size_classes import size_classes as size_classes
 from eree.estimate.sizes import WorkerShares as WorkerShares
 from eree.estimate.sizes import WorkplaceSizes as WorkplaceSizes
+from eree.estimate.strata import SizeStrata as SizeStrata
+from eree.estimate.strata import size_strata as size_strata
 from eree.estimate.threshold import Decisions as Decisions
 from eree.estimate.threshold import threshold as threshold
 from eree.estimate.totals import AreaTotals as AreaTotals

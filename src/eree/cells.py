@@ -77,6 +77,9 @@ class Cells:
     - `largest_total`: the size of the largest workplace of the workplace cell, all its workers
       counted (only where a worker attribute is involved);
     - `workplaces`: the public number of workplaces in the workplace cell.
+
+    A size profile has in place of the first three `at_least`, a threshold, and `number`, the
+    workplaces with at least so many workers; over all groups at once its attributes are null.
     """
 
     marginal: Marginal

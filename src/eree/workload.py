@@ -1,16 +1,18 @@
-"""What is wanted: a marginal over attributes of workplaces and workers."""
+"""What is wanted: a marginal over attributes of workplaces and workers, or a size profile."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import SupportsIndex
 
 import pyarrow as pa
 
 from eree.errors import Refusal
+from eree.policy.neighbours import Edge, Neighbours, Strong, Weak
 from eree.policy.schema import Attribute, Schema, Value
 
 #: A job in the unit of scaled counts.
@@ -144,6 +146,10 @@ class Marginal:
             if schema.attributes[name].owner == "worker"
         )
 
+    def rows(self, schema: Schema, groups: int) -> int:
+        """How many rows the table of so many workplace cells has."""
+        return groups * self.worker_cells(schema)
+
     def touches_workers(self, schema: Schema) -> bool:
         """Whether a worker attribute stands in `by` or `where`."""
         names = (*self.by, *self.where)
@@ -154,6 +160,88 @@ class Marginal:
             f"{name} in {', '.join(map(str, values))}" for name, values in self.where.items()
         )
         return (" × ".join(self.by) or "total") + (f" where {kept}" if kept else "")
+
+
+#: Thresholds that nobody names end here; none is above the other.
+_LAST_THRESHOLD, MOST_THRESHOLD = 60_000, 1_000_000
+#: The alpha of the thresholds under edge neighbours, which have none.
+_EDGE_ALPHA = "1/10"
+#: Thresholds above this are counted over all groups at once, where nothing else is asked for.
+POOLED_FROM = 100
+
+
+@dataclass(frozen=True)
+class SizeProfile(Marginal):
+    """Numbers of workplaces with at least so many workers, by public attributes of workplaces.
+
+    `sizes` are the thresholds; those above `pooled_from` are counted over all groups at once.
+    Made by `SizeProfile.of`, which refuses what cannot be counted.
+    """
+
+    sizes: tuple[int, ...] = ()
+    pooled_from: int = POOLED_FROM
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        by: Iterable[str],
+        where: Mapping[str, Value | Iterable[Value]] | None,
+        sizes: Iterable[int],
+        pooled_from: int = POOLED_FROM,
+    ) -> SizeProfile:
+        """Check a request against the schema."""
+        asked = Marginal.over(schema, by, where)
+        if asked.touches_workers(schema):
+            raise Refusal(
+                "workplaces are counted by and among attributes of workplaces; leave those of"
+                " workers out"
+            )
+        if type(pooled_from) is not int or pooled_from < 0:
+            raise Refusal("pooled_from must be an integer of workers, 0 or more")
+        return cls(asked.by, asked.where, None, checked_thresholds(sizes), pooled_from)
+
+    @property
+    def pooled(self) -> tuple[bool, ...]:
+        """Of each threshold, whether it is counted over all groups at once."""
+        return tuple(size > self.pooled_from for size in self.sizes)
+
+    def rows(self, _schema: Schema, groups: int) -> int:
+        """Every threshold for every group, or once for all of them."""
+        pooled = sum(self.pooled)
+        return groups * (len(self.sizes) - pooled) + (pooled if groups else 0)
+
+    def __str__(self) -> str:
+        whole = super().__str__()
+        by = whole if self.by else whole.removeprefix("total").strip()
+        return f"workplaces by size{(' × ' if self.by else ' ') * bool(by)}{by}"
+
+
+def checked_thresholds(sizes: Iterable[int]) -> tuple[int, ...]:
+    """Thresholds of a size profile; refuses what are none."""
+    found = tuple(sizes)
+    whole = all(type(size) is int and 1 <= size <= MOST_THRESHOLD for size in found)
+    if not found or not whole or any(one >= other for one, other in pairwise(found)):
+        raise Refusal(
+            f"sizes must be increasing integers of workers from 1 to {MOST_THRESHOLD:,}, such as"
+            " [1, 10, 100]"
+        )
+    return found
+
+
+def default_thresholds(relation: Neighbours) -> tuple[int, ...]:
+    """Thresholds of which one step passes one at most, as close together as that allows."""
+    if not isinstance(relation, (Strong, Weak, Edge)):
+        raise Refusal(
+            f"under {relation.name} neighbours one step may pass all thresholds, and each costs its"
+            " part; name a few with sizes, such as [1, 10, 100]"
+        )
+    growing = Strong(_EDGE_ALPHA) if isinstance(relation, Edge) else relation
+    found, size = [], 1
+    while size <= _LAST_THRESHOLD:
+        found.append(size)
+        size += growing.growth(size - 1)
+    return tuple(found)
 
 
 def _attribute(schema: Schema, name: object, place: str) -> Attribute:

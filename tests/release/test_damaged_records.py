@@ -88,7 +88,7 @@ def commands(folder: Path, home: Path) -> Iterator[list[str]]:
     damage.write_text(f"tract,damage\n{tract},5\n", encoding="utf-8")
     out = ["--out", str(home / "made.csv")]
     yield ["lodes", str(folder), "--geocode", "tract", *out]
-    yield ["classes", str(folder), "sizes", "--cut", "5", *out]
+    yield ["strata", str(folder), "sizes", "--cut", "5", *out]
     yield ["rank", str(folder), "jobs", "--by", "tract,side"]
     yield ["rank", str(folder), "women", "--by", "tract", "--json"]
     yield ["shrink", str(folder), "people", *out]

@@ -234,10 +234,10 @@ def shrink(
 
 
 @cli.command(
-    short_help="Sort workplaces into classes by noisy size.",
+    short_help="Sort workplaces into strata by noisy size.",
     examples=[
-        "eree classes out sizes --cut 40 --out data/size_class.csv",
-        "eree classes out sizes --cut 40 --cut 500 --out data/size_class.csv",
+        "eree strata out sizes --cut 40 --out data/size_stratum.csv",
+        "eree strata out sizes --cut 40 --cut 500 --out data/size_stratum.csv",
     ],
 )
 @release_argument
@@ -249,22 +249,22 @@ def shrink(
     required=True,
     type=int,
     metavar="N",
-    help="A noisy size at which a new class begins.",
+    help="A noisy size at which a new stratum begins.",
 )
 @path("--out", "FILE.csv", "A new file, best in the folder of the data.", required=True)
 @as_json
-def classes(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: bool) -> None:
-    """Sort the workplaces of TABLE of the release in DIR into classes by noisy size.
+def strata(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: bool) -> None:
+    """Sort the workplaces of TABLE of the release in DIR into strata by noisy size.
 
-    TABLE has a row for each workplace.  Classes are made of the release alone, so they are public
+    TABLE has a row for each workplace.  Strata are made of the release alone, so they are public
     and cost nothing; the lines that are shown make them an attribute of workplaces, by which later
     plans may count and filter.
     """
     _check(None, out)
-    made = eree.size_classes(eree.Release.open(folder), table, cuts)
+    made = eree.size_strata(eree.Release.open(folder), table, cuts)
     made.write(out)
     if as_json:
-        said = {"file": str(out), "classes": made.counts, "private": made.release.private}
+        said = {"file": str(out), "strata": made.counts, "private": made.release.private}
         click.echo(json.dumps({**said, "provenance": asdict(made.provenance)}))
         return
     counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())

@@ -18,6 +18,15 @@ from eree.policy.neighbours import plain
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 
 
+#: A table that most plans can afford.
+_PROFILE = """\
+  [[table]]
+  name = "sizes"
+  count = "workplaces"
+  by = []
+  share = "0.02\""""
+
+
 @cli.command(
     short_help="Price a plan before anything is read.",
     examples=[
@@ -93,15 +102,12 @@ def plan(
         click.echo(f"{table.name}: {table.what}")
         click.echo(
             f"  epsilon {table.epsilon}{delta}; {table.mechanism};"
-            f" {table.cells:,} cell{'s' * (table.cells != 1)}"
+            f" {table.cells:,} {'row' if table.counts == 'workplaces' else 'cell'}"
+            f"{'s' * (table.cells != 1)}"
         )
         if table.note:
             click.echo(f"  {table.note}")
-        errors = "  ".join(
-            f"{jobs:,}: {error:.3g} ({table.within[jobs]:,})"
-            for jobs, error in table.errors.items()
-        )
-        click.echo(f"  mean error, and {level:.0%} of cells within, by workers: {errors}")
+        click.echo(f"  {table.words(level)}")
         if table.predicted is not None:
             click.echo(f"  {table.predicted.words}")
         if not table.bounded:
@@ -111,6 +117,8 @@ def plan(
     )
     for statement in price.statements():
         click.echo(f"  {statement.words}")
+    if planned.lacks_profile:
+        click.echo(f"A size profile of all workplaces would cost 2% of epsilon:\n{_PROFILE}")
     if left is not None:
         click.echo(
             f"The ledger has epsilon {plain(left.epsilon)}, delta {plain(left.delta)} left:"
@@ -229,7 +237,7 @@ def release(
     multiple=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="A release that its classes of workplaces are made of; may be repeated.",
+    help="A release that its strata of workplaces are made of; may be repeated.",
 )
 @fresh_option
 @as_json
@@ -243,7 +251,7 @@ def verify(
 ) -> None:
     """Recheck every file, price, mechanism and interval of the release in DIR.
 
-    With --size-release, classes by noisy size ('eree classes') are made again and compared; without
+    With --size-release, strata by noisy size ('eree strata') are made again and compared; without
     it they are on their author's word, and that is said.
 
     Exit status: 0 all is as it was published, 1 something is wrong, 2 there is no release.

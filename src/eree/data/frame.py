@@ -45,7 +45,7 @@ class Frame:
         """How many rows the table of each marginal has: it depends on public things alone."""
         found = self._asked(marginals, Tabulation.public_sql)
         return [
-            int(counted.column(0)[0].as_py()) * marginal.worker_cells(self.schema)
+            marginal.rows(self.schema, int(counted.column(0)[0].as_py()))
             for marginal, counted in zip(marginals, found, strict=True)
         ]
 

@@ -23,7 +23,7 @@ from eree.data.tabulation import Tabulation
 from eree.errors import Refusal
 from eree.partial import appearing_file, new_path
 from eree.policy.schema import Schema, Value
-from eree.workload import Bound, Marginal, ScaleEach, ScaleTo
+from eree.workload import Bound, Marginal, ScaleEach, ScaleTo, SizeProfile
 
 #: Integer weights of the jobs of some workplaces, by the workplaces' keys.
 Weigh = Callable[["pa.Array[Any]"], NDArray[np.int64]]
@@ -134,6 +134,9 @@ def cell_schema(schema: Schema, marginal: Marginal, *, weighted: bool = False) -
     """The columns of the cells of a marginal, the same from every engine."""
     integer = {a.name for a in schema.attributes.values() if a.kind == "integer"}
     keys = [(name, pa.int64() if name in integer else pa.string()) for name in marginal.by]
+    if isinstance(marginal, SizeProfile):  # rows of all groups at once have no attributes
+        counts = [pa.field(n, pa.int64(), False) for n in ("at_least", "number", "workplaces")]
+        return pa.schema([*(pa.field(name, kind) for name, kind in keys), *counts])
     scaled = isinstance(marginal.bound, (ScaleTo, ScaleEach))
     counted = pa.decimal128(22, 3) if scaled else pa.int64()
     found = [("count", counted), ("largest", counted)]

@@ -21,7 +21,7 @@ from eree.data.relations import job_relation, keyed_relation, quoted
 from eree.data.sources import Source
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Owner, Schema, Value
-from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo
+from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo, SizeProfile
 
 #: More worker cells than this cannot be meant: every workplace cell is crossed with all of them.
 MOST_WORKER_CELLS = 100_000
@@ -61,6 +61,8 @@ class Tabulation:
         asked = self.marginal  # it may have been made for another schema, or past its checks
         Marginal.over(self.schema, asked.by, asked.where, asked.bound)
         check_combinations(self.schema, asked)
+        if isinstance(asked, SizeProfile):
+            SizeProfile.of(self.schema, asked.by, asked.where, asked.sizes, asked.pooled_from)
 
     @cached_property
     def touched(self) -> bool:
@@ -98,12 +100,17 @@ class Tabulation:
         `kept_i` lists what a workplace filter keeps; `group_i` sends a workplace column's values
         to their group; `staffing` sends each combination of worker columns to its worker cell and
         says whether the filter counts it; `worker_cell` lists the worker cells with their values;
-        `cell_total` has the total to which workplaces are scaled, cell by cell.
+        `cell_total` has the total to which workplaces are scaled, cell by cell; `threshold` lists
+        the thresholds of a size profile, and which are counted over all groups at once.
         """
         tables = self.public_side_tables()
         if self.touched:
             tables["staffing"] = self._staffing()
             tables["worker_cell"] = self._worker_cells()
+        if isinstance(self.marginal, SizeProfile):
+            pooled = pa.array(self.marginal.pooled, pa.bool_()).cast(pa.int32())
+            sizes = pa.array(self.marginal.sizes, pa.int64())
+            tables["threshold"] = pa.table({"_at_least": sizes, "_pooled": pooled})
         return tables
 
     def public_side_tables(self) -> dict[str, pa.Table]:
@@ -156,6 +163,8 @@ class Tabulation:
 
     def sql(self) -> str:
         """The text: the same for every engine."""
+        if isinstance(self.marginal, SizeProfile):
+            return self._by_size()
         return self._with_workers() if self.touched else self._workplaces_only()
 
     def public_sql(self) -> str:
@@ -224,6 +233,34 @@ from frame as f left join counted as c on c._workplace = f._workplace{join and f
 {_clause("group by", (f"f.{key}" for key in keys))}
 having count(*) > 0
 {_clause("order by", (f"f.{key}" for key in keys))}
+"""
+
+    def _by_size(self) -> str:
+        """Workplaces with at least so many workers; those without a job have none."""
+        keys = [quoted(a.name) for a in self._by("workplace")]
+        grouped = _listed(
+            f"case when t._pooled = 1 then null else n.{key} end as {key}" for key in keys
+        )
+        order = _listed(f"m.{key}" for key in keys)
+        return f"""
+with frame as ({self._frame()}),
+staffed as ({self._staffed()}),
+numbers as (
+  select {_listed(f"f.{key}" for key in keys)}
+    coalesce(s._size, 0) as _size, count(*) as _number
+  from frame as f left join staffed as s on s._workplace = f._workplace
+  group by {_listed(f"f.{key}" for key in keys)} coalesce(s._size, 0)
+),
+met as (
+  select {grouped} t._pooled, t._at_least, n._number,
+    case when n._size >= t._at_least then n._number else 0 end as _reaching
+  from numbers as n cross join threshold as t
+)
+select {order} cast(m._at_least as bigint) as "at_least",
+  cast(sum(m._reaching) as bigint) as "number", cast(sum(m._number) as bigint) as "workplaces"
+from met as m
+group by m._pooled, {order} m._at_least
+order by m._pooled, {order} m._at_least
 """
 
     def _with_workers(self) -> str:

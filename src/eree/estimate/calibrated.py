@@ -14,6 +14,7 @@ import numpy as np
 
 from eree.estimate.calibration import (
     Calibrated,
+    ends_around,
     equally_likely,
     posterior_of_largest,
     prior_of_largest,
@@ -60,7 +61,9 @@ class Evidence:
     def some(self, place: Integers) -> Evidence:
         """The evidence of some groups."""
         noisy = None if self.noisy is None else self.noisy[place]
-        return replace(self, workplaces=self.workplaces[place], kinds=self.kinds[place], noisy=noisy)
+        return replace(
+            self, workplaces=self.workplaces[place], kinds=self.kinds[place], noisy=noisy
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +74,28 @@ class CalibratedTable:
     sizes: SizeDistribution
     own: Evidence | None
 
-    def moved(self, up: Array) -> Calibrated:
-        """The same if the noisy counts of its groups were so much larger.
+    def joint_ends(
+        self, noisy: Integers, cells: Integers, starts: Integers, miss: float
+    ) -> tuple[Integers, Integers]:
+        """Ends for sums of which many are to hold at once, each missing no more than so.
 
-        Where the largest workplaces are known from elsewhere nothing changes.
+        Where noise has made a count too small, the workplace behind it looks too small as well, and
+        the noise with it.  So high ends take the noise as it is if the counts are what they say:
+        every cell larger by its part of the way, in proportion to its variance.
         """
-        if self.own is None:
-            return self.calibrated
-        posterior = self.own.posterior(self.sizes, up)
-        points = equally_likely(posterior, self.calibrated.noise.variance)
-        return replace(self.calibrated, points=points)
+        made, level = self.calibrated, 1 - miss
+        moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, level)
+        up = down
+        if self.own is not None and self.own.noisy is not None:
+            number = np.diff(np.append(starts, len(cells)))
+            share = made.noise.variance[made.points].mean(1)[cells // made.cells]
+            share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
+            moved = np.zeros(len(made.points))
+            np.add.at(moved, cells // made.cells, share)
+            posterior = self.own.posterior(self.sizes, moved)
+            larger = replace(made, points=equally_likely(posterior, made.noise.variance))
+            up = np.maximum(down, larger.joint_reach(cells, starts, level))
+        return ends_around(noisy - moments.mean, down, up)
 
 
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
@@ -111,8 +126,8 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
     noise = noise_of_cells(table.mechanism, tuple(sizes.sizes.tolist()))
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
-        place = np.searchsorted(sizes.least, counts, side="right") - 1
-        return CalibratedTable(Calibrated(noise, np.repeat(place[:, None], 2, axis=1)), sizes, None)
+        place = (np.searchsorted(sizes.least, counts, side="right") - 1).astype(np.uint8)
+        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None)
     cells = table.measurement.worker_cells
     finer = _finer(key, name, table) if not table.counts_workplaces else None
     if finer is not None:

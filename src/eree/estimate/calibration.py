@@ -17,14 +17,18 @@ for its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.estimate.noise import RING, NoiseBySize
 from eree.estimate.size_distribution import SizeDistribution
 from eree.random.exact import Array, Integers
 
+#: Classes of sizes, a row for each group.
+Points = NDArray[np.uint8]
 #: As many sums stand for what the other workplaces have, and sizes for those of a class.
 _OTHERS, _INSIDE = 8, 3
 #: Prior probabilities below this are left out.
@@ -110,9 +114,17 @@ def _others(
     with np.errstate(divide="ignore", invalid="ignore"):
         shape = np.where(spread > 0, sums**2 / spread, 1e9)[:, None]
     # Wilson and Hilferty's quantiles of a gamma distribution, with its mean
-    cubes = np.maximum(1 - 1 / (9 * np.maximum(shape, 0.05)) + ndtri(at) / (3 * np.sqrt(np.maximum(shape, 0.05))), 0.0) ** 3
+    cubes = (
+        np.maximum(
+            1
+            - 1 / (9 * np.maximum(shape, 0.05))
+            + ndtri(at) / (3 * np.sqrt(np.maximum(shape, 0.05))),
+            0.0,
+        )
+        ** 3
+    )
     cubes /= np.maximum(cubes.mean(1, keepdims=True), 1e-9)
-    found = np.rint(sums[:, None] * cubes)
+    found: Array = np.rint(sums[:, None] * cubes)
     single = np.flatnonzero(number == 1)
     if single.size:
         below = sizes.up_to[:, : j + 1] / np.maximum(sizes.up_to[:, j : j + 1], 1e-300)
@@ -121,7 +133,7 @@ def _others(
     return found
 
 
-def equally_likely(posterior: Array, variance: Array) -> Integers:
+def equally_likely(posterior: Array, variance: Array) -> Points:
     """Classes that stand for a posterior, as likely as each other, a row for each cell.
 
     Each is the one whose noise has the variance that the part of the posterior has, which it stands
@@ -129,7 +141,7 @@ def equally_likely(posterior: Array, variance: Array) -> Integers:
     """
     ends = np.cumsum(posterior, axis=1)
     ends /= ends[:, -1:]
-    found = np.empty((len(posterior), POINTS), dtype=np.uint8)
+    found: Points = np.empty((len(posterior), POINTS), dtype=np.uint8)
     rising = np.maximum.accumulate(variance)
     before = np.zeros(len(posterior))
     whole = np.cumsum(posterior * rising, axis=1)
@@ -173,7 +185,7 @@ class Calibrated:
     """
 
     noise: NoiseBySize
-    points: Integers
+    points: Points
     cells: int = 1
 
     def bias(self) -> Array:
@@ -216,27 +228,31 @@ class Calibrated:
     ) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of sums of runs of cells."""
         moments = self.moments(cells, starts)
-        low, high = _around(noisy - moments.mean, moments.variance, moments.fourth, level)
+        reach = _reach(moments.variance, moments.fourth, level)
+        low, high = ends_around(noisy - moments.mean, reach, reach)
+        single = np.diff(np.append(starts, len(cells))) == 1
+        if single.any():
+            own = cells[starts[single]] // self.cells
+            alone = replace(self, points=self.points[own], cells=1)
+            low[single], high[single] = alone.cell_ends(noisy[single], level)
         if self.cells == 1:
-            small = np.flatnonzero(moments.variance <= _SMALL_VARIANCE)
+            small = np.flatnonzero((moments.variance <= _SMALL_VARIANCE) & ~single)
             if small.size:
                 down, up = self._small(cells, starts, small, level)
-                low[small], high[small] = noisy[small] - up, noisy[small] + down
-        return np.maximum(low, 0), np.maximum(high, 0)
+                low[small] = np.maximum(noisy[small] - up, 0)
+                high[small] = np.maximum(noisy[small] + down, 0)
+        return low, high
 
-    def joint_ends(
-        self, noisy: Integers, cells: Integers, starts: Integers, miss: float
-    ) -> tuple[Integers, Integers]:
-        """Ends for sums of which many are to hold at once, each missing no more than so.
+    def joint_reach(self, cells: Integers, starts: Integers, level: float) -> Array:
+        """How far sums are off at most, if so many are to hold that extremes count.
 
         The variance of each sum is the one that its posterior stays below with a probability of
-        95%: where many intervals are to hold, those count whose noise is more than its mean says.
+        95%: of many sums those are missed whose noise is more than its mean says.
         """
         moments = self.moments(cells, starts)
-        known = moments.fourth - 3 * moments.uncertain  # that of the noise, its variance being known
         variance = _upper(moments.variance, moments.uncertain)
-        low, high = _around(noisy - moments.mean, variance, np.maximum(known, 0.0), 1 - miss)
-        return np.maximum(low, 0), np.maximum(high, 0)
+        known = np.maximum(moments.fourth - 3 * moments.uncertain, 0.0)  # the variance being known
+        return _reach(variance, known, level)
 
     def _small(
         self, cells: Integers, starts: Integers, chosen: Integers, level: float
@@ -253,13 +269,12 @@ class Calibrated:
             pmf = np.fft.irfft(np.multiply.reduceat(waves, runs, axis=0), RING, axis=1)
             pmf = np.maximum(pmf, 0.0)
             up, down = pmf[:, 1 : RING // 2 + 1], pmf[:, : RING // 2 - 1 : -1]
-            beyond = (np.cumsum(side[:, ::-1], axis=1)[:, ::-1] for side in (down, up))
-            parts.append(shortest(*beyond, distances, 1 - level))
-        down, up = (np.concatenate(side) for side in zip(*parts, strict=True))
-        return down, up
+            below, above = (np.cumsum(side[:, ::-1], axis=1)[:, ::-1] for side in (down, up))
+            parts.append(shortest(below, above, distances, 1 - level))
+        return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
 
 
-def _weights(points: Integers, classes: int) -> Array:
+def _weights(points: Points, classes: int) -> Array:
     """The share of each class among some points, a row for each cell."""
     found = np.zeros((len(points), classes))
     for column in points.T:
@@ -303,13 +318,18 @@ def _upper(variance: Array, uncertain: Array) -> Array:
     return found
 
 
-def _around(
-    middle: Array, variance: Array, fourth: Array, level: float
-) -> tuple[Integers, Integers]:
-    """Ends around estimates whose error has such moments."""
+def ends_around(middle: Array, down: Array, up: Array) -> tuple[Integers, Integers]:
+    """The least and the greatest count within a reach; none is below zero."""
+    low, high = np.ceil(middle - down), np.floor(middle + up)
+    low = np.minimum(low, high)  # so narrow that no integer lies within: the nearest
+    return np.maximum(low, 0).astype(np.int64), np.maximum(high, 0).astype(np.int64)
+
+
+def _reach(variance: Array, fourth: Array, level: float) -> Array:
+    """What the size of noise with such moments stays within."""
     kurtosis = np.clip(fourth / np.maximum(variance, 1e-9) ** 2, 0.0, MOST_KURTOSIS)
-    away = np.sqrt(variance) * quantiles(kurtosis, level)
-    return np.ceil(middle - away).astype(np.int64), np.floor(middle + away).astype(np.int64)
+    found: Array = np.sqrt(variance) * quantiles(kurtosis, level)
+    return found
 
 
 #: Excess kurtosis of sums is taken to be no more than this.
@@ -327,6 +347,7 @@ def quantiles(kurtosis: Array, level: float) -> Array:
     return found
 
 
+@lru_cache(maxsize=256)
 def _quantiles_of_kurtoses(level: float) -> Array:
     from scipy.special import erfc, erfcinv
 

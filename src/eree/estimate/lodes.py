@@ -187,8 +187,9 @@ def lodes(
     wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
     if columns is not None and not isinstance(columns, Mapping):
         wanted = read_columns(columns)
-    names = tuple(release.tables if tables is None else tables)
-    holders = [name for name in names if geocode in release.about(name)["by"]]
+    every = (name for name in release.tables if not release.of_workplaces(name))
+    names = tuple(every if tables is None else tables)
+    holders = [name for name in names if geocode in release.about_jobs(name)["by"]]
     attribute = release.schema.attributes.get(geocode)
     if attribute is None or attribute.owner != "workplace" or not holders:
         raise Refusal(

@@ -93,7 +93,7 @@ class MeasuredTable:
 
 def measurement_of(release: Release, table: str) -> tuple[Marginal, Measurement]:
     """What a table counts, and how it was protected, calibrated again from its price."""
-    about, schema = release.about(table), release.schema
+    about, schema = release.about_jobs(table), release.schema
     try:
         counted = Marginal.over(schema, about["by"], about["where"])
         price, settings = guarantee_of(about["price"]), about["settings"]

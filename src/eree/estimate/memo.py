@@ -72,9 +72,14 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         "| table | " + " | ".join(f"{jobs:,}" for jobs in TYPICAL) + " |",
         "|---|" + "---:|" * len(TYPICAL),
     ]
-    for t in accuracy.tables:
+    for t in (t for t in accuracy.tables if t.counts == "jobs"):
         cells = (f"{t.errors[jobs]:.3g} ({t.within[jobs]:,})" for jobs in TYPICAL)
         lines.append(f"| {t.name} | " + " | ".join(cells) + " |")
+    lines += [
+        f"\n{t.name}: {t.words(float(plan.level))}."
+        for t in accuracy.tables
+        if t.counts == "workplaces"
+    ]
     lines += [f"\n{t.name}: intervals have no high end." for t in accuracy.tables if not t.bounded]
     lines += [
         f"\n{t.name}, from public sizes of workplaces: {t.predicted.words}."

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Array, Integers
@@ -101,13 +102,14 @@ class NoiseBySize:
         return found
 
     @cached_property
-    def waves(self) -> Array:
+    def waves(self) -> NDArray[np.complex128]:
         """The characteristic function of the noise on a ring of integers, a row for each size."""
         found = np.zeros((len(self.draws), RING))
         for row, noise in zip(found, self.draws, strict=True):
             values, numbers = np.unique(noise.astype(np.int64) % RING, return_counts=True)
             row[values] = numbers / len(noise)
-        return np.fft.rfft(found, axis=1)
+        waves: NDArray[np.complex128] = np.fft.rfft(found, axis=1)
+        return waves
 
 
 @lru_cache(maxsize=8)

@@ -27,7 +27,7 @@ from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.random.exact import Array
 from eree.release.plan import Plan, PlannedTable
-from eree.workload import DropFrom, Marginal
+from eree.workload import DropFrom, Marginal, SizeProfile
 
 #: Sizes up to which errors are computed one by one; beyond, at steps of about 5%.
 _EACH = 64
@@ -206,8 +206,9 @@ class TableAccuracy:
     """One table of a plan: what it is, what it costs, how accurate it will be.
 
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
-    `within` what the error of such cells stays within at the plan's level.  `predicted` is the
-    error of the whole table, where public sizes of workplaces are known.
+    `within` what the error of such cells stays within at the plan's level.  `counts` says whether
+    it has numbers of jobs or of workplaces.  `predicted` is the error of the whole table, where
+    public sizes of workplaces are known.
     """
 
     name: str
@@ -220,7 +221,20 @@ class TableAccuracy:
     within: dict[int, int]
     bounded: bool
     note: str
+    counts: str
     predicted: Prediction | None = None
+
+    def words(self, level: float) -> str:
+        """Its errors on a line."""
+        if self.counts == "workplaces":
+            error, within = self.errors[1], self.within[1]
+            return (
+                f"mean error {error:.3g} workplaces, and {level:.0%} of numbers within {within:,}"
+            )
+        errors = "  ".join(
+            f"{jobs:,}: {error:.3g} ({self.within[jobs]:,})" for jobs, error in self.errors.items()
+        )
+        return f"mean error, and {level:.0%} of cells within, by workers: {errors}"
 
 
 @dataclass(frozen=True)
@@ -271,7 +285,8 @@ def expected_accuracy(
                 {jobs: measurement.mechanism.total_quantile(level, Cell(jobs)) for jobs in TYPICAL},
             )
         errors, within = typical[measurement.mechanism]
-        predicted = None if sizes is None else predict(plan, table, sizes, shares)
+        of_jobs = not isinstance(table.marginal, SizeProfile)
+        predicted = predict(plan, table, sizes, shares) if sizes is not None and of_jobs else None
         found.append(_table(plan, table, rows, errors, within, predicted))
     return ExpectedAccuracy(plan, tuple(found))
 
@@ -296,5 +311,6 @@ def _table(
         within,
         measurement.has_high_ends(plan.schema, table.marginal, level),
         measurement.note,
+        "workplaces" if isinstance(table.marginal, SizeProfile) else "jobs",
         predicted,
     )

@@ -31,7 +31,7 @@ _SMALL = 100
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
 
 #: The values of the attributes that tell kinds of workplaces apart.
-Kind = tuple[Value, ...]
+Kind = tuple[Value | None, ...]
 
 
 def size_classes(greatest: int = _GREATEST) -> Integers:
@@ -73,12 +73,10 @@ class SizeDistribution:
             top = int(max(typical.max(initial=1), _GREATEST))
             found[kind] = typical, numbers, top
         least = size_classes(max(top for *_, top in found.values()))
-        classed = {
-            kind: np.bincount(
-                np.searchsorted(least, typical, side="right") - 1, numbers, len(least)
-            )
-            for kind, (typical, numbers, _) in found.items()
-        }
+        classed: dict[Kind, Array] = {}
+        for kind, (typical, numbers, _) in found.items():
+            place = np.searchsorted(least, typical, side="right") - 1
+            classed[kind] = np.bincount(place, numbers, len(least)).astype(np.float64)
         return cls.from_numbers(sizes.attributes, classed, least)
 
     @classmethod
@@ -93,7 +91,7 @@ class SizeDistribution:
         for i, kind in enumerate(zip(*(rows[name].to_pylist() for name in by), strict=True)):
             found.setdefault(kind, []).append(i)
         pooled = found.pop((None,) * len(by), []) if by else []
-        own = found if by else {(): list(range(len(at)))}
+        own: dict[Kind, list[int]] = found if by else {(): list(range(len(at)))}
 
         def falling(place: list[int], most: float) -> Array:
             return _falling(at[place], noisy[place].astype(np.float64), most, mean_error)
@@ -176,7 +174,7 @@ def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> A
     if not few.any():
         return counts
     first = int(np.argmax(few))
-    fitted = np.flatnonzero((counts[:first] < _FITTED * _RELIABLE * mean_error))
+    fitted = np.flatnonzero(counts[:first] < _FITTED * _RELIABLE * mean_error)
     start = counts[first - 1] if first else min(most, _RELIABLE * mean_error)
     at = sizes[max(first - 1, 0)]
     power = _USUAL_POWER

@@ -1,6 +1,9 @@
-"""Sums of released cells, such as all sectors of a place, with intervals that hold.
+"""Sums of released cells, such as all sectors of a place, with two kinds of intervals.
 
-The noisy sum is the sum of the signed noisy counts.  Its interval is made of public things alone:
+The noisy sum is the sum of the signed noisy counts.  Both intervals are made of public things
+alone.  The calibrated one is what `calibrated` says of the noise: it holds on average over areas if
+the sizes of workplaces are as they are taken to be.  The guaranteed one holds for any data, and for
+each area:
 
 - where every cell has noise of its own, drawn apart, `sum_bounds` says how far the sum may be
   off: far less than all the cells together, because noise cancels;
@@ -16,23 +19,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal
+from eree.estimate.calibrated import calibrated_table
+from eree.estimate.calibration import Moments
 from eree.estimate.listing import Listing, checked_level, names_of
 from eree.estimate.measured import measurement_of
 from eree.estimate.sum_bounds import check_miss, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
-from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.release.contents import SCALED_TO
-from eree.release.price import Ends, Measurement, Numbers, measurement_for
+from eree.release.price import Ends, Measurement, Numbers
 from eree.release.release import Release
 from eree.workload import Marginal
 
@@ -41,10 +46,12 @@ Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
 
 @dataclass(frozen=True)
 class AreaTotals(Listing):
-    """Noisy sums of areas: the attributes, then `noisy`, `low`, `high` and `cells`.
+    """Noisy sums of areas: the attributes, `noisy`, `estimate`, intervals and `cells`.
 
-    `high` is null where nothing public bounds a sum from above; `cells` is how many noisy counts
-    were added up.  If `simultaneous`, all intervals hold together at the level, else each does.
+    `estimate` is the noisy sum without the mean of its noise; `low` and `high` are the calibrated
+    interval, `guaranteed_low` and `guaranteed_high` the one that holds for any data, without a high
+    end where nothing public bounds a sum; `cells` is how many noisy counts were added up.  If
+    `simultaneous`, all intervals hold together at the level, else each does.
     """
 
     simultaneous: bool
@@ -132,15 +139,47 @@ class Areas:
 
     def totals(self, level: float, *, simultaneous: bool) -> AreaTotals:
         """The sums; where all are to hold together, each has a part of the probability to miss."""
-        low, high = self.ends((1 - level) / (len(self) if simultaneous else 1))
+        low, high = self.calibrated_ends(level, simultaneous=simultaneous)
+        least, most = self.ends((1 - level) / (len(self) if simultaneous else 1))
         columns = {name: self.keys[name] for name in self.wanted.by} | {
-            "noisy": pa.array(summed(self.noisy[self.place], self.starts)),
+            "noisy": pa.array(self.sums),
+            "estimate": pa.array(self.estimates),
             "low": pa.array(low),
             "high": pa.array(high, mask=high == UNBOUNDED),
+            "guaranteed_low": pa.array(least),
+            "guaranteed_high": pa.array(most, mask=most == UNBOUNDED),
             "cells": pa.array(self._cells),
         }
         by, rows = self.wanted.by, pa.table(columns)
         return AreaTotals(self.release, self.table, by, self.where, level, rows, simultaneous)
+
+    @cached_property
+    def sums(self) -> Integers:
+        """The signed noisy sums."""
+        return summed(self.noisy[self.place], self.starts)
+
+    @cached_property
+    def moments(self) -> Moments | None:
+        """Of the noise of the sums; None where it is not known."""
+        known = calibrated_table(self.release, self.table)
+        return None if known is None else known.calibrated.moments(self.place, self.starts)
+
+    @property
+    def estimates(self) -> Array:
+        """The sums without the mean of their noise, to hundredths of a job."""
+        mean = 0.0 if self.moments is None else self.moments.mean
+        found: Array = np.round(self.sums - mean, 2)
+        return found
+
+    def calibrated_ends(self, level: float, *, simultaneous: bool) -> tuple[Integers, Integers]:
+        """Ends of the calibrated intervals; the guaranteed ones where the noise is not known."""
+        known = calibrated_table(self.release, self.table)
+        miss = (1 - level) / (len(self) if simultaneous else 1)
+        if known is None:
+            return self.ends(miss)
+        if simultaneous:
+            return known.joint_ends(self.sums, self.place, self.starts, miss)
+        return known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
 
     @property
     def where(self) -> Mapping[str, tuple[Value, ...]]:

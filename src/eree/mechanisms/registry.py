@@ -27,6 +27,7 @@ from eree.mechanisms.published.smooth_laplace import SmoothLaplace, SmoothLaplac
 from eree.mechanisms.scaled.radial import Radial
 from eree.mechanisms.scaled.smooth_pareto import SmoothPareto
 from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
+from eree.mechanisms.threshold_geometric import ThresholdGeometric
 from eree.mechanisms.transformed.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.pareto import VectorPareto
@@ -129,6 +130,12 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     }
 )
 
+#: The mechanism of numbers of workplaces by size; all others are of numbers of jobs.
+OF_WORKPLACES = ThresholdGeometric.name
+_OURS: Mapping[str, type[Mechanism]] = MappingProxyType(
+    {**MECHANISMS, **VECTOR_MECHANISMS, OF_WORKPLACES: ThresholdGeometric}
+)
+
 #: Mechanisms of others, by name.
 _OWN: dict[str, type[Mechanism]] = {}
 _NAME = "[a-z][a-z0-9-]{0,60}"
@@ -146,7 +153,7 @@ def register(kind: type[M]) -> type[M]:
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not fullmatch(_NAME, name) or name == AUTO:
         raise Refusal("a mechanism's name is of small letters, digits and hyphens, and not 'auto'")
-    known = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name) or _OWN.get(name)
+    known = _OURS.get(name) or _OWN.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (
         kind.__module__,
         kind.__qualname__,
@@ -162,7 +169,7 @@ def register(kind: type[M]) -> type[M]:
 
 def is_ours(mechanism: Mechanism) -> bool:
     """Whether a mechanism is one of eree's."""
-    return type(mechanism) in (*MECHANISMS.values(), *VECTOR_MECHANISMS.values())
+    return type(mechanism) in _OURS.values()
 
 
 def own_mechanisms() -> tuple[str, ...]:
@@ -175,13 +182,13 @@ def own_mechanisms() -> tuple[str, ...]:
 
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name."""
-    kind = MECHANISMS.get(name) or VECTOR_MECHANISMS.get(name) or _OWN.get(name)
+    kind = _OURS.get(name) or _OWN.get(name)
     if kind is not None:
         return kind
     for point in _entry_points():
         if point.name == name:
             return _load(point)
-    known = ", ".join((*MECHANISMS, *VECTOR_MECHANISMS, *own_mechanisms()))
+    known = ", ".join((*_OURS, *own_mechanisms()))
     raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
 
 
@@ -244,6 +251,8 @@ def calibrate(
             what = f"only {', '.join(known)}" if known else "no parameters"
             raise Refusal(f"{name} has no parameter {parameter!r}; it takes {what}")
     made = kind.calibrate(guarantee, **given)
+    if name == OF_WORKPLACES:  # for all neighbours there are
+        return made
     meant, asked = kind.relation("1"), guarantee.neighbours
     plain_ones = (Edge, Node)
     if (isinstance(meant, plain_ones) or isinstance(asked, plain_ones)) and meant != asked:

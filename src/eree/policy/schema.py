@@ -18,18 +18,19 @@ Owner = Literal["workplace", "worker"]
 DATA_SET = "data"
 """How data are called whose declaration does not say it."""
 
-#: Columns that eree adds to a table of cells, of released or of infused counts.
+#: Columns that eree adds to a table of cells, of released or of infused counts, or of workplaces.
 RESERVED = frozenset(
     (
         *("count", "largest", "largest_total", "workplaces"),
         *("employment", "noisy", "low", "high", "scaled_to", "guarantee", "filter"),
+        *("at_least", "number"),
     )
 )
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What classes of workplaces were made of: a table of sizes of a release, cut at these sizes.
+    """What strata of workplaces were made of: a table of sizes of a release, cut at these sizes.
 
     The release is named by its random name and by the digest of its record.
     """

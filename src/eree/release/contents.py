@@ -14,9 +14,12 @@ from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
+from eree.workload import Marginal, SizeProfile
 
 #: What a released table has besides its attributes.
 MEASURES = ("employment", "noisy", "low", "high", "workplaces")
+#: The same of a size profile.
+PROFILE_MEASURES = ("at_least", "number", "noisy", "low", "high", "workplaces")
 #: The column of the bounds that a first stage has drawn.
 SCALED_TO = "scaled_to"
 
@@ -34,6 +37,11 @@ class _SaidAttribute(BaseModel):
     members: list[tuple[_Code, StrictStr]]
 
 
+class _SaidProfile(BaseModel):
+    sizes: list[StrictInt]
+    pooled_from: StrictInt
+
+
 class _SaidTable(BaseModel):
     name: StrictStr
     by: list[StrictStr]
@@ -46,6 +54,7 @@ class _SaidTable(BaseModel):
     settings: dict[StrictStr, Any]
     parameters: dict[StrictStr, Any]
     files: dict[StrictStr, StrictStr]
+    profile: _SaidProfile | None = None
 
 
 class _SaidRecord(BaseModel):
@@ -97,15 +106,31 @@ def _alike(values: Sequence[object], kind: Kind | None) -> bool:
     return all(isinstance(value, _TYPES[kind or "string"]) for value in values)
 
 
-def columns_of(schema: Schema, by: Iterable[str], *, scaled: bool) -> pa.Schema:
-    """The columns of a released table, its attributes first; `scaled` if it has drawn bounds."""
+def columns_of(
+    schema: Schema, by: Iterable[str], *, scaled: bool = False, profile: bool = False
+) -> pa.Schema:
+    """The columns of a released table, its attributes first; `scaled` if it has drawn bounds.
+
+    The rows of a size `profile` that are of all groups at once have no attributes.
+    """
     integer = {name for name, one in schema.attributes.items() if one.kind == "integer"}
     keys = [
-        pa.field(name, pa.int64() if name in integer else pa.string(), nullable=False)
+        pa.field(name, pa.int64() if name in integer else pa.string(), nullable=profile)
         for name in by
     ]
     names = (*MEASURES, SCALED_TO) if scaled else MEASURES
+    if profile:
+        return pa.schema([*keys, *(pa.field(n, pa.int64(), False) for n in PROFILE_MEASURES)])
     return pa.schema([*keys, *(pa.field(n, pa.int64(), nullable=n == "high") for n in names)])
+
+
+def counted_by(schema: Schema, about: Mapping[str, Any]) -> Marginal:
+    """What a table counts, by what a record says of it."""
+    said = about.get("profile")
+    if said is None:
+        return Marginal.over(schema, about["by"], about["where"])
+    sizes, pooled_from = said["sizes"], said["pooled_from"]
+    return SizeProfile.of(schema, about["by"], about["where"], sizes, pooled_from)
 
 
 def schema_of(record: Mapping[str, Any]) -> Schema:

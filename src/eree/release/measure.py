@@ -22,7 +22,7 @@ from eree.random.exact import Integers
 from eree.random.source import Random
 from eree.release.contents import SCALED_TO, columns_of
 from eree.release.price import Ends, Measurement, Numbers
-from eree.workload import TOTAL, Bound, Marginal, ScaleEach
+from eree.workload import TOTAL, Bound, Marginal, ScaleEach, SizeProfile
 
 #: Counts the cells of a marginal, part by part.
 Count = Callable[[Marginal], Iterable[Cells]]
@@ -144,6 +144,45 @@ class TableMeasure:
     @cached_property
     def _interval(self) -> Ends:
         return self.measurement.intervals(self.schema, self.marginal, self.level)
+
+
+@dataclass(frozen=True)
+class ProfileMeasure(TableMeasure):
+    """How numbers of workplaces by size become public rows."""
+
+    def counted(self, _bound: Bound | None) -> Marginal:
+        """The profile itself."""
+        return self.marginal
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns of a released profile; pooled rows have no attributes."""
+        return columns_of(self.schema, self.marginal.by, profile=True)
+
+    def _public(self, cells: Cells, _totals: Integers | None, random: Random) -> PublicRows:
+        noisy = self._noisy(cells, None, random)
+        workplaces = cells.confidential["workplaces"].to_numpy()
+        low, high = self.ends({"noisy": noisy, "workplaces": workplaces})
+        number = np.clip(noisy, 0, workplaces)
+        known = {"number": number, "noisy": noisy, "low": low, "high": high}
+        columns = [
+            pa.array(known[field.name]) if field.name in known else cells.confidential[field.name]
+            for field in self.columns
+        ]
+        return PublicRows(pa.Table.from_arrays(columns, schema=self.columns))
+
+    def ends(self, rows: Numbers) -> tuple[Integers, Integers]:
+        """Ends of the intervals: no number is above that of all workplaces, which is public."""
+        low, high = super().ends(rows)
+        return np.minimum(low, rows["workplaces"]), np.minimum(high, rows["workplaces"])
+
+
+def measure_of(
+    schema: Schema, marginal: Marginal, measurement: Measurement, level: float
+) -> TableMeasure:
+    """How the cells of a table become public rows, by what it counts."""
+    kind = ProfileMeasure if isinstance(marginal, SizeProfile) else TableMeasure
+    return kind(schema, marginal, measurement, level)
 
 
 def regrouped(parts: Iterable[Cells], size: int) -> Iterator[Cells]:

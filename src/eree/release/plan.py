@@ -30,7 +30,7 @@ from eree.release.settings import (
     TargetSettings,
 )
 from eree.release.target import Target
-from eree.workload import Marginal
+from eree.workload import Marginal, SizeProfile, default_thresholds
 
 MOST_TABLES = 1_000
 #: The highest level of an interval: above it doubles are too coarse for the probability to miss.
@@ -107,6 +107,12 @@ class Plan:
             for table in self.tables
         ]
         return together(charges, self.total.neighbours)
+
+    @property
+    def lacks_profile(self) -> bool:
+        """Whether it could have numbers of workplaces by size, nearly for nothing, and has none."""
+        growing = isinstance(self.total.neighbours, (Strong, Weak))
+        return growing and not any(isinstance(t.marginal, SizeProfile) for t in self.tables)
 
     def table(self, name: str) -> PlannedTable:
         """A table by its name."""
@@ -234,9 +240,11 @@ class _Reading:
     ) -> PlannedTable | None:
         """One table, or None where it has a fault."""
         try:
-            marginal = Marginal.over(schema, given.by, given.where)
+            marginal = self._counted(given, place, schema, total.neighbours)
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
+            return None
+        if marginal is None:
             return None
         delta = self._exact(given.delta or "0", f"{place}.delta")
         if delta is None:
@@ -254,6 +262,22 @@ class _Reading:
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
             return None
+
+    def _counted(
+        self, given: TableSettings, place: str, schema: Schema, relation: Neighbours
+    ) -> Marginal | None:
+        """What a table counts: jobs, or workplaces by size."""
+        if given.count == "jobs":
+            asked = {"sizes", "pooled_from"} & given.model_fields_set
+            for name in sorted(asked):
+                self.faults.add(f"{place}.{name}", "is for tables with count = 'workplaces'")
+            return None if asked else Marginal.over(schema, given.by, given.where)
+        if given.target is not None:
+            self.faults.add(f"{place}.target", "is of jobs; of workplaces give epsilon or share")
+            return None
+        named = "sizes" in given.model_fields_set
+        sizes = given.sizes if named else default_thresholds(relation)
+        return SizeProfile.of(schema, given.by, given.where, sizes, given.pooled_from)
 
     def _price(
         self,

@@ -7,7 +7,8 @@ what they hold:
 - d worker cells of the same workplaces, a group, are protected together by a vector mechanism at
   the whole price, or one by one at a d-th of it each;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
-  at most its bounded size to all cells together: there the whole price serves each.
+  at most its bounded size to all cells together: there the whole price serves each;
+- numbers of workplaces by size are protected together by one mechanism, at the whole price.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle
 from eree.mechanisms.registry import (
     AUTO,
+    OF_WORKPLACES,
     automatic,
     automatic_vector,
     calibrate,
@@ -39,7 +41,7 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.exact import Integers
 from eree.release.contents import SCALED_TO
-from eree.workload import Marginal
+from eree.workload import Marginal, SizeProfile
 
 #: The public numbers of some rows of a released table, by column.
 Numbers = Mapping[str, Integers]
@@ -132,6 +134,10 @@ def measurement_for(
 ) -> Measurement:
     """Choose and calibrate the mechanism of a table; refuses what has no guarantee."""
     check_combinations(schema, marginal)
+    if isinstance(marginal, SizeProfile):
+        return _of_workplaces(marginal, price, name, parameters)
+    if name == OF_WORKPLACES:
+        raise Refusal(f"{name} is for numbers of workplaces; add count = 'workplaces' to the table")
     relation = price.neighbours
     touched = marginal.touches_workers(schema)
     if isinstance(relation, Weak):
@@ -191,6 +197,25 @@ def _together(
     _check_claim(made, price)
     note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
     return Measurement(price, made, cells, made.statistics(), parameters, note)
+
+
+def _of_workplaces(
+    profile: SizeProfile, price: Guarantee, name: str, parameters: Mapping[str, Any]
+) -> Measurement:
+    """All thresholds of a size profile, paid for once for each that one step can pass."""
+    if name not in (AUTO, OF_WORKPLACES):
+        raise Refusal(f"{name} is not for numbers of workplaces; use auto or {OF_WORKPLACES}")
+    if parameters:
+        raise Refusal(f"{OF_WORKPLACES} takes sizes from the table; leave parameters out")
+    made = calibrate(OF_WORKPLACES, price, {"sizes": profile.sizes})
+    passed, number = int(made.parameters["passed"]), len(profile.sizes)
+    note = (
+        f"{number} threshold{'s' * (number > 1)}, of which one step passes at most {passed}: noise"
+        f" at epsilon {plain(price.epsilon / passed)} for each number"
+    )
+    if any(profile.pooled) and profile.by:
+        note += f"; above {profile.pooled_from:,} workers over all groups at once"
+    return Measurement(price, made, 1, made.statistics(), {}, note)
 
 
 def _check_claim(mechanism: Mechanism, asked: Guarantee) -> None:

@@ -24,11 +24,12 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.source import Random
 from eree.release.issue import Issue, Progress, new_folder
-from eree.release.measure import TableMeasure
+from eree.release.measure import measure_of
 from eree.release.plan import Plan, PlannedTable
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
+from eree.workload import Marginal, SizeProfile
 
 
 def publish(
@@ -82,7 +83,7 @@ def _write(
 ) -> dict[str, Any]:
     """Count, protect and write one table; returns what the record says of it."""
     measurement = table.measurement
-    measure = TableMeasure(tables.schema, table.marginal, measurement, level)
+    measure = measure_of(tables.schema, table.marginal, measurement, level)
     home = folder / "tables"
     home.mkdir(exist_ok=True)
     paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
@@ -99,12 +100,20 @@ def _write(
         "name": table.name,
         "by": list(table.marginal.by),
         "where": {name: list(values) for name, values in table.marginal.where.items()},
+        **_profile(table.marginal),
         "rows": rows,
         "price": guarantee_as_json(measurement.price),
         "worker_cells": measurement.worker_cells,
         **measurement.as_json(),
         "files": {f"tables/{path.name}": file_digest(path) for path in paths.values()},
     }
+
+
+def _profile(marginal: Marginal) -> dict[str, Any]:
+    """What else the record says of a table that counts workplaces by size."""
+    if not isinstance(marginal, SizeProfile):
+        return {}
+    return {"profile": {"sizes": list(marginal.sizes), "pooled_from": marginal.pooled_from}}
 
 
 def _record(

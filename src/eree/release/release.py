@@ -126,6 +126,16 @@ class Release:
                 return table
         raise Refusal(f"the release has no table {name!r}; it has {', '.join(self.tables)}")
 
+    def of_workplaces(self, name: str) -> bool:
+        """Whether a table has numbers of workplaces by size, and not of jobs."""
+        return self.about(name).get("profile") is not None
+
+    def about_jobs(self, name: str) -> Mapping[str, Any]:
+        """What the record says of a table of jobs; refused where it counts workplaces."""
+        if self.of_workplaces(name):
+            raise Refusal(f"table {name} counts workplaces by size, not jobs; name one of jobs")
+        return self.about(name)
+
     def table(self, name: str) -> pa.Table:
         """The public rows of a table."""
         about = self.about(name)
@@ -145,8 +155,8 @@ class Release:
 
     def _fits(self, rows: pa.Table, about: Mapping[str, Any]) -> bool:
         """Whether a file has the rows, the attributes and the numbers that the record promises."""
-        scaled = SCALED_TO in rows.column_names
-        wanted = columns_of(self.schema, about["by"], scaled=scaled)
+        scaled, profile = SCALED_TO in rows.column_names, self.of_workplaces(about["name"])
+        wanted = columns_of(self.schema, about["by"], scaled=scaled, profile=profile)
         if (rows.schema.names, rows.schema.types) != (wanted.names, wanted.types):
             return False
         full = all(rows[field.name].null_count == 0 for field in wanted if not field.nullable)

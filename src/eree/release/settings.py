@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
 from eree.policy.settings import NO_CONTROLS, FileName, Settings, Text
+from eree.workload import POOLED_FROM
 
 #: A plan's file when it was not read from one.
 PLAN_FILE = "plan.toml"
@@ -64,6 +65,15 @@ class TableSettings(Settings):
         dict[StrictStr, Any],
         Field(description="must give attributes their values, such as { sex = ['F'] }"),
     ] = {}
+    count: Annotated[
+        Literal["jobs", "workplaces"], Field(description="must be 'jobs' or 'workplaces'")
+    ] = "jobs"
+    sizes: Annotated[
+        list[StrictInt], Field(description="must be a list of integers, such as [1, 10, 100]")
+    ] = []
+    pooled_from: Annotated[
+        StrictInt, Field(ge=0, description="must be an integer of workers, 0 or more")
+    ] = POOLED_FROM
     epsilon: Exactly = ""
     share: Exactly = ""
     target: Annotated[

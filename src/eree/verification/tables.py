@@ -16,19 +16,19 @@ import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.errors import Refusal
-from eree.estimate.size_classes import misclassed, unmade
+from eree.estimate.strata import misplaced, unmade
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
-from eree.release.contents import SCALED_TO, schema_of
-from eree.release.measure import TableMeasure
+from eree.release.contents import SCALED_TO, counted_by, schema_of
+from eree.release.measure import TableMeasure, measure_of
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
 from eree.release.release import Release
 from eree.verification.recheck import Progress, Recheck
-from eree.workload import Marginal
+from eree.workload import SizeProfile
 
 
 class TableRecheck(Recheck):
@@ -39,15 +39,15 @@ class TableRecheck(Recheck):
         self._sizes = sizes
 
     def contents(self) -> None:
-        """Tables, prices, certificates and classes."""
+        """Tables, prices, certificates and strata."""
         self._tables()
         self._price()
-        self._classes()
+        self._strata()
 
-    # -------------------------------------------------------------- classes of workplaces
+    # -------------------------------------------------------------- strata of workplaces
 
-    def _classes(self) -> None:
-        """Classes by noisy size, made again where the sizes were given."""
+    def _strata(self) -> None:
+        """Strata by noisy size, made again where the sizes were given."""
         attributes = self.record["attributes"]
         sizes = {release.identity: release for release in self._sizes}
         made = {n: said for n, said in attributes.items() if said.get("provenance") is not None}
@@ -62,7 +62,7 @@ class TableRecheck(Recheck):
             source = sizes.get(said["provenance"]["release"])
             if source is None or self.faults:
                 continue
-            if wrong := misclassed(said, source):
+            if wrong := misplaced(said, source):
                 self.fault(f"attributes.{name}", wrong)
             else:
                 table = said["provenance"]["table"]
@@ -109,7 +109,7 @@ class TableRecheck(Recheck):
 
     def _measurement(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
         """The mechanism calibrated again from its price; it must be the one that was recorded."""
-        marginal = Marginal.over(schema, table["by"], table["where"])
+        marginal = counted_by(schema, table)
         try:
             measurement = measurement_for(
                 schema,
@@ -131,8 +131,7 @@ class TableRecheck(Recheck):
     def _rows(
         self, schema: Schema, table: Mapping[str, Any], measurement: Measurement, level: float
     ) -> None:
-        marginal = Marginal.over(schema, table["by"], table["where"])
-        measure = TableMeasure(schema, marginal, measurement, level)
+        measure = measure_of(schema, counted_by(schema, table), measurement, level)
         for rule in row_faults(self.release.folder / "tables", table, measure):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
 
@@ -144,7 +143,7 @@ class TableRecheck(Recheck):
             Charge(
                 table["name"],
                 guarantee_of(table["price"]),
-                kept_workplaces(schema, Marginal.over(schema, table["by"], table["where"]).where),
+                kept_workplaces(schema, counted_by(schema, table).where),
             )
             for table in self.record["tables"]
         ]
@@ -159,12 +158,13 @@ class TableRecheck(Recheck):
 
 def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) -> Iterator[str]:
     """What is wrong with the rows of a table, from public things alone."""
-    name = table["name"]
+    name, profile = table["name"], measure.marginal
+    pooled = isinstance(profile, SizeProfile)  # rows of all groups have empty fields
     try:
         rows = parquet.read_table(folder / f"{name}.parquet")
         kinds = arrow_csv.ConvertOptions(
             column_types=measure.columns,
-            strings_can_be_null=False,
+            strings_can_be_null=pooled,
             quoted_strings_can_be_null=False,
         )
         twin = arrow_csv.read_csv(folder / f"{name}.csv", convert_options=kinds)
@@ -176,6 +176,9 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
         return
     if not twin.cast(measure.columns).equals(rows):
         yield "differs from its CSV twin"
+    if isinstance(profile, SizeProfile):
+        yield from _profile_faults(rows, measure, profile)
+        return
     keys = list(measure.marginal.by)
     if keys and rows.group_by(keys).aggregate([]).num_rows != rows.num_rows:
         yield "has two rows for one cell"
@@ -199,6 +202,36 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
         yield "low and high are not the ends that the noisy counts give"
     if not (rows["workplaces"].to_numpy() >= 1).all():
         yield "has cells without workplaces"
+
+
+def _profile_faults(rows: pa.Table, measure: TableMeasure, profile: SizeProfile) -> Iterator[str]:
+    """What is wrong with the rows of a size profile: its groups first, then all of them at once."""
+    own = [size for size, pooled in zip(profile.sizes, profile.pooled, strict=True) if not pooled]
+    over_all = profile.sizes[len(own) :]
+    number = rows.num_rows - (len(over_all) if rows.num_rows else 0)
+    groups = number // len(own) if own else 0
+    if rows["at_least"].to_pylist() != [*own * groups, *(over_all if rows.num_rows else ())]:
+        yield "does not have every threshold of every group in its place"
+        return
+    first, rest = rows.slice(0, number), rows.slice(number)
+    keys = list(profile.by)
+    if any(first[key].null_count or rest[key].null_count < len(rest) for key in keys):
+        yield "has rows of a group among those of all, or of all among those of a group"
+        return
+    if first.group_by([*keys, "workplaces"]).aggregate([]).num_rows > groups or (
+        first.group_by([*keys, "at_least"]).aggregate([]).num_rows < number
+    ):
+        yield "has two numbers of workplaces for one group, or two groups that are one"
+    yield from _strange_keys(first, measure)
+    workplaces, noisy = rows["workplaces"].to_numpy(), rows["noisy"].to_numpy()
+    whole = workplaces[: number : len(own)].sum() if own else workplaces[:1].sum()
+    if not (workplaces >= 1).all() or not (workplaces[number:] == whole).all():
+        yield "has groups without workplaces, or others in all of them than in each"
+    if not (rows["number"].to_numpy() == np.clip(noisy, 0, workplaces)).all():
+        yield "number is not the noisy one within 0 and the workplaces of its group"
+    low, high = measure.ends({"noisy": noisy, "workplaces": workplaces})
+    if not ((rows["low"].to_numpy() == low).all() and (rows["high"].to_numpy() == high).all()):
+        yield "low and high are not the ends that the noisy numbers give"
 
 
 def _strange_keys(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:

@@ -24,12 +24,12 @@ def verify(
     """Recheck a release, of tables or of a cube.
 
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
-    is the one that it must have been paid from.  `sizes` are the releases that classes of its
-    workplaces were made of; the classes are made again from them.
+    is the one that it must have been paid from.  `sizes` are the releases that strata of its
+    workplaces were made of; the strata are made again from them.
     """
     tell, sizes = progress or (lambda _step, _done: None), tuple(sizes)
     if release.record.get("kind") != KIND:
         return TableRecheck(release, tell, sizes).all(ledger, public_key)
     if sizes:
-        raise Refusal("a cube has no classes of workplaces; leave --size-release out")
+        raise Refusal("a cube has no strata of workplaces; leave --size-release out")
     return CubeRecheck(release, tell).all(ledger, public_key)

@@ -72,7 +72,12 @@ class Catalogue:
                 raise Refusal(f"{folder} holds a release that is named twice; name each once")
             known.add(release.identity)
             report(f"reading {folder}", (number + 0.7) / len(given))
-            found += _data_sets(release, verification.checks)
+            made = list(_data_sets(release, verification.checks))
+            if not made:
+                raise Refusal(
+                    f"{folder} has no table of jobs to serve; its files can be read as they are"
+                )
+            found += made
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:
                 if data.title == title:
@@ -142,6 +147,8 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
     taken: set[str] = set()
     nests = nests_of(release, release.schema)
     for table in release.tables:
+        if release.of_workplaces(table):  # a file to read, not cells to add up
+            continue
         name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
         number = 2
         while name in taken:

@@ -313,7 +313,11 @@ def nests_of(release: Release, schema: Schema) -> Nests:
     for table in release.tables:
         about = release.about(table)
         by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
-        if len(by) < 2 or any(schema.attributes[n].owner == "workplace" for n in about["where"]):
+        if (
+            release.of_workplaces(table)
+            or len(by) < 2
+            or any(schema.attributes[n].owner == "workplace" for n in about["where"])
+        ):
             continue
         rows = release.table(table).select(by)
         for fine, coarse in permutations(by, 2):

@@ -31,9 +31,9 @@ def planned(folder: Path, tables: list[dict[str, Any]]) -> eree.Plan:
     return eree.Plan.of({"data": str(folder), "privacy": privacy, "table": tables})
 
 
-def by_class(by: list[str], epsilon: str) -> list[dict[str, Any]]:
+def by_stratum(by: list[str], epsilon: str) -> list[dict[str, Any]]:
     """Large workplaces one by one, and small ones together by some attributes."""
-    large, small = ({"size_class": [name]} for name in (f"{CUT}+", f"0-{CUT - 1}"))
+    large, small = ({"size_stratum": [name]} for name in (f"{CUT}+", f"0-{CUT - 1}"))
     together = {"name": "small", "by": by, "where": small, "mechanism": "vector-radial"}
     return [
         {"name": "large", "by": SITES, "where": large, "epsilon": epsilon},
@@ -43,20 +43,20 @@ def by_class(by: list[str], epsilon: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Linked tables with classes by noisy size, and the releases `sizes` and `people`."""
-    folder = tmp_path_factory.mktemp("classes")
+    """Linked tables with strata by noisy size, and the releases `sizes` and `people`."""
+    folder = tmp_path_factory.mktemp("strata")
     data = eree_study.synthesize(folder / "data", jobs=60_000)
     shown(data)
     plan = planned(data, [{"name": "sizes", "by": ["workplace_id"], "epsilon": "0.15"}])
     random = eree.SeededRandom(3)
     sizes = eree.publish(plan, eree.load(data), ledger=None, out=folder / "sizes", random=random)
     assert sizes.about("sizes")["mechanism"] == "linlog-integer"
-    made = eree.size_classes(sizes, "sizes", [CUT])
-    made.write(data / "size_class.csv")
+    made = eree.size_strata(sizes, "sizes", [CUT])
+    made.write(data / "size_stratum.csv")
     with (data / "schema.toml").open("a", encoding="utf-8") as file:
-        file.write(f"\n{made.declaration('size_class', 'size_class.csv')}\n")
+        file.write(f"\n{made.declaration('size_stratum', 'size_stratum.csv')}\n")
     tables: list[dict[str, Any]] = [
-        *by_class(PEOPLE, "3.85"),
+        *by_stratum(PEOPLE, "3.85"),
         {"name": "all", "by": PEOPLE, "mechanism": "vector-radial", "epsilon": "1"},
     ]
     plan = planned(data, tables)
@@ -75,15 +75,15 @@ def both(people: eree.Release) -> eree.Shrunk:
     return eree.shrink(people, ["large", "small"], PEOPLE)
 
 
-def test_a_class_is_where_the_noisy_size_lies(home: Path) -> None:
+def test_a_stratum_is_where_the_noisy_size_lies(home: Path) -> None:
     rows = eree.Release.open(home / "sizes").table("sizes").to_pylist()
     noisy = {str(row["workplace_id"]): row["noisy"] for row in rows}
-    with (home / "data" / "size_class.csv").open(encoding="utf-8") as file:
+    with (home / "data" / "size_stratum.csv").open(encoding="utf-8") as file:
         held = {row["value"]: row["group"] for row in csv.DictReader(file)}
     assert held == {key: f"{CUT}+" if n >= CUT else f"0-{CUT - 1}" for key, n in noisy.items()}
 
 
-def test_tables_of_two_classes_cost_what_one_does(home: Path, people: eree.Release) -> None:
+def test_tables_of_two_strata_cost_what_one_does(home: Path, people: eree.Release) -> None:
     """No workplace is in both: 3.85 for either, and 1 for the table of all."""
     assert people.guarantee.epsilon == Fraction("4.85")
     assert eree.verify(people).sound
@@ -158,32 +158,34 @@ def test_tables_that_may_share_workplaces_are_not_added_up(people: eree.Release)
 @pytest.mark.parametrize("cuts", [[], [0], [-1], [40, 40], [1.5], [True], ["40"]])
 def test_cuts_are_different_sizes(home: Path, cuts: list[Any]) -> None:
     with pytest.raises(eree.Refusal, match="cuts are different integers"):
-        eree.size_classes(eree.Release.open(home / "sizes"), "sizes", cuts)
+        eree.size_strata(eree.Release.open(home / "sizes"), "sizes", cuts)
 
 
 @pytest.mark.parametrize("table", ["large", "small", "all"])
-def test_classes_are_made_of_a_row_for_each_workplace(people: eree.Release, table: str) -> None:
+def test_strata_are_made_of_a_row_for_each_workplace(people: eree.Release, table: str) -> None:
     with pytest.raises(eree.Refusal, match="does not have a row for each workplace"):
-        eree.size_classes(people, table, [CUT])
+        eree.size_strata(people, table, [CUT])
 
 
-def test_every_workplace_needs_a_class(home: Path, tmp_path: Path) -> None:
+def test_every_workplace_needs_a_stratum(home: Path, tmp_path: Path) -> None:
     table = {"name": "some", "by": ["workplace_id"], "where": {"ownership": ["private"]}}
     plan = planned(home / "data", [{**table, "epsilon": "1"}])
     random = eree.SeededRandom(5)
     data = eree.load(home / "data")
     some = eree.publish(plan, data, ledger=None, out=tmp_path / "some", random=random)
     with pytest.raises(eree.Refusal, match="leaves out workplaces"):
-        eree.size_classes(some, "some", [CUT])
+        eree.size_strata(some, "some", [CUT])
 
 
-def test_classes_are_written_outside_the_release(home: Path) -> None:
+def test_strata_are_written_outside_the_release(home: Path) -> None:
     sizes = eree.Release.open(home / "sizes")
     with pytest.raises(eree.Refusal, match="no part of a signed release"):
-        eree.size_classes(sizes, "sizes", [CUT]).write(sizes.folder / "size_class.csv")
+        eree.size_strata(sizes, "sizes", [CUT]).write(sizes.folder / "size_stratum.csv")
 
 
-def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_path: Path) -> None:
+def test_a_row_of_another_stratum_is_found(
+    home: Path, people: eree.Release, tmp_path: Path
+) -> None:
     """That two tables share no workplace is part of the price."""
     schema = schema_of(people.record)
     about = people.about("large")
@@ -194,7 +196,7 @@ def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_p
     assert not list(row_faults(people.folder / "tables", about, measure))
     rows = people.table("large")
     large = set(rows["workplace_id"].to_pylist())
-    small = next(n for n in schema.attributes["size_class"].members if n not in large)
+    small = next(n for n in schema.attributes["size_stratum"].members if n not in large)
     ids = [small if i < 8 else n for i, n in enumerate(rows["workplace_id"].to_pylist())]
     changed = rows.set_column(0, rows.schema.field("workplace_id"), pa.array(ids))
     parquet.write_table(changed, tmp_path / "large.parquet")
@@ -207,7 +209,7 @@ def test_a_row_of_another_class_is_found(home: Path, people: eree.Release, tmp_p
 def test_errors_are_not_predicted_where_the_filter_is_one_by_size(
     home: Path, tmp_path: Path
 ) -> None:
-    where = {"size_class": [f"{CUT}+"]}
+    where = {"size_stratum": [f"{CUT}+"]}
     plan = planned(home / "data", [{"name": "large", "by": SITES, "where": where, "epsilon": "2"}])
     shares = tmp_path / "shares.csv"
     cells = [
@@ -220,8 +222,8 @@ def test_errors_are_not_predicted_where_the_filter_is_one_by_size(
     )
     known = eree.WorkerShares.read(shares, plan.schema)
     for text, said in (
-        ("from,to,workplaces\n1,100,1000\n", "not given by size_class"),
-        ("size_class,from,to,workplaces\n0-39,1,39,1000\n40+,40,400,100\n", "predicted"),
+        ("from,to,workplaces\n1,100,1000\n", "not given by size_stratum"),
+        ("size_stratum,from,to,workplaces\n0-39,1,39,1000\n40+,40,400,100\n", "predicted"),
     ):
         sizes = tmp_path / "sizes.csv"
         sizes.write_text(text, encoding="utf-8")
@@ -233,7 +235,7 @@ def test_errors_are_not_predicted_where_the_filter_is_one_by_size(
 
 def test_a_table_of_few_groups_joins_with_its_noisy_counts(home: Path, tmp_path: Path) -> None:
     by = ["sector", "sex", "education"]
-    plan, data = planned(home / "data", by_class(by, "4")), eree.load(home / "data")
+    plan, data = planned(home / "data", by_stratum(by, "4")), eree.load(home / "data")
     random = eree.SeededRandom(6)
     made = eree.publish(plan, data, ledger=None, out=tmp_path / "out", random=random)
     with pytest.raises(eree.Refusal, match="30 or more"):
@@ -243,25 +245,25 @@ def test_a_table_of_few_groups_joins_with_its_noisy_counts(home: Path, tmp_path:
         assert row["estimate"] == pytest.approx(true[tuple(row[n] for n in by)], rel=0.25, abs=40)
 
 
-def test_many_classes_have_names_of_their_own(home: Path) -> None:
-    made = eree.size_classes(eree.Release.open(home / "sizes"), "sizes", [500, 40])
+def test_many_strata_have_names_of_their_own(home: Path) -> None:
+    made = eree.size_strata(eree.Release.open(home / "sizes"), "sizes", [500, 40])
     assert made.names == ("0-39", "40-499", "500+")
     assert sum(made.counts.values()) == made.rows.num_rows
-    assert made.declaration("size class", "x.csv") == (
-        '[group."size class"]\nof = "workplace_id"\nmembers = "x.csv"\ntype = "integer"\n'
+    assert made.declaration("size stratum", "x.csv") == (
+        '[group."size stratum"]\nof = "workplace_id"\nmembers = "x.csv"\ntype = "integer"\n'
         f'provenance = {{ release = "{made.release.identity}",'
         f' digest = "{made.release.record["digest"]}", table = "sizes", cuts = [40, 500] }}'
     )
 
 
 def test_the_commands_do_as_the_functions_do(home: Path, both: eree.Shrunk, tmp_path: Path) -> None:
-    out = tmp_path / "size_class.csv"
-    arguments = ("classes", home / "sizes", "sizes", "--cut", CUT, "--out", out)
+    out = tmp_path / "size_stratum.csv"
+    arguments = ("strata", home / "sizes", "sizes", "--cut", CUT, "--out", out)
     status, printed, _ = eree_command(*arguments)
     assert status == 0
-    assert '[group.size_class]\nof = "workplace_id"\nmembers = "size_class.csv"' in printed
+    assert '[group.size_stratum]\nof = "workplace_id"\nmembers = "size_stratum.csv"' in printed
     assert "drawn from a seeded source" in printed
-    assert out.read_bytes() == (home / "data" / "size_class.csv").read_bytes()
+    assert out.read_bytes() == (home / "data" / "size_stratum.csv").read_bytes()
     by = ",".join(PEOPLE)
     found = tmp_path / "people.csv"
     status, printed, _ = eree_command(
@@ -270,9 +272,9 @@ def test_the_commands_do_as_the_functions_do(home: Path, both: eree.Shrunk, tmp_
     assert status == 0
     said = json.loads(printed)
     assert said["cells"] == len(both)
-    large, small = {"size_class": ["40+"]}, {"size_class": ["0-39"]}
+    large, small = {"size_stratum": ["40+"]}, {"size_stratum": ["0-39"]}
     assert said["filters"] == {"large": large, "small": small}
-    assert said["where"] == {"size_class": ["40+", "0-39"]}
-    assert both.filters_in_words == {"large": "size_class 40+", "small": "size_class 0-39"}
+    assert said["where"] == {"size_stratum": ["40+", "0-39"]}
+    assert both.filters_in_words == {"large": "size_stratum 40+", "small": "size_stratum 0-39"}
     both.write(tmp_path / "same.csv")
     assert found.read_bytes() == (tmp_path / "same.csv").read_bytes()

@@ -1,4 +1,4 @@
-"""Classes of workplaces say which released sizes they were made of, and are remade from them."""
+"""Strata of workplaces say which released sizes they were made of, and are remade from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eree.release.record import RECORD, digest_of, record_text
 from uses import eree_command, shown
 
 CUT = 15
-WORD = "on its author's word: size_class "
-SMALL = {"name": "small", "by": ["sector"], "where": {"size_class": ["0-14"]}, "epsilon": "1"}
+WORD = "on its author's word: size_stratum "
+SMALL = {"name": "small", "by": ["sector"], "where": {"size_stratum": ["0-14"]}, "epsilon": "1"}
 
 
 def released(home: Path, table: dict[str, Any], out: str) -> eree.Release:
@@ -33,16 +33,16 @@ def released(home: Path, table: dict[str, Any], out: str) -> eree.Release:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data with classes of noisy sizes, and the releases `sizes` and `out`."""
+    """Data with strata of noisy sizes, and the releases `sizes` and `out`."""
     home = tmp_path_factory.mktemp("provenance")
     shown(eree_study.synthesize(home / "data", jobs=2_000))
     total = eree.Guarantee(eree.Strong("0.1"), "100")
     eree.Ledger.create(home / "ledger.db", total, data_set="data")
     table = {"name": "sizes", "by": ["workplace_id"], "epsilon": "1"}
-    made = eree.size_classes(released(home, table, "sizes"), "sizes", [CUT])
-    made.write(home / "data" / "size_class.csv")
+    made = eree.size_strata(released(home, table, "sizes"), "sizes", [CUT])
+    made.write(home / "data" / "size_stratum.csv")
     with (home / "data" / "schema.toml").open("a", encoding="utf-8") as file:
-        file.write(f"\n{made.declaration('size_class', 'size_class.csv')}\n")
+        file.write(f"\n{made.declaration('size_stratum', 'size_stratum.csv')}\n")
     released(home, SMALL, "out")
     return home
 
@@ -67,9 +67,9 @@ def resealed(folder: Path, record: dict[str, Any]) -> eree.Release:
     return eree.Release.open(folder)
 
 
-def test_the_record_says_what_the_classes_were_made_of(home: Path) -> None:
+def test_the_record_says_what_the_strata_were_made_of(home: Path) -> None:
     out, sizes = (eree.Release.open(home / name) for name in ("out", "sizes"))
-    assert out.record["attributes"]["size_class"]["provenance"] == {
+    assert out.record["attributes"]["size_stratum"]["provenance"] == {
         "release": sizes.identity,
         "digest": sizes.record["digest"],
         "table": "sizes",
@@ -77,11 +77,11 @@ def test_the_record_says_what_the_classes_were_made_of(home: Path) -> None:
     }
     found = eree.verify(out, sizes=[sizes])
     assert found.sound
-    assert f"size_class is what table sizes of {home / 'sizes'} makes it" in found.checks
+    assert f"size_stratum is what table sizes of {home / 'sizes'} makes it" in found.checks
     assert not any("author" in check for check in found.checks)
 
 
-def test_without_the_sizes_classes_are_on_the_word_of_their_author(home: Path) -> None:
+def test_without_the_sizes_strata_are_on_the_word_of_their_author(home: Path) -> None:
     sizes = eree.Release.open(home / "sizes")
     status, told, _ = eree_command("verify", home / "out")
     assert status == 0
@@ -90,12 +90,12 @@ def test_without_the_sizes_classes_are_on_the_word_of_their_author(home: Path) -
     status, told, _ = eree_command("verify", home / "out", "--size-release", home / "sizes")
     assert status == 0
     assert "author" not in told
-    assert "size_class is what table sizes of" in told
+    assert "size_stratum is what table sizes of" in told
 
 
-def test_one_workplace_in_another_class_is_found(home: Path, tmp_path: Path) -> None:
+def test_one_workplace_in_another_stratum_is_found(home: Path, tmp_path: Path) -> None:
     copy = copied(home, tmp_path)
-    path = copy / "data" / "size_class.csv"
+    path = copy / "data" / "size_stratum.csv"
     header, first, *lines = path.read_text(encoding="utf-8").splitlines()
     value, group = first.split(",")
     first = f"{value},{'0-14' if group == '15+' else '15+'}"
@@ -103,18 +103,18 @@ def test_one_workplace_in_another_class_is_found(home: Path, tmp_path: Path) -> 
     out, sizes = released(copy, SMALL, "out"), eree.Release.open(copy / "sizes")
     assert eree.verify(out).sound
     number = sizes.table("sizes").num_rows
-    words = f"puts 1 of {number:,} workplaces into other classes than their sizes do"
+    words = f"puts 1 of {number:,} workplaces into other strata than their sizes do"
     assert rules(out, sizes) == [words]
     status, told, _ = eree_command("verify", copy / "out", "--size-release", copy / "sizes")
     assert status == 1
-    assert f"attributes.size_class: {words}" in told
+    assert f"attributes.size_stratum: {words}" in told
 
 
 def test_a_workplace_too_few_is_found(home: Path, tmp_path: Path) -> None:
     """Whoever leaves one out of the record can seal it again; only the sizes know."""
     copy = Path(shutil.copytree(home / "out", tmp_path / "fewer"))
     record = json.loads((copy / RECORD).read_text(encoding="utf-8"))
-    record["attributes"]["size_class"]["members"].pop()
+    record["attributes"]["size_stratum"]["members"].pop()
     fewer = resealed(copy, record)
     assert eree.verify(fewer).sound
     assert rules(fewer, eree.Release.open(home / "sizes")) == [
@@ -122,13 +122,13 @@ def test_a_workplace_too_few_is_found(home: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_classes_of_nothing_are_on_the_word_of_their_author(home: Path, tmp_path: Path) -> None:
+def test_strata_of_nothing_are_on_the_word_of_their_author(home: Path, tmp_path: Path) -> None:
     copy = copied(home, tmp_path)
     path = copy / "data" / "schema.toml"
     text = re.sub("provenance = .*\n", "", path.read_text(encoding="utf-8"))
     path.write_text(text, encoding="utf-8")
     out = released(copy, SMALL, "out")
-    assert "provenance" not in out.record["attributes"]["size_class"]
+    assert "provenance" not in out.record["attributes"]["size_stratum"]
     found = eree.verify(out)
     assert found.sound
     assert f"{WORD}groups workplaces, and nothing says what it was made of" in found.checks
@@ -163,7 +163,7 @@ def test_sizes_that_were_changed_prove_nothing(home: Path, tmp_path: Path) -> No
     [rule] = rules(eree.Release.open(home / "out"), eree.Release.open(copy))
     assert rule.startswith(f"the release in {copy} is faulty: ")
     with pytest.raises(eree.Unreadable, match="table sizes or its record was changed"):
-        eree.size_classes(eree.Release.open(copy), "sizes", [CUT])
+        eree.size_strata(eree.Release.open(copy), "sizes", [CUT])
 
 
 def test_a_release_of_the_same_name_with_another_digest_is_found(
@@ -198,7 +198,7 @@ def test_a_faulty_provenance_is_reported(
     assert text.count(before) == 1
     (copy / "schema.toml").write_text(text.replace(before, after), encoding="utf-8")
     told = [(fault.column, fault.rule) for fault in inspect_schema(copy)[1]]
-    assert told == [(f"group.size_class.provenance{place}", rule)]
+    assert told == [(f"group.size_stratum.provenance{place}", rule)]
 
 
 def test_only_workplaces_have_released_sizes(home: Path, tmp_path: Path) -> None:

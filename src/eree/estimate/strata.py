@@ -1,11 +1,11 @@
-"""Classes of workplaces by their noisy sizes: public, because they are made of a release.
+"""Strata of workplaces by their noisy sizes: public, because they are made of a release.
 
-A later plan may then treat small and large workplaces differently.  Which class a workplace is in
+A later plan may then treat small and large workplaces differently.  Which stratum a workplace is in
 is a function of what was released, so it costs nothing more, and every mechanism keeps its
-guarantee whatever the class.
+guarantee whatever the stratum.
 
-The classes say which release, table and cuts they were made of.  The schema and the record of the
-later release carry that on, so that whoever has both releases can make the classes again.
+The strata say which release, table and cuts they were made of.  The schema and the record of the
+later release carry that on, so that whoever has both releases can make the strata again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from eree.release.release import Release
 
 
 @dataclass(frozen=True)
-class SizeClasses:
-    """Every workplace and its class: the columns `value` and `group`, as `schema.toml` reads them.
+class SizeStrata:
+    """Every workplace and its stratum: columns `value` and `group`, as `schema.toml` reads them.
 
-    `key` is the attribute that names workplaces; `names` are the classes, the smallest first.
+    `key` is the attribute that names workplaces; `names` are the strata, the smallest first.
     """
 
     release: Release
@@ -45,12 +45,12 @@ class SizeClasses:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many workplaces every class has."""
+        """How many workplaces every stratum has."""
         found = Counter(self.rows["group"].to_pylist())
         return {name: found[name] for name in self.names}
 
     def declaration(self, name: str, file: str) -> str:
-        """What `schema.toml` has to say to make the classes an attribute of workplaces."""
+        """What `schema.toml` has to say to make the strata an attribute of workplaces."""
         whole = pa.types.is_integer(self.rows["value"].type)
         lines = [
             f"[group.{name if fullmatch('[A-Za-z0-9_-]+', name) else _quoted(name)}]",
@@ -68,17 +68,17 @@ class SizeClasses:
         return write_csv(self.rows, outside(self.release, out))
 
 
-def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClasses:
-    """Sort workplaces into classes by their noisy counts in a table of single workplaces.
+def size_strata(release: Release, table: str, cuts: Iterable[int]) -> SizeStrata:
+    """Sort workplaces into strata by their noisy counts in a table of single workplaces.
 
-    `cuts` are the sizes at which a new class begins, such as 40: below 40, and 40 or more.
+    `cuts` are the sizes at which a new stratum begins, such as 40: below 40, and 40 or more.
     """
     starts = list(cuts)
     whole = all(type(start) is int and start >= 1 for start in starts)
     if not starts or not whole or len(set(starts)) < len(starts):
         raise Refusal("cuts are different integers of 1 or more, such as 40")
     starts.sort()
-    about, rows = release.about(table), release.table(table)
+    about, rows = release.about_jobs(table), release.table(table)
     schema, digest = release.schema, release.record["digest"]
     file = f"tables/{table}.parquet"
     if digest != digest_of(release.record) or file_fault(
@@ -93,13 +93,13 @@ def size_classes(release: Release, table: str, cuts: Iterable[int]) -> SizeClass
             " one that is counted by the key of workplaces alone"
         )
     if about["where"]:
-        raise Refusal(f"table {table} leaves out workplaces, and each needs a class; take all")
+        raise Refusal(f"table {table} leaves out workplaces, and each needs a stratum; take all")
     names = tuple(_named(starts))
     place = np.searchsorted(np.array(starts), rows["noisy"].to_numpy(), side="right")
     groups = pa.array(np.array(names)[place], pa.string())
     made_of = Provenance(release.identity, digest, table, tuple(starts))
     found = pa.table({"value": rows[by[0]], "group": groups})
-    return SizeClasses(release, made_of, by[0], names, found)
+    return SizeStrata(release, made_of, by[0], names, found)
 
 
 def unmade(
@@ -125,19 +125,19 @@ def unmade(
             )
 
 
-def misclassed(said: Mapping[str, Any], sizes: Release) -> str | None:
-    """What is wrong with classes that a record says to be made of a release, if anything is."""
+def misplaced(said: Mapping[str, Any], sizes: Release) -> str | None:
+    """What is wrong with strata that a record says to be made of a release, if anything is."""
     made_of = said["provenance"]
     if made_of["digest"] != sizes.record["digest"]:
         return "was made of a release with another digest than the one that was given"
-    made = size_classes(sizes, made_of["table"], made_of["cuts"])
+    made = size_strata(sizes, made_of["table"], made_of["cuts"])
     true = dict(zip(*(made.rows[name].to_pylist() for name in ("value", "group")), strict=True))
     held = dict(said["members"])
     if set(held) != set(true):
         return "has other workplaces than the released sizes"
     wrong = sum(held[value] != group for value, group in true.items())
     if wrong:
-        return f"puts {wrong:,} of {len(true):,} workplaces into other classes than their sizes do"
+        return f"puts {wrong:,} of {len(true):,} workplaces into other strata than their sizes do"
     return None
 
 
