@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +14,20 @@ from numpy.typing import NDArray
 from eree.estimate.listing import Listing, checked_level
 from eree.estimate.totals import Areas, Filter
 from eree.mechanisms.intervals import UNBOUNDED
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.release.release import Release
+
+#: Areas that are compared with all others at once.
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
 class Ranking(Listing):
     """Areas from the largest noisy sum to the smallest.
 
-    Columns: `rank`, `best`, `worst`, the attributes, then `noisy`, `low`, `high` and `cells` as in
-    `AreaTotals`.  All intervals, of sums and of ranks, hold together at the level.
+    Columns: `rank`; `best` and `worst`, which hold for all areas together; `own_best` and
+    `own_worst`, which hold for each area for itself; the attributes; and the rest as in
+    `AreaTotals`, its intervals for all areas together.  All but the guaranteed ones are calibrated.
     """
 
 
@@ -38,18 +43,64 @@ def rank(
     Areas with the same noisy sum share a rank, and the next one's counts all that are larger:
     1, 2, 2, 4.  An area's true rank, by the same rule, is from `best` to `worst`.
     """
-    totals = Areas.read(release, table, by, where).totals(checked_level(level), simultaneous=True)
-    noisy = totals.rows["noisy"].to_numpy()
-    low = totals.rows["low"].to_numpy().astype(np.float64)
-    high = totals.rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
-    best, worst = rank_intervals(low, np.where(high == UNBOUNDED, np.inf, high))
-    ranks = 1 + _above(noisy, noisy)
-    order = np.argsort(-noisy, kind="stable")
-    columns = {"rank": ranks, "best": best, "worst": worst}
+    areas, checked = Areas.read(release, table, by, where), checked_level(level)
+    totals = areas.totals(checked, simultaneous=True)
+    best, worst = rank_intervals(*_ends(totals.rows["low"], totals.rows["high"]))
+    own_best, own_worst = best, worst
+    if areas.moments is not None:
+        low, high = areas.calibrated_ends(checked, simultaneous=False)
+        deviations = np.sqrt(areas.moments.variance)
+        own_best, own_worst = own_ranks(areas.estimates, deviations, low, high, checked)
+    noisy = areas.sums
+    columns = {
+        "rank": 1 + _above(noisy, noisy),
+        "best": best,
+        "worst": worst,
+        "own_best": own_best,
+        "own_worst": own_worst,
+    }
     found = pa.table({name: pa.array(values) for name, values in columns.items()})
     for name in totals.rows.column_names:
         found = found.append_column(name, totals.rows[name])
+    order = np.argsort(-noisy, kind="stable")
     return Ranking(release, table, totals.by, totals.where, totals.level, found.take(order))
+
+
+def _ends(low: pa.ChunkedArray[Any], high: pa.ChunkedArray[Any]) -> tuple[Array, Array]:
+    """Ends as numbers; one that is not known is infinite."""
+    most = high.fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+    least: Array = low.to_numpy().astype(np.float64)
+    return least, np.where(most == UNBOUNDED, np.inf, most)
+
+
+def own_ranks(
+    estimates: Array, deviations: Array, low: Integers, high: Integers, level: float
+) -> tuple[Integers, Integers]:
+    """The best and the worst rank of each number for itself.
+
+    G(t) is the mean number of all that are above t, each being normal around its estimate.  The
+    rank of a number is about 1 + G of it, and moves with the number, from `low` to `high`, and with
+    all others: both ways are taken to be independent, so that their squares add up.
+    """
+    from scipy.special import ndtr, ndtri
+
+    spread = np.maximum(deviations, 0.1)
+
+    def above(at: Array) -> tuple[Array, Array]:
+        mean, variance = np.empty((2, len(at)))
+        for start in range(0, len(at), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            each = ndtr((estimates - at[some, None] - 0.5) / spread)
+            mean[some], variance[some] = each.sum(1), (each * (1 - each)).sum(1)
+        return mean, variance
+
+    middle, variance = above(estimates)
+    others = ndtri((1 + level) / 2) * np.sqrt(variance)
+    best = middle - np.hypot(np.maximum(middle - above(high.astype(np.float64))[0], 0), others)
+    worst = middle + np.hypot(np.maximum(above(low.astype(np.float64))[0] - middle, 0), others)
+    number = len(estimates)
+    ends = np.clip(np.floor(1 + best), 1, number), np.clip(np.ceil(1 + worst), 1, number)
+    return ends[0].astype(np.int64), ends[1].astype(np.int64)
 
 
 def rank_intervals(

@@ -36,10 +36,10 @@ Key = Value | tuple[Value, ...]
 class Decisions(Listing):
     """Areas with their damage, in the order in which the damages were given.
 
-    Columns: the attributes, `damage` as an exact text, `noisy`, `low`, `high` and `cells` as in
-    `AreaTotals`, `per_job` (damage for each job of the noisy sum, null where that is not above
-    zero; a point without an interval), and `decision`: `above`, `below` or `undecided`.  All
-    decisions hold together at the level.
+    Columns: the attributes, `damage` as an exact text, the rest as in `AreaTotals`, `per_job`
+    (damage for each job of the noisy sum, null where that is not above zero; a point without an
+    interval), and `decision`: `above`, `below` or `undecided`.  All decisions hold together at the
+    level, by calibrated intervals.
     """
 
     threshold: Fraction
