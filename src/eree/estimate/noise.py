@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import Cell
 from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
@@ -31,19 +32,15 @@ RING = 512
 class NoiseBySize:
     """Noise in cells whose largest workplace has some `sizes`: sorted draws, a row for each.
 
-    `covariance` and `joint_fourth` are of two cells of a group that were drawn at once.
+    `mean` is that of the noise, which sums of many cells are off by; `covariance` and
+    `joint_fourth` are of two cells of a group that were drawn at once.
     """
 
     sizes: Integers
     draws: Array
+    mean: Array
     covariance: Array
     joint_fourth: Array
-
-    @cached_property
-    def mean(self) -> Array:
-        """The mean of the noise."""
-        found: Array = self.draws.mean(1)
-        return found
 
     @cached_property
     def variance(self) -> Array:
@@ -54,7 +51,7 @@ class NoiseBySize:
     @cached_property
     def fourth(self) -> Array:
         """The fourth cumulant of the noise."""
-        away = self.draws - self.mean[:, None]
+        away = self.draws - self.draws.mean(1, keepdims=True)
         found: Array = (away**4).mean(1) - 3 * self.variance**2
         return found
 
@@ -125,7 +122,9 @@ def noise_of_cells(mechanism: Mechanism, sizes: tuple[int, ...]) -> NoiseBySize:
             covariance[i] = ((away.sum(1) ** 2 - squares.sum(1)) / pairs).mean()
             both = ((squares.sum(1) ** 2 - (squares**2).sum(1)) / pairs).mean()
             joint[i] = both - squares.mean() ** 2
-    return NoiseBySize(np.array(sizes), _sorted(drawn), covariance, joint)
+    ordered = _sorted(drawn)
+    mean = _means(mechanism, sizes, ordered)
+    return NoiseBySize(np.array(sizes), ordered, mean, covariance, joint)
 
 
 @lru_cache(maxsize=8)
@@ -134,8 +133,14 @@ def noise_of_groups(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) ->
     if cells == 1:
         return noise_of_cells(mechanism, sizes)
     sums = [groups.sum(1) for groups in _drawn(mechanism, sizes, cells)]
-    nothing = np.zeros(len(sizes))
-    return NoiseBySize(np.array(sizes), _sorted(sums), nothing, nothing)
+    mean, nothing = cells * noise_of_cells(mechanism, sizes).mean, np.zeros(len(sizes))
+    return NoiseBySize(np.array(sizes), _sorted(sums), mean, nothing, nothing)
+
+
+def _means(mechanism: Mechanism, sizes: tuple[int, ...], draws: Array) -> Array:
+    """The means of the noise as the mechanism knows them, else those of the draws."""
+    known = [mechanism.bias(Cell(size)) for size in sizes]
+    return np.array([own.mean() if b is None else b for own, b in zip(draws, known, strict=True)])
 
 
 @lru_cache(maxsize=2)

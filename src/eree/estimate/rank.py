@@ -51,6 +51,7 @@ def rank(
         low, high = areas.calibrated_ends(checked, simultaneous=False)
         deviations = np.sqrt(areas.moments.variance)
         own_best, own_worst = own_ranks(areas.estimates, deviations, low, high, checked)
+        own_best, own_worst = np.maximum(own_best, best), np.minimum(own_worst, worst)
     noisy = areas.sums
     columns = {
         "rank": 1 + _above(noisy, noisy),
@@ -99,8 +100,8 @@ def own_ranks(
     best = middle - np.hypot(np.maximum(middle - above(high.astype(np.float64))[0], 0), others)
     worst = middle + np.hypot(np.maximum(above(low.astype(np.float64))[0] - middle, 0), others)
     number = len(estimates)
-    ends = np.clip(np.floor(1 + best), 1, number), np.clip(np.ceil(1 + worst), 1, number)
-    return ends[0].astype(np.int64), ends[1].astype(np.int64)
+    ends = (np.clip(np.rint(1 + end), 1, number).astype(np.int64) for end in (best, worst))
+    return next(ends), next(ends)
 
 
 def rank_intervals(

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.estimate.calibrated import calibrated_table
+from eree.estimate.calibrated import CalibratedTable, calibrated_table
 from eree.estimate.calibration import Moments
 from eree.estimate.listing import Listing, checked_level, names_of
 from eree.estimate.measured import measurement_of
@@ -161,19 +161,26 @@ class Areas:
     @cached_property
     def moments(self) -> Moments | None:
         """Of the noise of the sums; None where it is not known."""
-        known = calibrated_table(self.release, self.table)
-        return None if known is None else known.calibrated.moments(self.place, self.starts)
+        made = self._known
+        return None if made is None else made.calibrated.moments(self.place, self.starts)
+
+    @property
+    def _known(self) -> CalibratedTable | None:
+        return calibrated_table(self.release, self.table)
 
     @property
     def estimates(self) -> Array:
-        """The sums without the mean of their noise, to hundredths of a job."""
-        mean = 0.0 if self.moments is None else self.moments.mean
-        found: Array = np.round(self.sums - mean, 2)
+        """The sums without the mean of their noise: that of each cell to hundredths of a job."""
+        if self._known is None:
+            return self.sums.astype(np.float64)
+        made = self._known.calibrated
+        mean = np.rint(100 * made.bias())[self.place // made.cells]
+        found: Array = self.sums - np.add.reduceat(mean, self.starts) / 100
         return found
 
     def calibrated_ends(self, level: float, *, simultaneous: bool) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals; the guaranteed ones where the noise is not known."""
-        known = calibrated_table(self.release, self.table)
+        known = self._known
         miss = (1 - level) / (len(self) if simultaneous else 1)
         if known is None:
             return self.ends(miss)

@@ -50,6 +50,20 @@ class CutMoments:
         return CutMoments(self.up[chosen], self.down[chosen], self.norms[:, chosen])
 
 
+@dataclass(frozen=True)
+class MeanNoise:
+    """Bounds of the mean of the noise, from `least` to `greatest` up to a size of `up_to` workers.
+
+    Beyond it is about `share` of the workers of the largest workplace; without `up_to` the bounds
+    hold for all sizes.
+    """
+
+    least: float = 0.0
+    greatest: float = 0.0
+    up_to: int | None = None
+    share: float = 0.0
+
+
 class Noise(Hashable, Protocol):
     """What intervals ask of a mechanism."""
 

@@ -19,6 +19,7 @@ from eree.errors import Refusal
 from eree.mechanisms.intervals import (
     UNBOUNDED,
     CutMoments,
+    MeanNoise,
     WorkerIntervals,
     count_interval,
     group_interval,
@@ -66,20 +67,6 @@ class ExpectedError:
     mean_absolute: float
     root_mean_square: float
     quantiles: Mapping[float, int]
-
-
-@dataclass(frozen=True)
-class MeanNoise:
-    """Bounds of the mean of the noise, from `least` to `greatest` up to a size of `up_to` workers.
-
-    Beyond it is about `share` of the workers of the largest workplace; without `up_to` the bounds
-    hold for all sizes.
-    """
-
-    least: float = 0.0
-    greatest: float = 0.0
-    up_to: int | None = None
-    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -199,6 +186,10 @@ class Mechanism(ABC):
     def mean_noise(self) -> MeanNoise | None:
         """Bounds of the mean of the noise; None where it depends on the count."""
         return MeanNoise()
+
+    def bias(self, _cell: Cell) -> float | None:
+        """The mean of the noise of a cell; None where nobody has computed it."""
+        return 0.0 if self.symmetric else None
 
     def bounds(self, largests: Integers, *, random: Random) -> Integers:
         """The noisy bound of each group of a first stage, from its largest workplace."""

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.estimate.totals import Areas
-from eree.mechanisms.intervals import UNBOUNDED
-from eree.mechanisms.mechanism import MeanNoise
+from eree.mechanisms.intervals import UNBOUNDED, MeanNoise
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 
 from eree.cells import Cell
 from eree.errors import Refusal
-from eree.mechanisms.mechanism import MeanNoise
+from eree.mechanisms.intervals import MeanNoise
 from eree.mechanisms.parameters import TooLittle, above, alpha_of, rounded_up
 from eree.mechanisms.transformed.laplace import TransformedMechanism
 from eree.mechanisms.transformed.transform import Logarithm

@@ -18,8 +18,8 @@ from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.cache import Arrays, arrays_kept, arrays_of
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.intervals import CutMoments
-from eree.mechanisms.mechanism import EMPTY, LIMIT, MeanNoise, one_cell
+from eree.mechanisms.intervals import CutMoments, MeanNoise
+from eree.mechanisms.mechanism import EMPTY, LIMIT, one_cell
 from eree.mechanisms.parameters import TooLittle, above, alpha_of
 from eree.mechanisms.scaled.scaled import SizedMechanism
 from eree.mechanisms.staircase.certificate import certify_staircase

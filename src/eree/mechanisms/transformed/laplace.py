@@ -15,8 +15,8 @@ from flint import arb
 from eree.cells import Cell
 from eree.errors import Refusal
 from eree.mechanisms.certificate import Certificate
-from eree.mechanisms.intervals import transformed_ends
-from eree.mechanisms.mechanism import MeanNoise, Mechanism, errors_by_size, one_cell
+from eree.mechanisms.intervals import MeanNoise, transformed_ends
+from eree.mechanisms.mechanism import Mechanism, errors_by_size, one_cell
 from eree.mechanisms.parameters import alpha_of
 from eree.mechanisms.transformed.certificate import certify_transformed
 from eree.mechanisms.transformed.transform import Transform, TransformedLaplace
