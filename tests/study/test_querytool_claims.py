@@ -14,9 +14,9 @@ from eree_study.querytool import claims
 from eree_study.querytool.calibrations import MEASURES, Calibrations
 from eree_study.querytool.convergence import REDRAWN, Convergence
 from eree_study.querytool.evaluation import ARMS, LEVELS, RAKED, Runs, Settings, expected
-from eree_study.querytool.page import Study, page
 from eree_study.querytool.readings import READINGS
 from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
+from eree_study.querytool.study import Study, study_page
 
 RUNS = 1_000
 #: What is left in the runs that converge, as Table 4 has it, and in the others.
@@ -215,7 +215,7 @@ def text(evened: Runs, survey: Runs) -> str:
         Results(evened, "an even one"),
         [compared(), compared(zeros=3)],
     )
-    return "\n".join(page(study, ["a.png", "b.png", "c.png"]))
+    return study_page(study, ["a.png", "b.png", "c.png"])
 
 
 def test_the_page_says_what_was_found_in_numbers() -> None:
