@@ -17,9 +17,8 @@ from eree_study.synth.areas import write_areas
 from eree_study.synth.assumptions import USUAL, assumptions_named
 from eree_study.synth.files import ROWS_AT_ONCE, TableFile, coded, schema_text, text
 from eree_study.synth.geography import PAPERS_JOBS, Geography, draw_geography
-from eree_study.synth.sectors import OWNERSHIPS, SECTORS
 from eree_study.synth.workers import ATTRIBUTES, Compositions, draw_compositions
-from eree_study.synth.workplaces import Workplaces, draw_workplaces
+from eree_study.synth.workplaces import OWNERSHIPS, SECTORS, Workplaces, draw_workplaces
 
 Progress = Callable[[str, float], None]
 
@@ -60,7 +59,7 @@ def synthesize(
     tell = progress or (lambda _step, _fraction: None)
     # One random stream for each part: a change to one leaves the others as they were.
     parts = np.random.SeedSequence(seed).spawn(6)
-    places, places_of_work, habits, hiring, people, land = map(np.random.default_rng, parts)
+    places, places_of_work, shares, hiring, people, land = map(np.random.default_rng, parts)
     with appearing_folder(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
@@ -71,13 +70,14 @@ def synthesize(
         _write_places(partial / "place.parquet", geography)
         _write_workplaces(partial / "workplace.parquet", made, geography)
         tell("workers", 0.1)
-        compositions = draw_compositions(made, geography, habits, assumed)
+        compositions = draw_compositions(made, geography, shares, assumed)
         tell("workers", 0.2)
         employer = np.repeat(np.arange(chosen, dtype=np.int32), made.size)
         hiring.shuffle(employer)
         for done in _write_workers_and_jobs(partial, employer, compositions, people):
             tell("workers and jobs", 0.3 + 0.69 * done)
-        (partial / "schema.toml").write_text(schema_text(geography), encoding="utf-8")
+        states = ((state.code, state.name) for state in geography.states)
+        (partial / "schema.toml").write_text(schema_text(states), encoding="utf-8")
         tell("done", 1.0)
     return Path(folder)
 
