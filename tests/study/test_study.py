@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Weak
 from eree_study.papers import study as running
-from eree_study.papers.comparison import seeded
+from eree_study.papers.comparison import Row, seeded
 from eree_study.papers.contenders import Shrunk, Single, Together, contenders
 from eree_study.papers.report_algorithms import (
     draw_report_gamma,
@@ -35,8 +35,7 @@ from eree_study.papers.report_algorithms import (
     mean_report_errors,
     true_delta,
 )
-from eree_study.papers.results import Part, Results, Row
-from eree_study.papers.study import Study, work
+from eree_study.papers.study import Part, Results, Study, work
 from eree_study.papers.workloads import STRATA, WORKLOADS, Counted, WorkplaceCounts, counted_for
 from eree_study.papers.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
@@ -510,7 +509,7 @@ def test_a_study_of_another_version_is_not_continued(tmp_path: Path) -> None:
         eree_study.study_report(tmp_path)
 
 
-ROW = Row("paper", "workload-1", "auto", "0.1", "1", 0.0, "all", "l1_ratio", 1.5, 0.1, 1).as_json()
+ROW = asdict(Row("paper", "workload-1", "auto", "0.1", "1", 0.0, "all", "l1_ratio", 1.5, 0.1, 1))
 
 
 @pytest.mark.parametrize(

@@ -86,18 +86,14 @@ class Single(Contender):
     mechanism: Mechanism
     strong: bool
 
-    def _sizes(self, cells: Counted) -> Integers:
-        return cells.largest_total if self.strong else cells.largest
-
     def draw(self, cells: Counted, random: Random) -> Array:
         """One draw for each cell."""
-        return self.mechanism.draw(cells.counts, self._sizes(cells), random=random).astype(
-            np.float64
-        )
+        drawn = self.mechanism.draw(cells.counts, cells.sizes(self.strong), random=random)
+        return drawn.astype(np.float64)
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
-        return self.mechanism.mean_errors(cells.counts, self._sizes(cells))
+        return self.mechanism.mean_errors(cells.counts, cells.sizes(self.strong))
 
 
 @dataclass(frozen=True)
@@ -186,14 +182,15 @@ class Reported(Contender):
     epsilon: Fraction
     strong: bool
 
-    def _sizes(self, cells: Counted) -> Integers:
-        return cells.largest_total if self.strong else cells.largest
-
     def draw(self, cells: Counted, random: Random) -> Array:
         """In doubles, with the scale of the largest workplace."""
         drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
         return drawing(
-            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, random=random
+            cells.counts,
+            cells.sizes(self.strong),
+            alpha=self.alpha,
+            epsilon=self.epsilon,
+            random=random,
         )
 
     def expected(self, cells: Counted) -> Array:
@@ -203,7 +200,7 @@ class Reported(Contender):
         def error(x: int) -> float:
             return mean_report_errors(which, x, self.alpha, self.epsilon)
 
-        return by_size(self._sizes(cells), error)
+        return by_size(cells.sizes(self.strong), error)
 
 
 def by_size(

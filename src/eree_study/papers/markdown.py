@@ -21,7 +21,7 @@ _ENVIRONMENT = Environment(
 def page(package: str, name: str, **values: object) -> str:
     """The template of a package, such as "querytool.md", with some values."""
     text = files(package).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
-    return _ENVIRONMENT.from_string(text).render(values) + "\n"
+    return _ENVIRONMENT.from_string(text).render(values).rstrip("\n") + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> str:

@@ -214,6 +214,10 @@ class Counted:
             ),
         )
 
+    def sizes(self, strong: bool) -> Integers:
+        """The largest workplace of each cell: all of it, or what the cell counts of it (weak)."""
+        return self.largest_total if strong else self.largest
+
     def by_workplace(self) -> tuple[Integers, Integers]:
         """The group of every workplace, and its counts: a row each, those without jobs last."""
         rows = self.rows

@@ -62,7 +62,7 @@ class BySize(Contender):
     large: int
     slow: ClassVar[bool] = True
 
-    def parts(self, cells: Counted, random: Random) -> tuple[_Large, _Small]:
+    def parts(self, cells: Counted, random: Random) -> tuple[_Noisy, _Noisy]:
         """What is released: noisy counts of the large workplaces, and of groups of small ones."""
         groups, counts = cells.by_workplace()
         size = counts.sum(1)
@@ -75,7 +75,8 @@ class BySize(Contender):
         there = np.flatnonzero(kept)
         sums = _added(counts[~single], small, cells).astype(np.int64)[there]
         pooled = self.together.draw(sums, largest[there], random=random)
-        return _Large(groups[single], noisy), _Small(there, pooled, kept[there])
+        large = _Noisy(groups[single], noisy, np.ones(len(noisy), dtype=np.int64))
+        return large, _Noisy(there, pooled, kept[there])
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """The signed noisy counts, added up."""
@@ -108,16 +109,8 @@ class BySizeShrunk(BySize):
 
 
 @dataclass(frozen=True, repr=False)
-class _Large:
-    """Noisy counts of large workplaces, and the group of each."""
-
-    groups: Integers
-    noisy: Integers
-
-
-@dataclass(frozen=True, repr=False)
-class _Small:
-    """Noisy counts of the small workplaces of groups, and how many of them there are."""
+class _Noisy:
+    """Noisy counts, the group that each belongs to, and of how many workplaces each is."""
 
     groups: Integers
     noisy: Integers
