@@ -100,7 +100,7 @@ def test_raking_that_runs_away_reduces_nothing_in_expectation() -> None:
     assert [claim.holds for claim in better] == ["yes", "yes"]
 
 
-def test_what_the_law_decides_is_held_against_the_printed_digits() -> None:
+def test_what_the_distribution_decides_is_held_against_the_printed_digits() -> None:
     assert [claim.holds for claim in claims.noise_claims()] == ["no", "yes"]
 
 
@@ -120,7 +120,7 @@ def test_shares_of_runs_have_an_error_where_all_are_alike() -> None:
     assert share == 1 and error == pytest.approx((102 / 104 * 2 / 104 / 104) ** 0.5)
 
 
-def test_a_few_runs_that_run_away_do_not_hide_that_a_figure_is_greater() -> None:
+def test_a_few_runs_that_run_away_do_not_conceal_that_a_figure_is_greater() -> None:
     """One run of 100 has a million times the noise: a difference would be one standard error."""
     calm, wild = np.ones(100), np.ones(100)
     wild[0] = 1e6

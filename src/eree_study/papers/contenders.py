@@ -30,8 +30,7 @@ from eree.policy.neighbours import NODE, Strong, Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.report_algorithms import (
-    draw_report_gamma,
-    draw_report_laplace,
+    draw_report,
     mean_report_errors,
     worst_delta,
 )
@@ -182,10 +181,14 @@ class Reported(Contender):
     epsilon: Fraction
     strong: bool
 
+    @property
+    def _algorithm(self) -> int:
+        return 2 if self.name == "report-laplace" else 3
+
     def draw(self, cells: Counted, random: Random) -> Array:
         """In doubles, with the scale of the largest workplace."""
-        drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
-        return drawing(
+        return draw_report(
+            self._algorithm,
             cells.counts,
             cells.sizes(self.strong),
             alpha=self.alpha,
@@ -195,10 +198,9 @@ class Reported(Contender):
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace."""
-        which = 2 if self.name == "report-laplace" else 3
 
         def error(x: int) -> float:
-            return mean_report_errors(which, x, self.alpha, self.epsilon)
+            return mean_report_errors(self._algorithm, x, self.alpha, self.epsilon)
 
         return by_size(cells.sizes(self.strong), error)
 

@@ -161,8 +161,8 @@ def _told_apart(
     for kind, words in enumerate(("men", "women")):
         before, after = first[kind], second[kind]
         for output in (before, after):
-            chances = [mechanism.log_pmf(Cell(count), output) for count in (before, after)]
-            loss = abs(chances[0] - chances[1])
+            logs = [mechanism.log_pmf(Cell(count), output) for count in (before, after)]
+            loss = abs(logs[0] - logs[1])
             if best is None or loss > best.loss:
                 best = Witness(first, second, f"{words}, by {name}", output, loss)
     assert best is not None
