@@ -151,17 +151,6 @@ def test_the_same_seed_gives_the_same_figures_on_any_number_of_cores() -> None:
     assert (first != other).any()
 
 
-def test_noise_in_units_of_the_average_weight_gives_the_same_figures() -> None:
-    """All weights 37: the weighted cube is 37 times the unweighted one, and so is its noise."""
-    cube = random_cases(2, 50, SMALL)
-    chosen = Settings(runs=3, epsilon=2.0)
-    plain = some_runs(cube, 1_000, chosen, 0, 3)
-    weighted = some_runs(37 * cube, 37_000, chosen, 0, 3)
-    for name, figures in plain.items():
-        if figures.max() < 1e6 and not name.startswith(("difference", "later")):
-            assert weighted[name] == pytest.approx(figures, rel=1e-6, abs=1e-9)
-
-
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(Refusal, match="two runs or more"):
         Settings(runs=1)
