@@ -38,8 +38,7 @@ from eree_study.papers.workloads import (
 )
 from eree_study.papers.workplaces import by_workplace
 from eree_study.synth import synthesize
-from eree_study.synth.assumptions import USUAL, assumptions_named
-from eree_study.synth.population import Progress
+from eree_study.synth.population import USUAL, Progress, assumptions_named
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"

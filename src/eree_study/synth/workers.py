@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Array
-from eree_study.synth.assumptions import Assumptions
 from eree_study.synth.files import SCHEMA
 from eree_study.synth.geography import Geography
 from eree_study.synth.workplaces import SECTORS, Workplaces
@@ -88,13 +87,16 @@ def draw_compositions(
     workplaces: Workplaces,
     geography: Geography,
     rng: np.random.Generator,
-    assumed: Assumptions,
+    *,
+    concentration: float,
+    local: float,
+    tie: float,
 ) -> Compositions:
     """The make-up of every workplace: its sector's, tilted by its site and by draws of its own."""
     n = workplaces.size.size
     columns = sum(len(a.values) - 1 for a in ATTRIBUTES)
     thresholds = np.empty((n, columns), dtype=np.uint16)
-    tilts = [_tilts(attribute, geography, rng, assumed.local) for attribute in ATTRIBUTES]
+    tilts = [_tilts(attribute, geography, rng, local) for attribute in ATTRIBUTES]
     for start in range(0, n, _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, n))
         sector = workplaces.sector[rows]
@@ -105,7 +107,7 @@ def draw_compositions(
             if tilt is not None:
                 mean *= tilt[place]
                 mean /= mean.sum(axis=1, keepdims=True)
-            gammas = rng.standard_gamma(assumed.concentration * attribute.concentration * mean)
+            gammas = rng.standard_gamma(concentration * attribute.concentration * mean)
             cumulative = np.cumsum(gammas, axis=1)
             cumulative *= _GRAIN / cumulative[:, -1:]
             width = len(attribute.values) - 1
@@ -113,7 +115,7 @@ def draw_compositions(
                 np.rint(cumulative[:, :-1]), _GRAIN - 1
             )
             column += width
-    return Compositions(thresholds, assumed.tie)
+    return Compositions(thresholds, tie)
 
 
 def sector_shares(attribute: Attribute) -> Array:

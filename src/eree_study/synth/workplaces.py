@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Array, Integers
-from eree_study.synth.assumptions import Assumptions
 from eree_study.synth.files import SCHEMA
 from eree_study.synth.geography import Geography, apportion
 
@@ -200,12 +199,14 @@ def draw_workplaces(
     workplaces: int,
     geography: Geography,
     rng: np.random.Generator,
-    assumed: Assumptions,
+    *,
+    tail: float,
+    uneven: float,
 ) -> Workplaces:
     """Workplaces with their size, sector, ownership and site."""
-    size = draw_sizes(jobs, workplaces, rng, assumed.tail)
+    size = draw_sizes(jobs, workplaces, rng, tail)
     sector = _sectors(size, rng)
-    site = _sites(size, sector, geography, rng, assumed.uneven)
+    site = _sites(size, sector, geography, rng, uneven)
     public_share = np.array([s.public for s in SECTORS])
     public = rng.random(workplaces) < public_share[sector]
     return Workplaces(size, sector, public, site)
