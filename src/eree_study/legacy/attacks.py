@@ -86,8 +86,8 @@ class Tally:
     """How often an attack on a method succeeded.
 
     Where she is torn between some answers, one of them true, a success counts as its share: what a
-    lot would give on average.  `guessing` is the rate of an attacker who has public data alone,
-    `promised` the most that the guarantee allows on average, where there is one.
+    random choice would give on average.  `guessing` is the rate of an attacker who has public data
+    alone, `promised` the most that the guarantee allows on average, where there is one.
     """
 
     attack: str
