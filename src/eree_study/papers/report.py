@@ -174,39 +174,35 @@ class Picture:
     name: str
     title: str
     columns: Mapping[str, tuple[str, str]]
-    measure: str = "l1_ratio"
     rows: Mapping[str, str] = field(default_factory=lambda: _ROWS)
 
-    @classmethod
-    def of(cls, name: str, workload: str, title: str, measure: str = "l1_ratio") -> Picture:
-        """One workload, and a column for each stratum."""
-        strata = zip(_COLUMNS, (WHOLE, *STRATA), strict=True)
-        return cls(name, title, {column: (workload, at) for column, at in strata}, measure)
+    @property
+    def measure(self) -> str:
+        """A correlation of ranks, or an error as a ratio."""
+        ranked = any(WORKLOADS[workload].ranked for workload, _ in self.columns.values())
+        return "spearman" if ranked else "l1_ratio"
 
 
+_STRONG = ", strong guarantee"
+#: Figures with a column for each stratum, by their names: the workload and the title.
+_BY_STRATUM = {
+    "paper-figure-1": ("workload-1", "Jobs by place × sector × ownership"),
+    "paper-figure-2": ("ranking-1", "Cells ranked by jobs"),
+    "paper-figure-3": ("workload-2", "Single queries with sex × education (weak)"),
+    "paper-figure-4": ("workload-3", "The whole marginal with sex × education (weak)"),
+    "paper-figure-5": ("ranking-2", "Cells ranked by women with a degree (weak)"),
+    "strong-figure-3": ("workload-2-strong", f"Single queries with sex × education{_STRONG}"),
+    "strong-figure-4": ("workload-3-strong", f"The whole marginal with sex × education{_STRONG}"),
+    "strong-figure-5": ("ranking-2-strong", f"Cells ranked by women with a degree{_STRONG}"),
+}
 PICTURES = (
-    Picture.of("paper-figure-1", "workload-1", "Jobs by place × sector × ownership"),
-    Picture.of("paper-figure-2", "ranking-1", "Cells ranked by jobs", "spearman"),
-    Picture.of("paper-figure-3", "workload-2", "Single queries with sex × education (weak)"),
-    Picture.of("paper-figure-4", "workload-3", "The whole marginal with sex × education (weak)"),
-    Picture.of(
-        "paper-figure-5", "ranking-2", "Cells ranked by women with a degree (weak)", "spearman"
-    ),
-    Picture.of(
-        "strong-figure-3",
-        "workload-2-strong",
-        "Single queries with sex × education, strong guarantee",
-    ),
-    Picture.of(
-        "strong-figure-4",
-        "workload-3-strong",
-        "The whole marginal with sex × education, strong guarantee",
-    ),
-    Picture.of(
-        "strong-figure-5",
-        "ranking-2-strong",
-        "Cells ranked by women with a degree, strong guarantee",
-        "spearman",
+    *(
+        Picture(
+            name,
+            title,
+            {c: (workload, at) for c, at in zip(_COLUMNS, (WHOLE, *STRATA), strict=True)},
+        )
+        for name, (workload, title) in _BY_STRATUM.items()
     ),
     Picture(
         "report-figure-1",

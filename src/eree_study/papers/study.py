@@ -64,8 +64,7 @@ class Study:
 
     def settings(self) -> dict[str, int | str]:
         """What must stay the same if a study goes on."""
-        kept = {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
-        return {**kept, "assumptions": self.assumptions, "version": self.version}
+        return {name: value for name, value in asdict(self).items() if name != "folder"}
 
     @classmethod
     def read(cls, folder: Path) -> Study:
