@@ -48,7 +48,7 @@ def hand_made(
     apart["rake-nonnegative"] = np.full(RUNS, 1e-7)
     later = {arm: np.full(RUNS, 1e-7) for arm in RAKED if "nonnegative" in arm}
     some = np.full(RUNS, 0.00182)
-    return Runs(Settings(RUNS), LEVELS, 182, variances, apart, later, some, 17_280 * some / 2)
+    return Runs(Settings(RUNS), LEVELS, 182, variances, apart, later, 17_280 * some / 2)
 
 
 def verdicts(found: list[Claim]) -> dict[str, str]:
@@ -184,7 +184,7 @@ def compared(
         figures[:, k, :, 1] = 1.0 if of_least else bound
         figures[:, k, :, 2] = 0.94 if of_least else 0.99
     figures[..., 0] *= rng.normal(1, 0.02, figures[..., 0].shape)
-    return Calibrations("by hand", tuple("abcdef"), 640, zeros, "1", figures)
+    return Calibrations(tuple("abcdef"), 640, zeros, "1", figures)
 
 
 def test_what_is_published_of_errors_is_held_against_them() -> None:

@@ -34,7 +34,7 @@ from eree_study.papers.report_algorithms import (
     mean_report_errors,
     worst_delta,
 )
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
@@ -271,9 +271,8 @@ def _vectors(
     yield Together("auto", 0.0, chosen)
     if (alpha, epsilon) not in SHRUNK_AT or cells > MOST_SHRUNK:
         return
-    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
     if workload.strong and can_be_shrunk(chosen):
-        yield Shrunk("auto-shrunk", 0.0, chosen, shape)
+        yield Shrunk("auto-shrunk", 0.0, chosen, workload.worker_shape)
 
 
 def _own(

@@ -37,7 +37,7 @@ from eree.estimate.groups import factors, shares_by_kind
 from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: Workers up to which mechanisms are optimised as a whole.
 SMALL = 60
@@ -300,9 +300,8 @@ def limits(
     if workload.paying == "together" and workload.strong and (alpha, epsilon) in SHRUNK_AT:
         given = float(alpha or 0), float(epsilon)
         yield KnownScales("known-scales", 1.0, *given)
-        shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
         if cells <= MOST_SHRUNK:
-            yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, shape)
+            yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, workload.worker_shape)
 
 
 def squared_sizes(cells: Counted) -> Array:

@@ -58,13 +58,17 @@ class Workload:
         """A name for the cells, which several workloads may share."""
         return "-".join((*self.by, *(self.worker_values or {}).values()))
 
+    @property
+    def worker_shape(self) -> tuple[int, ...]:
+        """How many values each of its worker attributes has in the synthetic population."""
+        values = {attribute.name: len(attribute.values) for attribute in ATTRIBUTES}
+        return tuple(values[name] for name in self.by if name in values)
+
     def file(self, folder: Path) -> Path:
         """Where the cells are kept while a study runs."""
         return folder / "cells" / f"{self.cells}.npz"
 
 
-#: How many values worker attributes of the synthetic population have.
-WORKER_VALUES = MappingProxyType({a.name: len(a.values) for a in ATTRIBUTES})
 _PEOPLE = (*PLACES, "sex", "education")
 _GRADUATES = MappingProxyType({"sex": "F", "education": "college"})
 

@@ -25,7 +25,7 @@ from eree.policy.neighbours import Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
 SIZES_EPSILON = Fraction(3, 20)
@@ -144,16 +144,15 @@ def by_workplace(
         return
     if alpha is None or (alpha, epsilon) not in SHRUNK_AT:
         return
-    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
     relation = Weak(alpha, ["type"])
     rest = Guarantee(relation, epsilon - SIZES_EPSILON)
     whole, alone = (
         automatic_vector(guarantee, cells, alone=True)[0]
         for guarantee in (Guarantee(relation, epsilon), rest)
     )
-    yield ByWorkplace("by-workplace-shrunk", 0.0, whole, shape)
+    yield ByWorkplace("by-workplace-shrunk", 0.0, whole, workload.worker_shape)
     sizes = automatic(Guarantee(relation, SIZES_EPSILON), alone=True)
     together = calibrate("vector-radial", rest, {"cells": cells})
     parts = (sizes, alone, together, ceil(LARGE_FROM / alpha))
     yield BySize("by-size", 0.0, *parts)
-    yield BySizeShrunk("by-size-shrunk", 0.0, *parts, shape)
+    yield BySizeShrunk("by-size-shrunk", 0.0, *parts, workload.worker_shape)

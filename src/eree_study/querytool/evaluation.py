@@ -124,8 +124,7 @@ class Runs:
 
     `differences` is the largest relative difference to a control after the cycles that the paper
     allows for, `later` the same after more of them, where negatives were clipped and there is a
-    solution; `changed` is the share of cells that noise changed, `negative` the number of cells
-    below zero after it.
+    solution; `negative` is the number of cells below zero after the noise.
     """
 
     settings: Settings
@@ -134,7 +133,6 @@ class Runs:
     variances: dict[tuple[str, str], Array]
     differences: dict[str, Array]
     later: dict[str, Array]
-    changed: Array
     negative: Array
 
 
@@ -185,7 +183,6 @@ def _joined(cube: Integers, chosen: Settings, parts: Sequence[dict[str, Array]])
         {(arm, reading): whole[f"{reading} {arm}"] for arm in ARMS for reading in READINGS},
         {arm: whole[f"difference {arm}"] for arm in RAKED},
         {arm: whole[f"later {arm}"] for arm in RAKED if f"later {arm}" in whole},
-        whole["changed"],
         whole["negative"],
     )
 
@@ -222,10 +219,7 @@ class Evaluation:
     def run(self, run: int) -> dict[str, Array | float]:
         """All figures of one run."""
         cells, noisy_sums = self.noisy(run)
-        found: dict[str, Array | float] = {
-            "changed": float((cells != self._cube).mean()),
-            "negative": float((cells < 0).sum()),
-        }
+        found: dict[str, Array | float] = {"negative": float((cells < 0).sum())}
         made = {"none": cells.astype(np.float64)}
         spread = JOB**2 * capped_variance(CONTROL_EPSILON, CONTROL_CAP)
         made["least-squares"] = self._least_squares(cells, self.sums, 0.0)

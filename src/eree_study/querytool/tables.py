@@ -114,18 +114,17 @@ def converged(found: Convergence) -> str:
 
 def table_4(results: Results) -> str:
     """Table 4 as printed, of the runs that converged, and of all."""
-    columns: dict[str, Sequence[str]] = {
-        "printed: without": list(map(number, PRINTED)),
-        "printed: with": list(map(number, PRINTED_RAKED)),
-        "printed: less by": list(map(_less_by, PRINTED_REDUCTION)),
+    given: dict[str, tuple[Sequence[float], ...]] = {
+        "printed": (PRINTED, PRINTED_RAKED, PRINTED_REDUCTION)
     }
     for runs, label in (("converged", "converged"), ("all", "all runs")):
-        if results.means("rake", runs):
-            columns[f"{label}: without"] = list(map(number, results.means("none", runs)))
-            columns[f"{label}: with"] = list(map(number, results.means("rake", runs)))
-            columns[f"{label}: less by"] = list(map(_less_by, results.reductions("rake", runs)))
-    heads = [head if head.endswith("without") else head.split(": ")[1] for head in columns]
-    return _numbered(heads, list(columns.values()))
+        if found := results.means("rake", runs):
+            given[label] = results.means("none", runs), found, results.reductions("rake", runs)
+    heads, columns = [], []
+    for label, (without, raked, reductions) in given.items():
+        heads += [f"{label}: without", "with", "less by"]
+        columns += [[*map(number, without)], [*map(number, raked)], [*map(_less_by, reductions)]]
+    return _numbered(heads, columns)
 
 
 def by_dimension(results: Results, arms: Sequence[str]) -> str:
