@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from eree.cli import interrupts
 from eree.cli.exit_status import run
-from eree_study.papers.results import Row
+from eree_study.papers.comparison import Row
 from eree_study.papers.study import Study
 from mutations import toml_text
 from offices import text as plan_text

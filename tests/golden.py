@@ -19,7 +19,7 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS, mechanism
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.random.source import SeededRandom
-from eree_study.papers.results import Results
+from eree_study.papers.study import Results
 
 FILE = Path(__file__).with_suffix(".json")
 NAMES = (*MECHANISMS, *VECTOR_MECHANISMS)

@@ -50,7 +50,8 @@ DOORS = {
         "eree_study/querytool/",
     ),
     ("sqlite3", "sqlalchemy", "psycopg"): ("eree/budget/stores.py",),
-    ("starlette", "fastapi", "uvicorn", "jinja2", "flask", "django", "http.server"): ("eree/web/",),
+    ("starlette", "fastapi", "uvicorn", "flask", "django", "http.server"): ("eree/web/",),
+    ("jinja2",): ("eree/web/", "eree_study/papers/markdown.py"),
     ("socket", "urllib.request", "http.client", "requests", "httpx", "aiohttp"): ("eree/web/",),
 }
 #: Confidential cells, and the files that may get hold of them: they are counted and written in

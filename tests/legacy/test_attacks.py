@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import eree
 import eree_study
 from eree.policy.neighbours import distance
-from eree_study.legacy.attack_files import write_attacks
 from eree_study.legacy.attacks import (
     INFUSED,
     OURS,
@@ -31,6 +30,7 @@ from eree_study.legacy.attacks import (
     noisy_scores,
     run_attacks,
     success_probability,
+    write_attacks,
 )
 from eree_study.legacy.games import (
     ATTACKS,
@@ -72,15 +72,16 @@ def test_the_bound_is_reached_by_the_best_answer_under_a_guarantee(
 
 @given(st.integers(2, 6), st.integers(1, 8), st.integers(0, 2**30))
 def test_no_attacker_beats_the_bound_whatever_is_published(k: int, outputs: int, seed: int) -> None:
-    """Any chances of outputs, with the factor and the addend that they really have."""
+    """Any probabilities of outputs, with the factor and the addend that they really have."""
     words = eree.SeededRandom(seed).words(k * outputs + 1)
-    chances = (words[1:].astype(float) / 2**64).reshape(k, outputs) ** 3 + 1e-9
-    chances /= chances.sum(axis=1, keepdims=True)
+    probabilities = (words[1:].astype(float) / 2**64).reshape(k, outputs) ** 3 + 1e-9
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     epsilon = float(words[0] / 2**64) * 4
     delta = max(
-        float(np.maximum(p - exp(epsilon) * q, 0).sum()) for p, q in product(chances, repeat=2)
+        float(np.maximum(p - exp(epsilon) * q, 0).sum())
+        for p, q in product(probabilities, repeat=2)
     )
-    best = chances.max(axis=0).sum() / k
+    best = probabilities.max(axis=0).sum() / k
     promise = eree.Guarantee(STRONG, str(epsilon + 1e-9), str(min(delta + 1e-9, 0.999)))
     assert best <= eree_study.success_bound(promise, k, 1) + 1e-9
 
@@ -206,7 +207,7 @@ def test_infused_tables_give_the_answer_away(findings: AttackFindings, attack: s
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_releases_stay_below_what_is_allowed(findings: AttackFindings, attack: str) -> None:
-    """A sound release fails this with a chance of at most 1e-6."""
+    """A sound release fails this with a probability of at most 1e-6."""
     ours = findings.tally(attack, OURS)
     assert ours.kept
     assert ours.guessing < (ours.promised or 0) < 1
@@ -248,12 +249,12 @@ def test_findings_are_written_whole_and_labelled(findings: AttackFindings, tmp_p
         "attacks.svg",
     ]
     assert picture.stat().st_size > 20_000
-    told = json.loads((tmp_path / "out" / "attacks.json").read_text(encoding="utf-8"))
-    assert "synthetic data" in told["study"]
+    found = json.loads((tmp_path / "out" / "attacks.json").read_text(encoding="utf-8"))
+    assert "synthetic data" in found["study"]
     with (tmp_path / "out" / "attacks.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["attack"] for row in rows] == [name for name in ATTACKS for _ in range(3)]
-    assert DIFFERENCING in {row["attack"] for row in told["attacks"]}
+    assert DIFFERENCING in {row["attack"] for row in found["attacks"]}
     svg = (tmp_path / "out" / "attacks.svg").read_text(encoding="utf-8")
     assert "synthetic data" in svg
     write_attacks(findings, tmp_path / "again")

@@ -67,7 +67,7 @@ def test_a_quantile_undoes_the_integral_of_the_density(ramp: Ramp) -> None:
 
 
 def cdf(ramp: Ramp) -> Any:
-    """The chance of at most x, from the areas of triangles."""
+    """The probability of at most x, from the areas of triangles."""
     inner, outer = float(ramp.inner), float(ramp.outer)
 
     def below(x: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def cdf(ramp: Ramp) -> Any:
 
 @RAMPS
 def test_factors_follow_the_ramp_and_no_other(ramp: Ramp) -> None:
-    """A sound ramp is rejected with a chance of 1e-6, had the keys been drawn."""
+    """A sound ramp is rejected with probability 1e-6, had the keys been drawn."""
     drawn = factors(KEY, range(60_000), ramp)
     assert kstest(drawn, cdf(ramp)).pvalue > 1e-6
     for stretch in (Fraction(9, 10), Fraction(11, 10)):
@@ -110,7 +110,7 @@ def test_a_factor_hangs_on_key_and_workplace_alone() -> None:
 
 
 def test_without_the_key_a_factor_says_nothing() -> None:
-    """Under another key, and for the next workplace, factors do not go together (chance 1e-6)."""
+    """Under another key, and for the next workplace, factors are apart (probability 1e-6)."""
     n = 20_000
     found, others = factors(KEY, range(n + 1)), factors(OTHER, range(n + 1))
     for pair in ((found, others), (found[1:], found[:-1])):

@@ -124,7 +124,7 @@ def test_runs_that_converge_are_a_selection_and_the_others_explode() -> None:
     Over all runs raking multiplies the noise; with negative cells clipped all of them converge.
     """
     cube = survey_cases(1, 0.25)
-    evaluation, tables = Evaluation(cube, 1_000, Settings()), Tables(LEVELS)
+    evaluation, tables = Evaluation(cube, Settings()), Tables(LEVELS)
     controls = [total.astype(float) for total in evaluation.sums]
     met, noise, negative, clipped = [], [], [], []
     for run in range(300):
@@ -153,7 +153,7 @@ def test_how_many_runs_converge_is_decided_by_the_cases() -> None:
     """Of 40 seeded runs none in a survey with small categories, nearly all where they are even."""
     shares = []
     for redrawn in (0.0, 1.0):
-        evaluation = Evaluation(survey_cases(1, redrawn), 1_000, Settings())
+        evaluation = Evaluation(survey_cases(1, redrawn), Settings())
         controls = [total.astype(float) for total in evaluation.sums]
         reports = [
             rake(

@@ -56,7 +56,7 @@ def figures(cube: eree.Cube) -> np.ndarray:
 
 
 def test_measures_of_uncalibrated_cells_are_those_of_their_noise(figures: np.ndarray) -> None:
-    """A cell has the variance of noise that hides 2,500 jobs at half of epsilon 1.
+    """A cell has the variance of noise that protects 2,500 jobs at half of epsilon 1.
 
     4 standard errors: a false alarm in 15,000; scales 10% off are rejected in the cells.
     """
@@ -76,13 +76,13 @@ def test_measures_of_uncalibrated_cells_are_those_of_their_noise(figures: np.nda
 def test_least_squares_publishes_its_error_and_raking_a_bound_above_it(
     figures: np.ndarray,
 ) -> None:
-    squares, told, covered = (figures[..., k].mean(axis=0) for k in range(len(MEASURES)))
+    squares, published, covered = (figures[..., k].mean(axis=0) for k in range(len(MEASURES)))
     errors = figures[..., 0].std(axis=0, ddof=1) / len(figures) ** 0.5
     least = METHODS.index("least-squares")
-    assert (np.abs(squares[least] - told[least]) < 4 * errors[least]).all()
-    assert (told[least] < told[METHODS.index("none")]).all()
+    assert (np.abs(squares[least] - published[least]) < 4 * errors[least]).all()
+    assert (published[least] < published[METHODS.index("none")]).all()
     for method in ("rake", "rake-nonnegative"):
-        assert (squares[METHODS.index(method)] < told[METHODS.index(method)]).all()
+        assert (squares[METHODS.index(method)] < published[METHODS.index(method)]).all()
     assert (covered > 0.9).all() and (covered <= 1).all()
 
 
@@ -117,7 +117,7 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def test_everything_is_written_and_told(study: eree_study.CubeStudy, home: Path) -> None:
+def test_everything_is_written_and_published(study: eree_study.CubeStudy, home: Path) -> None:
     assert [file.name for file in study.files] == FILES
     assert sorted(path.name for path in (home / "here").iterdir()) == sorted(FILES)
     assert all(file.stat().st_size > 1_000 for file in study.files)

@@ -9,10 +9,10 @@ import pytest
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree_study.papers.claims import Claim, Finding, Judge, verdict, with_error
+from eree_study.papers.comparison import Row
 from eree_study.papers.findings import REPORTED, THREE, TRUNCATED, judged
 from eree_study.papers.report import findings_page
-from eree_study.papers.results import Part, Results, Row
-from eree_study.papers.study import Study
+from eree_study.papers.study import Part, Results, Study
 from eree_study.papers.workloads import STRATA, WHOLE
 
 NAMES = [f"Finding {n}" for n in range(1, 7)] + [f"Report {n}" for n in range(1, 6)]
@@ -240,7 +240,7 @@ def test_the_page_tells_every_claim_with_its_figures(tmp_path) -> None:
     rows = paper_like(error=0.01)
     figures = figures_of(rows)
     judged_twice = [judged(Judge(figures, wide=wide)) for wide in (False, True)]
-    page = "\n".join(findings_page(Study(tmp_path, 7, 20, 1), figures, *judged_twice, 540))
+    page = findings_page(Study(tmp_path, 7, 20, 1), figures, *judged_twice, 540)
     for finding in judged_twice[0]:
         assert f"## {finding.name}: {finding.statement}" in page
         for claim in finding.claims:

@@ -47,7 +47,7 @@ def test_no_sequence_of_volumes_that_steps_allow_is_below_the_bound(
     bound = least_noise(cells, epsilon)
     rng = np.random.default_rng(cells)
     steps = int(40 / epsilon) + 6 * cells
-    reach = np.array([_radius(cells, k) for k in range(steps)]) / 2
+    radius = np.array([_radius(cells, k) for k in range(steps)]) / 2
     weights = np.exp(-epsilon * np.arange(steps))
 
     def mean(more: NDArray[np.float64]) -> float:
@@ -55,7 +55,7 @@ def test_no_sequence_of_volumes_that_steps_allow_is_below_the_bound(
         radii = np.zeros(steps)
         radii[0] = more[0]
         for k in range(1, steps):
-            radii[k] = (radii[:k] + reach[k:0:-1]).max() + more[k]
+            radii[k] = (radii[:k] + radius[k:0:-1]).max() + more[k]
         scaled = (radii / radii[-1]) ** cells * weights
         return float((scaled * radii).sum() / scaled.sum()) / (cells + 1)
 

@@ -27,8 +27,8 @@ TENTH = Fraction(1, 10)
 
 @pytest.mark.parametrize(("step", "epsilon"), combinations([1, 2, 3, 5], [0.7, 1, 2, 4], each=2))
 def test_noise_for_a_known_step_is_the_optimum_of_all_noise(step: int, epsilon: float) -> None:
-    reach = int(22 * step / epsilon) + 3 * step
-    k = np.arange(-reach, reach + 1)
+    farthest = int(22 * step / epsilon) + 3 * step
+    k = np.arange(-farthest, farthest + 1)
     pairs = [
         pair
         for shift in range(1, step + 1)
@@ -69,7 +69,7 @@ def test_steps_are_whole_and_exact() -> None:
 def test_large_workplaces_have_the_error_of_a_staircase_of_ratios(
     alpha: Fraction, epsilon: float
 ) -> None:
-    """The best noise on log sizes reaches the bound, so it is neither too high nor too low."""
+    """The best noise on log sizes farthestes the bound, so it is neither too high nor too low."""
     grid = np.arange(-400, 401) / 16  # in steps of growth
     ratio = (1 + float(alpha)) ** grid
     best = 9e9
@@ -78,8 +78,8 @@ def test_large_workplaces_have_the_error_of_a_staircase_of_ratios(
             level = np.where(
                 grid > 0, np.ceil(np.maximum(grid - right, 0)), np.ceil(np.maximum(-grid - left, 0))
             )
-            chance = np.exp(-epsilon * level)
-            best = min(best, float((chance * np.abs(ratio - 1)).sum() / chance.sum()))
+            weight = np.exp(-epsilon * level)
+            best = min(best, float((weight * np.abs(ratio - 1)).sum() / weight.sum()))
     share = least_share(alpha, epsilon)
     assert share <= best / float(alpha) * 1.001
     assert share >= 0.9 * best / float(alpha)
@@ -99,7 +99,7 @@ def test_no_mechanism_is_below_the_bound(epsilon: int, sizes: int) -> None:
 
 
 def test_the_bound_for_small_workplaces_hides_one_worker() -> None:
-    """Two sizes, one apart: the best is to tell the truth with the chance 1 / (1 + e^-eps)."""
+    """Two sizes, one apart: the best is to tell the truth with probability 1 / (1 + e^-eps)."""
     q = exp(-1.5)
     assert least_small(TENTH, 1.5, np.array([1.0, 1.0])) == pytest.approx(2 * q / (1 + q), rel=1e-6)
 

@@ -14,9 +14,9 @@ from eree_study.querytool import claims
 from eree_study.querytool.calibrations import MEASURES, Calibrations
 from eree_study.querytool.convergence import REDRAWN, Convergence
 from eree_study.querytool.evaluation import ARMS, LEVELS, RAKED, Runs, Settings, expected
-from eree_study.querytool.page import Study, page
 from eree_study.querytool.readings import READINGS
 from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results
+from eree_study.querytool.study import Study, study_page
 
 RUNS = 1_000
 #: What is left in the runs that converge, as Table 4 has it, and in the others.
@@ -48,7 +48,7 @@ def hand_made(
     apart["rake-nonnegative"] = np.full(RUNS, 1e-7)
     later = {arm: np.full(RUNS, 1e-7) for arm in RAKED if "nonnegative" in arm}
     some = np.full(RUNS, 0.00182)
-    return Runs(Settings(RUNS), LEVELS, 182, variances, apart, later, some, 17_280 * some / 2)
+    return Runs(Settings(RUNS), LEVELS, 182, variances, apart, later, 17_280 * some / 2)
 
 
 def verdicts(found: list[Claim]) -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_raking_that_runs_away_reduces_nothing_in_expectation() -> None:
     assert [claim.holds for claim in better] == ["yes", "yes"]
 
 
-def test_what_the_law_decides_is_held_against_the_printed_digits() -> None:
+def test_what_the_distribution_decides_is_held_against_the_printed_digits() -> None:
     assert [claim.holds for claim in claims.noise_claims()] == ["no", "yes"]
 
 
@@ -120,7 +120,7 @@ def test_shares_of_runs_have_an_error_where_all_are_alike() -> None:
     assert share == 1 and error == pytest.approx((102 / 104 * 2 / 104 / 104) ** 0.5)
 
 
-def test_a_few_runs_that_run_away_do_not_hide_that_a_figure_is_greater() -> None:
+def test_a_few_runs_that_run_away_do_not_conceal_that_a_figure_is_greater() -> None:
     """One run of 100 has a million times the noise: a difference would be one standard error."""
     calm, wild = np.ones(100), np.ones(100)
     wild[0] = 1e6
@@ -184,7 +184,7 @@ def compared(
         figures[:, k, :, 1] = 1.0 if of_least else bound
         figures[:, k, :, 2] = 0.94 if of_least else 0.99
     figures[..., 0] *= rng.normal(1, 0.02, figures[..., 0].shape)
-    return Calibrations("by hand", tuple("abcdef"), 640, zeros, "1", figures)
+    return Calibrations(tuple("abcdef"), 640, zeros, "1", figures)
 
 
 def test_what_is_published_of_errors_is_held_against_them() -> None:
@@ -215,7 +215,7 @@ def text(evened: Runs, survey: Runs) -> str:
         Results(evened, "an even one"),
         [compared(), compared(zeros=3)],
     )
-    return "\n".join(page(study, ["a.png", "b.png", "c.png"]))
+    return study_page(study, ["a.png", "b.png", "c.png"])
 
 
 def test_the_page_says_what_was_found_in_numbers() -> None:

@@ -90,11 +90,11 @@ def test_every_no_has_a_witness_that_beats_the_claimed_epsilon() -> None:
         name = witness.published.partition(", by ")[2]
         mechanism = calibrate(name, Guarantee(relation, 2))
         assert mechanism.certify().holds
-        chances = [
+        logs = [
             mechanism.log_pmf(Cell(force[kind], force[kind]), witness.output)
             for force in (witness.first, witness.second)
         ]
-        assert abs(chances[0] - chances[1]) == pytest.approx(witness.loss)
+        assert abs(logs[0] - logs[1]) == pytest.approx(witness.loss)
 
 
 def test_where_the_paper_is_corrected() -> None:

@@ -13,6 +13,7 @@ import eree
 import eree_study
 from eree.cli.options import Command, as_json, folder_argument, number, path, with_engine
 from eree.cli.terminal import progress
+from eree.errors import require
 
 
 @click.command(
@@ -124,10 +125,11 @@ def attack(
     side with guessing and with the most that the guarantee allows.  Exit status 1 if a release
     gives away more than that.
     """
-    from eree_study.legacy.attack_files import write_attacks  # plotting is slow
+    from eree_study.legacy.attacks import write_attacks
     from eree_study.synth.population import checked_target
 
-    checked_target(out)  # asked before the work starts
+    require("plot", "matplotlib")  # both are asked before the work starts
+    checked_target(out)
     with progress() as tell:
         found = eree_study.run_attacks(
             jobs=jobs,

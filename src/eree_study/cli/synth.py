@@ -1,10 +1,11 @@
-"""The command that makes a synthetic population."""
+"""The commands that make a synthetic population, and a synthetic survey."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -65,3 +66,53 @@ def synth(
         click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
     else:
         click.echo(f"Made {jobs:,} jobs in {made}.  Next: eree check {shlex.quote(str(made))}")
+
+
+@click.command(
+    cls=Command,
+    name="synth",
+    short_help="Make a survey of occupational requirements.",
+    examples=[
+        "eree cube synth survey",
+        "eree cube synth large --establishments 100000 --replicates 64",
+        "eree cube synth small --shape querytool     182 records, 17,280 cells",
+    ],
+)
+@folder_argument
+@number("--establishments", "Establishments that respond, in the shape ors.", 1_000)
+@click.option(
+    "--shape",
+    type=click.Choice(["ors", "querytool"]),
+    default="ors",
+    show_default=True,
+    help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
+)
+@number("--replicates", "Replicate weights, such as 80.", 0)
+@number("--seed", "Same seed, same files.", 1)
+@as_json
+def cube_synth(
+    folder: Path,
+    establishments: int,
+    shape: Literal["ors", "querytool"],
+    replicates: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Make a survey of occupational requirements in FOLDER, which must be new or empty.
+
+    Everything in it is synthetic but the titles of its occupations.
+    """
+    with progress() as tell:
+        made = eree_study.synthesize_survey(
+            folder,
+            establishments=establishments,
+            shape=shape,
+            replicates=replicates,
+            seed=seed,
+            progress=tell,
+        )
+    if as_json:
+        click.echo(json.dumps({"folder": str(made), "shape": shape, "seed": seed}))
+    else:
+        quoted = shlex.quote(str(made))
+        click.echo(f"Made a survey in {made}.  Next: eree cube check {quoted}")

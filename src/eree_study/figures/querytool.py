@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def dimensions_figure(
         _draw(right, shares, line.look)
     for (name, figures, parts), marker in zip(points, "os", strict=False):
         for axes, values in ((left, figures), (right, parts)):
-            _marks(axes, *_seen(values), INK, marker, name if axes is left else None)
+            _marks(axes, values, INK, marker, name if axes is left else None)
     least = min(y for line in lines for y in _seen(line.figures)[1])
     left.set_ylim(0.6 * least, _HIGH * max(lines[0].figures))
     right.set_ylim(*_ENDS)
@@ -131,8 +131,7 @@ def calibrations_figure(path: Path, *, panels: Sequence[Panel], title: str, note
         for (name, errors, look), published in zip(panel.errors, panel.published, strict=True):
             _draw(axes, errors, look, name if axes is both[0] else None)
             colour, marker, _ = _LOOKS[look]
-            places = range(1, len(published) + 1)
-            _marks(axes, places, published, colour, marker if marker != "X" else "s")
+            _marks(axes, published, colour, marker if marker != "X" else "s")
         top = _HIGH * max(panel.published[0])
         axes.set_ylim(0.5 * min(min(errors) for _, errors, _ in panel.errors), top)
         outside = [f"{name}: {min(y):,.0f} and more" for name, y, _ in panel.errors if min(y) > top]
@@ -170,36 +169,14 @@ def _seen(figures: Sequence[float]) -> tuple[list[int], list[float]]:
 
 def _draw(axes: Axes, figures: Sequence[float], look: Look, name: str | None = None) -> None:
     colour, marker, dashes = _LOOKS[look]
-    x, y = _seen(figures)
-    axes.plot(
-        x,
-        y,
-        color=colour,
-        marker=marker,
-        linestyle=dashes,
-        markersize=5.5,
-        linewidth=1.6,
-        label=name,
-    )
+    style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes}
+    axes.plot(*_seen(figures), **style, markersize=5.5, linewidth=1.6, label=name)
 
 
 def _marks(
-    axes: Axes,
-    x: Sequence[float],
-    y: Sequence[float],
-    colour: str,
-    marker: str,
-    name: str | None = None,
+    axes: Axes, figures: Sequence[float], colour: str, marker: str, name: str | None = None
 ) -> None:
     """Open marks without a line."""
-    axes.plot(
-        x,
-        y,
-        color=colour,
-        marker=marker,
-        linestyle="none",
-        markersize=10,
-        markerfacecolor="none",
-        markeredgewidth=1.0,
-        label=name,
-    )
+    style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "none"}
+    style |= {"markersize": 10, "markerfacecolor": "none", "markeredgewidth": 1.0}
+    axes.plot(*_seen(figures), **style, label=name)

@@ -11,6 +11,8 @@ assumed to know, rather than another noisy number.
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
@@ -23,7 +25,7 @@ import pyarrow as pa
 from eree.data.tables import Tables, load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
-from eree.partial import temporary_folder
+from eree.partial import appearing_folder, temporary_folder
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Exact, Strong, plain
 from eree.random.exact import Array, Integers
@@ -46,8 +48,9 @@ from eree_study.legacy.games import (
 )
 from eree_study.legacy.infusion import RAMP, SMALL, Ramp, infuse
 from eree_study.synth import synthesize
-from eree_study.synth.population import Progress
+from eree_study.synth.population import Progress, checked_target
 
+STUDY = "A study of synthetic data: no row describes a real workplace or worker"
 OURS, INFUSED, UNROUNDED = "eree", "infusion", "infusion, not rounded"
 METHODS = (OURS, INFUSED, UNROUNDED)
 #: The probability that a release within its bound is reported as above it, for one attack.
@@ -68,14 +71,23 @@ TABLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
 }
 READ = {SHAPE: "sexes", SIZE: "sexes", REIDENTIFICATION: "degrees", DIFFERENCING: "overlapping"}
 
+PICTURE = "attacks.png"
+#: What the attacker asks, in words for the picture.
+QUESTIONS = {
+    SHAPE: "How many of its workers\nare women?\n(shape)",
+    SIZE: "How many workers has it,\nif one count is known?\n(size)",
+    REIDENTIFICATION: "Who is its only graduate?\nsex, age and race\n(re-identification)",
+    DIFFERENCING: "How many are women,\nfrom two overlapping tables?\n(differencing)",
+}
+
 
 @dataclass(frozen=True)
 class Tally:
     """How often an attack on a method succeeded.
 
     Where she is torn between some answers, one of them true, a success counts as its share: what a
-    lot would give on average.  `guessing` is the rate of an attacker who has public data alone,
-    `promised` the most that the guarantee allows on average, where there is one.
+    random choice would give on average.  `guessing` is the rate of an attacker who has public data
+    alone, `promised` the most that the guarantee allows on average, where there is one.
     """
 
     attack: str
@@ -153,9 +165,6 @@ class AttackFindings:
             "false_alarm": FALSE_ALARM,
             "attacks": self.rows(),
         }
-
-
-STUDY = "A study of synthetic data: no row describes a real workplace or worker"
 
 
 def infused_scores(published: Array, candidates: Integers, slack: float) -> Array:
@@ -329,3 +338,40 @@ def _tallies(
             promised = float(np.mean(bounds)) if method == OURS else None
             found.append(Tally(attack, method, len(won), sum(won), guessing, promised))
     return tuple(found)
+
+
+def write_attacks(findings: AttackFindings, out: Path) -> Path:
+    """Write attacks.csv, attacks.json, attacks.png and attacks.svg into a new or empty folder.
+
+    The folder appears whole or not at all.  Returns the picture.
+    """
+    from eree_study.figures.attacks import Attacked, attacks_figure  # plotting is slow to import
+
+    target = checked_target(out)
+    relation = findings.guarantee.neighbours
+    assert isinstance(relation, Strong)
+    note = f"{STUDY}; alpha {plain(relation.alpha)}, epsilon {plain(findings.guarantee.epsilon)}"
+    attacks = []
+    for attack, question in QUESTIONS.items():
+        ours = findings.tally(attack, OURS)
+        attacks.append(
+            Attacked(
+                question,
+                ours.guessing,
+                ours.rate,
+                ours.promised or 0.0,
+                findings.tally(attack, INFUSED).rate,
+                findings.tally(attack, UNROUNDED).rate,
+            )
+        )
+    with appearing_folder(target) as folder:
+        rows = findings.rows()
+        with (folder / "attacks.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        text = json.dumps(findings.as_json(), indent=1) + "\n"
+        (folder / "attacks.json").write_text(text, encoding="utf-8")
+        for name in (PICTURE, "attacks.svg"):
+            attacks_figure(folder / name, attacks=attacks, note=note)
+    return out / PICTURE

@@ -77,7 +77,7 @@ def success_bound(guarantee: Guarantee, candidates: int, steps: int) -> float:
 
         P[success] <= (e^E + (k - 1) d) / (e^E + k - 1).
 
-    Proof.  Let A_i be the outputs at which she guesses i (a guess by lot only mixes such attackers)
+    Proof.  Let A_i be the outputs at which she guesses i (a random guess only mixes such attackers)
     and a_i = P_i(A_i).  For j other than i the guarantee says P_j(A_i) >= e^-E (a_i - d).  Summed
     over all i and j other than i the left side is sum_j (1 - a_j) = k - A with A = sum_i a_i, the
     right side (k - 1) e^-E (A - k d).  So A (1 + (k - 1) e^-E) <= k + (k - 1) e^-E k d, and the

@@ -18,8 +18,9 @@ from typing import Literal
 from scipy.stats import norm
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS
+from eree_study.papers.comparison import Row
 from eree_study.papers.contenders import MOST_DELTA
-from eree_study.papers.results import Part, Results, Row
+from eree_study.papers.study import Part, Results
 from eree_study.papers.workloads import WHOLE
 
 #: The paper's baseline.

@@ -18,7 +18,6 @@ from eree.random.exact import Array
 from eree.random.source import SeededRandom
 from eree_study.legacy.infusion import RAMP, WIDE, Ramp, protect_small, uniforms
 from eree_study.papers.contenders import Contender
-from eree_study.papers.results import Row
 from eree_study.papers.workloads import Counted, Workload
 
 #: What one job too many or too few costs, in dollars (section 3.2 of the paper).
@@ -35,6 +34,23 @@ RAMPS: Mapping[str, Ramp] = {"narrow": RAMP, "wide": WIDE}
 SUFFIXES: Mapping[str, str] = {"narrow": "", "wide": "_wide"}
 #: Nothing is divided by less than this.
 _LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of the study: a line of `errors.csv`."""
+
+    study: str
+    workload: str
+    mechanism: str
+    alpha: str | None
+    epsilon: str | None
+    delta: float
+    stratum: str
+    measure: str
+    value: float
+    standard_error: float
+    trials: int
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,11 @@ from eree.policy.neighbours import NODE, Strong, Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.report_algorithms import (
-    draw_report_gamma,
-    draw_report_laplace,
+    draw_report,
     mean_report_errors,
     worst_delta,
 )
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: Single-cell mechanisms with an alpha, as published and ours.
 PUBLISHED = ("log-laplace", "smooth-gamma", "smooth-laplace")
@@ -86,18 +85,14 @@ class Single(Contender):
     mechanism: Mechanism
     strong: bool
 
-    def _sizes(self, cells: Counted) -> Integers:
-        return cells.largest_total if self.strong else cells.largest
-
     def draw(self, cells: Counted, random: Random) -> Array:
         """One draw for each cell."""
-        return self.mechanism.draw(cells.counts, self._sizes(cells), random=random).astype(
-            np.float64
-        )
+        drawn = self.mechanism.draw(cells.counts, cells.sizes(self.strong), random=random)
+        return drawn.astype(np.float64)
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
-        return self.mechanism.mean_errors(cells.counts, self._sizes(cells))
+        return self.mechanism.mean_errors(cells.counts, cells.sizes(self.strong))
 
 
 @dataclass(frozen=True)
@@ -186,24 +181,28 @@ class Reported(Contender):
     epsilon: Fraction
     strong: bool
 
-    def _sizes(self, cells: Counted) -> Integers:
-        return cells.largest_total if self.strong else cells.largest
+    @property
+    def _algorithm(self) -> int:
+        return 2 if self.name == "report-laplace" else 3
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """In doubles, with the scale of the largest workplace."""
-        drawing = draw_report_laplace if self.name == "report-laplace" else draw_report_gamma
-        return drawing(
-            cells.counts, self._sizes(cells), alpha=self.alpha, epsilon=self.epsilon, random=random
+        return draw_report(
+            self._algorithm,
+            cells.counts,
+            cells.sizes(self.strong),
+            alpha=self.alpha,
+            epsilon=self.epsilon,
+            random=random,
         )
 
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace."""
-        which = 2 if self.name == "report-laplace" else 3
 
         def error(x: int) -> float:
-            return mean_report_errors(which, x, self.alpha, self.epsilon)
+            return mean_report_errors(self._algorithm, x, self.alpha, self.epsilon)
 
-        return by_size(self._sizes(cells), error)
+        return by_size(cells.sizes(self.strong), error)
 
 
 def by_size(
@@ -272,9 +271,8 @@ def _vectors(
     yield Together("auto", 0.0, chosen)
     if (alpha, epsilon) not in SHRUNK_AT or cells > MOST_SHRUNK:
         return
-    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
     if workload.strong and can_be_shrunk(chosen):
-        yield Shrunk("auto-shrunk", 0.0, chosen, shape)
+        yield Shrunk("auto-shrunk", 0.0, chosen, workload.worker_shape)
 
 
 def _own(

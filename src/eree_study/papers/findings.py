@@ -8,7 +8,10 @@ people or more; more epsilon does not help where it takes less than 5% off an er
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.resources import files
 from itertools import pairwise
 from math import expm1, hypot, log, log1p
 
@@ -25,12 +28,11 @@ from eree_study.papers.claims import (
     short,
     span,
 )
+from eree_study.papers.comparison import Row
 from eree_study.papers.contenders import THETAS
-from eree_study.papers.results import Row
 from eree_study.papers.workloads import STRATA
 
-CLOSE, SAME, ALIKE, NEAR, HELP = 0.95, 1.5, 2.0, 0.05, 0.05
-LARGE = "100k+"
+ALIKE, NEAR, HELP = 2.0, 0.05, 0.05
 LOG, GAMMA, LAPLACE = "log-laplace", "smooth-gamma", "smooth-laplace"
 THREE = (LOG, GAMMA, LAPLACE)
 TRUNCATED = tuple(f"truncated-laplace-{theta}" for theta in THETAS)
@@ -43,93 +45,21 @@ REPORTED = (LOG, REPORT_GAMMA, REPORT_LAPLACE)
 _SLOPE = 0.1
 
 
-def _ranks(
-    judge: Judge, ranking: str, names: Sequence[str], epsilons: Sequence[str], stratum: str = "all"
-) -> list[Row]:
-    return judge.rows(ranking, names, epsilons=epsilons, measure="spearman", strata=(stratum,))
-
-
-def _first(judge: Judge) -> Iterator[Claim]:
-    yield judge.most(
-        "Log-Laplace and Smooth Gamma are within a factor of 3",
-        3,
-        judge.rows("workload-1", (LOG, GAMMA)),
-    )
-    yield judge.most(
-        "Smooth Laplace is better than infusion", 1, judge.rows("workload-1", (LAPLACE,))
-    )
-    yield judge.least(
-        "Smooth Laplace ranks close to infusion from epsilon 2 on",
-        CLOSE,
-        _ranks(judge, "ranking-1", (LAPLACE,), ("2", "4")),
-    )
-    yield judge.least(
-        "so do the others at epsilon 4", CLOSE, _ranks(judge, "ranking-1", (LOG, GAMMA), ("4",))
-    )
-    yield judge.least(
-        "in large places Smooth Laplace does at every epsilon that it has",
-        CLOSE,
-        _ranks(judge, "ranking-1", (LAPLACE,), EPSILONS, LARGE),
-    )
-    yield judge.least(
-        "and Log-Laplace from epsilon 1 on",
-        CLOSE,
-        _ranks(judge, "ranking-1", (LOG,), ("1", "2", "4"), LARGE),
-    )
-    for name, share in ((LOG, 0.65), (LAPLACE, 0.75), (GAMMA, 0.29)):
-        yield judge.least(
-            f"{name} is at most 10 points above infusion's relative error in {share:.0%} of cells",
-            share,
-            judge.rows("workload-1", (name,), measure="within_10_points"),
+def _limits(finding: str, judge: Judge) -> Iterator[Claim]:
+    """The claims of `findings.csv`: that figures are at most, or at least, a limit."""
+    with files("eree_study.papers").joinpath("findings.csv").open(encoding="utf-8") as file:
+        listed = [row for row in csv.DictReader(file) if row["finding"] == finding]
+    for row in listed:
+        figures = judge.rows(
+            row["workload"],
+            row["mechanisms"].split(),
+            alphas=ALPHAS if row["alphas"] == "every" else row["alphas"].split(),
+            epsilons=EPSILONS if row["epsilons"] == "every" else row["epsilons"].split(),
+            measure=row["measure"],
+            strata=(row["stratum"],),
         )
-
-
-def _second(judge: Judge) -> Iterator[Claim]:
-    yield judge.most("Log-Laplace is within a factor of 3", 3, judge.rows("workload-2", (LOG,)))
-    yield judge.most(
-        f"Smooth Laplace has nearly the same error (at most {SAME} times)",
-        SAME,
-        judge.rows("workload-2", (LAPLACE,)),
-    )
-    yield judge.most(
-        "at epsilon 4 Smooth Laplace is better than infusion for every alpha",
-        1,
-        judge.rows("workload-2", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
-    )
-    yield judge.least(
-        "Smooth Laplace ranks close to infusion at epsilon 4",
-        CLOSE,
-        _ranks(judge, "ranking-2", (LAPLACE,), ("4",)),
-    )
-    yield judge.most("the others do not", CLOSE, _ranks(judge, "ranking-2", (LOG, GAMMA), EPSILONS))
-    yield judge.least(
-        "in large places Log-Laplace and Smooth Laplace do at every epsilon that they have",
-        CLOSE,
-        _ranks(judge, "ranking-2", (LOG, LAPLACE), EPSILONS, LARGE),
-    )
-
-
-def _third(judge: Judge) -> Iterator[Claim]:
-    yield judge.least(
-        "all three are worse than infusion at alpha 0.1, at every epsilon that they have",
-        1,
-        judge.rows("workload-3", THREE, epsilons=EPSILONS),
-    )
-    yield judge.most(
-        "Log-Laplace is within a factor of 10 at epsilon 4 for alpha up to 0.05",
-        10,
-        judge.rows("workload-3", (LOG,), alphas=("0.01", "0.05"), epsilons=("4",)),
-    )
-    yield judge.most(
-        "Smooth Laplace is within a factor of 10 at epsilon 4 for every alpha",
-        10,
-        judge.rows("workload-3", (LAPLACE,), alphas=ALPHAS, epsilons=("4",)),
-    )
-    yield judge.most(
-        "Smooth Laplace is within a factor of 3 at alpha 0.01 and epsilon 4",
-        3,
-        judge.rows("workload-3", (LAPLACE,), alphas=("0.01",), epsilons=("4",)),
-    )
+        held = judge.most if row["side"] == "most" else judge.least
+        yield held(row["statement"], float(row["limit"]), figures)
 
 
 def _level(measure: str, row: Row) -> Evidence:
@@ -253,9 +183,21 @@ def _sixth(judge: Judge) -> Iterator[Claim]:
 
 
 PAPER: tuple[Stated, ...] = (
-    ("Finding 1", "marginals over workplace attributes: comparable or better", _first),
-    ("Finding 2", "single queries with worker attributes: comparable or better (weak)", _second),
-    ("Finding 3", "whole marginals with worker attributes: worse, acceptable at times", _third),
+    (
+        "Finding 1",
+        "marginals over workplace attributes: comparable or better",
+        partial(_limits, "1"),
+    ),
+    (
+        "Finding 2",
+        "single queries with worker attributes: comparable or better (weak)",
+        partial(_limits, "2"),
+    ),
+    (
+        "Finding 3",
+        "whole marginals with worker attributes: worse, acceptable at times",
+        partial(_limits, "3"),
+    ),
     ("Finding 4", "all three get better as the population of the place grows", _fourth),
     ("Finding 5", "Smooth Laplace is the best of the three, the others alike", _fifth),
     ("Finding 6", "Truncated Laplace costs far more, and ranks poorly", _sixth),

@@ -21,7 +21,7 @@ largest workplaces, and estimates that know every size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -37,7 +37,7 @@ from eree.estimate.groups import factors, shares_by_kind
 from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: Workers up to which mechanisms are optimised as a whole.
 SMALL = 60
@@ -89,13 +89,15 @@ def least_share(alpha: Fraction, epsilon: float) -> float:
     side = _PARTS * (int(_FOLDS / epsilon) + 2)
     place = np.arange(-side, side + 1)
     sizes = (1 + float(alpha)) ** (place / _PARTS)
-    near = [(a, b) for lag in range(1, _PARTS + 1) for a, b in _pairs(len(place), lag)]
-    limits = _within(np.concatenate([a for a, _ in near]), np.concatenate([b for _, b in near]))
+    at = np.arange(len(place))
+    near = [(at[:-lag], at[lag:]) for lag in range(1, _PARTS + 1)]
+    both = [pair for one, other in near for pair in ((one, other), (other, one))]
+    limits = _privacy(both, len(place), epsilon)
     found = linprog(
         np.abs(1 - sizes)
         / sizes,  # c / x^2 dx is 1 / x for each of these sizes, and the error a share of x
-        A_ub=_privacy(limits, len(place), epsilon),
-        b_ub=np.zeros(len(limits)),
+        A_ub=limits,
+        b_ub=np.zeros(limits.shape[0]),
         A_eq=np.ones((1, len(place))),
         b_eq=[1.0],
         bounds=(0, None),
@@ -117,14 +119,12 @@ def _least_small(alpha: Fraction, epsilon: float, known: tuple[float, ...]) -> f
     outputs = np.arange(n)
     pairs = [(x, x + d) for x in range(n) for d in range(1, int(steps[x]) + 1) if x + d < n]
     both = [pair for x, y in pairs for pair in ((x, y), (y, x))]
-    more = np.concatenate([n * x + outputs for x, _ in both])
-    less = np.concatenate([n * y + outputs for _, y in both])
-    limits = _within(more, less)
+    limits = _privacy([(n * x + outputs, n * y + outputs) for x, y in both], n * n, epsilon)
     size, output = np.repeat(outputs, n), np.tile(outputs, n)
     found = linprog(
         weights[size] * np.abs(size - output),
-        A_ub=_privacy(limits, n * n, epsilon),
-        b_ub=np.zeros(len(limits)),
+        A_ub=limits,
+        b_ub=np.zeros(limits.shape[0]),
         A_eq=csr_matrix((np.ones(n * n), (size, np.arange(n * n))), shape=(n, n * n)),
         b_eq=np.ones(n),
         bounds=(0, 1),
@@ -147,26 +147,13 @@ def least_error(sizes: Integers, alpha: Fraction, epsilon: float) -> float:
     return total / len(sizes)
 
 
-def _pairs(count: int, lag: int) -> list[tuple[Integers, Integers]]:
-    first = np.arange(count - lag)
-    return [(first, first + lag), (first + lag, first)]
-
-
-def _within(more: Integers, less: Integers) -> Integers:
-    """Pairs of probabilities of which the first is at most e^eps times the second."""
-    return np.stack([more, less], axis=1)
-
-
-def _privacy(limits: Integers, count: int, epsilon: float) -> csr_matrix:
-    rows = np.arange(len(limits))
-    ones = np.ones(len(limits))
-    return coo_matrix(
-        (
-            np.concatenate([exp(-epsilon) * ones, -ones]),
-            (np.concatenate([rows, rows]), np.concatenate([limits[:, 0], limits[:, 1]])),
-        ),
-        shape=(len(limits), count),
-    ).tocsr()
+def _privacy(pairs: Sequence[tuple[Integers, Integers]], count: int, epsilon: float) -> csr_matrix:
+    """Of so many probabilities the first of each pair is at most e^eps times the second."""
+    more, less = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    rows, ones = np.arange(len(more)), np.ones(len(more))
+    values = np.concatenate([exp(-epsilon) * ones, -ones])
+    places = np.concatenate([rows, rows]), np.concatenate([more, less])
+    return coo_matrix((values, places), shape=(len(more), count)).tocsr()
 
 
 def least_noise(cells: int, epsilon: float) -> float:
@@ -313,9 +300,8 @@ def limits(
     if workload.paying == "together" and workload.strong and (alpha, epsilon) in SHRUNK_AT:
         given = float(alpha or 0), float(epsilon)
         yield KnownScales("known-scales", 1.0, *given)
-        shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
         if cells <= MOST_SHRUNK:
-            yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, shape)
+            yield KnownScalesShrunk("known-scales-shrunk", 1.0, *given, workload.worker_shape)
 
 
 def squared_sizes(cells: Counted) -> Array:

@@ -1,32 +1,55 @@
-"""The report of a study: its table, its figures, and a page on what became of the findings."""
+"""The report of a study: its table, its figures, and a page on what became of the findings.
+
+The figures are the papers' own, and the price of a proof beside its limits; the page is made from
+`findings.md.jinja`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
-from eree.mechanisms.grid import on_every_core
-from eree_study.figures.study import draw_grid, draw_limits
+from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
+from eree_study.figures.study import Band, Grid, Panel, Point, draw_grid, draw_limits
 from eree_study.papers.claims import ALPHA, Finding, Judge, with_error
+from eree_study.papers.contenders import MOST_DELTA, THETAS
 from eree_study.papers.findings import judged
-from eree_study.papers.markdown import table
-from eree_study.papers.pictures import (
-    LOG,
-    OURS,
-    PICTURES,
-    PRICE_OF_PROOF,
-    SMOOTH,
-    TRACTS,
-    grid_of,
-    price_of_proof,
-)
-from eree_study.papers.results import Results
-from eree_study.papers.study import Study, parts_of
-from eree_study.papers.workloads import WORKLOADS
+from eree_study.papers.limits import known_step_errors, least_error
+from eree_study.papers.markdown import page, table
+from eree_study.papers.study import Results, Study, parts_of
+from eree_study.papers.workloads import STRATA, WHOLE, WORKLOADS, Counted
 from eree_study.synth.population import Progress
 
+#: Mechanisms, and what they are called beside panels.
+LOG = {"log-laplace": "Log-Laplace"}
+SMOOTH = {"smooth-gamma": "Smooth Gamma", "smooth-laplace": "Smooth Laplace"}
+OURS = {"auto": "eree"}
+_PRINTED = {
+    "report-gamma": "Smooth Gamma\n(not private)",
+    "report-laplace": "Smooth Laplace\n(not private)",
+}
+_SHRUNK = {
+    "auto-shrunk": "eree, estimates\nfrom its counts",
+    "by-size-shrunk": "eree, estimates\nlarge ones one by one",
+}
+_ROWS = {**LOG, **SMOOTH, **OURS, **_SHRUNK}
+_COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
+#: Tables over tracts, by the number of their attributes, and their worker attributes.
+TRACTS = {"3": "", "4": "with age", "5": "with age, sex", "6": "with age, sex, race"}
+
+PRICE_OF_PROOF = "price-of-a-proof"
+_PANELS = {
+    "workload-1": "Workload 1: workplaces, strong",
+    "workload-2": "Workload 2: single worker cells, weak",
+    "workload-3": "Workload 3: all worker cells at once, weak",
+    "workload-3-strong": "Workload 3: all worker cells at once, strong",
+}
+_ESTIMATES = dict.fromkeys(_SHRUNK, "eree, estimates from what is released")
+#: Workloads whose cells get noise one by one, by their own largest workplace: limits are known.
+_LIMITED = ("workload-1", "workload-2")
 _PAPER = {
     "workload-1": "Workload 1",
     "workload-2": "Workload 2, weak",
@@ -38,7 +61,7 @@ _CLAIMED = {
     f"report-{ways}": f"{ways}-way{f', {attributes}' if attributes else ''}"
     for ways, attributes in TRACTS.items()
 }
-_PRINTED = {
+_NOT_PRIVATE = {
     "report-gamma": "the report's Smooth Gamma (not private)",
     "report-laplace": "the report's Smooth Laplace (not private)",
 }
@@ -83,10 +106,13 @@ def study_report(
     wide = tuple(judged(Judge(results, wide=True)))
     parts = len(list(parts_of(WORKLOADS.values())))
     path = study.folder / "findings.md"
-    page = findings_page(study, results, findings, wide, parts)
-    path.write_text("\n".join(page), encoding="utf-8")
+    text = findings_page(study, results, findings, wide, parts)
+    path.write_text(text, encoding="utf-8")
     tell("done", 1.0)
     return StudyReport(findings, wide, (*sorted(files), path), len(results.parts), parts)
+
+
+# --------------------------------------------------------------------------------------------- page
 
 
 def findings_page(
@@ -95,65 +121,25 @@ def findings_page(
     findings: Sequence[Finding],
     wide: Sequence[Finding],
     parts: int,
-) -> Iterator[str]:
-    """The lines of the page of a study that has so many parts if it is complete."""
-    yield "# What became of the papers' findings"
-    yield ""
-    yield (
-        f"A study of synthetic data: {study.jobs:,} jobs, {study.trials} trials, seed {study.seed},"
-        f" {study.assumptions} assumptions. Written by `eree study report`. Ratios are of mean"
-        " absolute errors to those of noise infusion with factors of 5 to 15%; as the range in use"
-        " is not known, whatever is held against infusion is judged with 10 to 25% as well."
+) -> str:
+    """The page of a study that has so many parts if it is complete."""
+    true = {f"{name}-true": title for name, title in _CLAIMED.items() if name != "report-3"}
+    return page(
+        "eree_study.papers",
+        "findings.md",
+        study=study,
+        findings=list(zip(findings, wide, strict=True)),
+        run=len(results.parts),
+        parts=parts,
+        alpha=ALPHA,
+        paper=_ratios(results, _PAPER, LOG | SMOOTH | OURS),
+        claimed=_ratios(results, _CLAIMED, LOG | _NOT_PRIVATE | OURS),
+        at_true_price=_ratios(results, true, _NOT_PRIVATE | SMOOTH | OURS),
+        claims_of=_claims,
     )
-    yield ""
-    yield (
-        "A claim holds where all of its figures say so by two standard errors, fails where one says"
-        " the opposite by as much (by more where there are many), and is too close to tell in"
-        " between; ± is one standard error, and figures without it are surer than their digits or a"
-        " range of several. A correlation is close to 1, and a ranking good, from 0.95 on; two"
-        " mechanisms are alike within a factor of 2 or, in rankings, 0.05 of correlation; large"
-        " places have 100,000 people or more."
-    )
-    if len(results.parts) < parts:
-        yield ""
-        yield (
-            f"The study is not complete: {len(results.parts)} of its {parts} parts were run."
-            " A claim or finding whose parts were not all run is not judged."
-        )
-    yield ""
-    yield from table(
-        ("finding", "", "judged", "with the wide range"),
-        (
-            (one.name, one.statement, f"**{one.judgement}**", other.judgement)
-            for one, other in zip(findings, wide, strict=True)
-        ),
-    )
-    yield f"Ratios at alpha {ALPHA}, epsilon 1 / 2 / 4 (below 1: better than infusion):"
-    yield ""
-    yield from _ratios(results, _PAPER, LOG | SMOOTH | OURS)
-    yield (
-        "The report's marginals over tracts, every worker cell at the full price, as the report"
-        " does; from 4-way on that is no guarantee for the whole table, whoever draws the noise:"
-    )
-    yield ""
-    yield from _ratios(results, _CLAIMED, LOG | _PRINTED | OURS)
-    yield (
-        "The same at the true price: cells share it, or, with eree, a vector mechanism pays once"
-        " (strong):"
-    )
-    yield ""
-    true = {f"{workload}-true": title for workload, title in _CLAIMED.items()}
-    true.pop("report-3-true")
-    yield from _ratios(results, true, _PRINTED | SMOOTH | OURS)
-    for one, other in zip(findings, wide, strict=True):
-        yield from _finding(one, other)
 
 
-def _finding(one: Finding, other: Finding) -> Iterator[str]:
-    yield f"## {one.name}: {one.statement}"
-    yield ""
-    yield f"**{one.judgement.capitalize()}**"
-    yield ""
+def _claims(one: Finding, other: Finding) -> str:
     rows = [
         (
             *(claim.statement, claim.holds, claim.figures),
@@ -161,22 +147,173 @@ def _finding(one: Finding, other: Finding) -> Iterator[str]:
         )
         for claim, again in zip(one.claims, other.claims, strict=True)
     ]
-    yield from table(("claim", "holds", "figures", "with the wide range"), rows)
+    return table(("claim", "holds", "figures", "with the wide range"), rows)
 
 
-def _ratios(
-    results: Results, workloads: Mapping[str, str], names: Mapping[str, str]
-) -> Iterator[str]:
+def _ratios(results: Results, workloads: Mapping[str, str], names: Mapping[str, str]) -> str:
     """The main figures of some workloads."""
 
     def ratios(workload: str, mechanism: str) -> str:
         rows = (results.row(workload, mechanism, ALPHA, e) for e in ("1", "2", "4"))
         return " / ".join("–" if row is None else with_error(row) for row in rows)
 
-    yield from table(
-        ("", *names.values()),
-        (
-            (title, *(ratios(workload, name) for name in names))
-            for workload, title in workloads.items()
-        ),
+    rows = ((title, *(ratios(workload, n) for n in names)) for workload, title in workloads.items())
+    return table(("", *names.values()), rows)
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: what it measures, and the rows and columns of its panels.
+
+    A column has a title, a workload and a stratum.
+    """
+
+    name: str
+    title: str
+    columns: Mapping[str, tuple[str, str]]
+    rows: Mapping[str, str] = field(default_factory=lambda: _ROWS)
+
+    @property
+    def measure(self) -> str:
+        """A correlation of ranks, or an error as a ratio."""
+        ranked = any(WORKLOADS[workload].ranked for workload, _ in self.columns.values())
+        return "spearman" if ranked else "l1_ratio"
+
+
+_STRONG = ", strong guarantee"
+#: Figures with a column for each stratum, by their names: the workload and the title.
+_BY_STRATUM = {
+    "paper-figure-1": ("workload-1", "Jobs by place × sector × ownership"),
+    "paper-figure-2": ("ranking-1", "Cells ranked by jobs"),
+    "paper-figure-3": ("workload-2", "Single queries with sex × education (weak)"),
+    "paper-figure-4": ("workload-3", "The whole marginal with sex × education (weak)"),
+    "paper-figure-5": ("ranking-2", "Cells ranked by women with a degree (weak)"),
+    "strong-figure-3": ("workload-2-strong", f"Single queries with sex × education{_STRONG}"),
+    "strong-figure-4": ("workload-3-strong", f"The whole marginal with sex × education{_STRONG}"),
+    "strong-figure-5": ("ranking-2-strong", f"Cells ranked by women with a degree{_STRONG}"),
+}
+PICTURES = (
+    *(
+        Picture(
+            name,
+            title,
+            {c: (workload, at) for c, at in zip(_COLUMNS, (WHOLE, *STRATA), strict=True)},
+        )
+        for name, (workload, title) in _BY_STRATUM.items()
+    ),
+    Picture(
+        "report-figure-1",
+        "Marginals over tract × sector × ownership, each cell at the full price, as in the report",
+        {attributes or "3-way": (f"report-{ways}", WHOLE) for ways, attributes in TRACTS.items()},
+        rows={**LOG, **_PRINTED, "auto": "eree\n(no guarantee for\nthe whole table)"},
+    ),
+    Picture(
+        "report-true-figure-1",
+        "Marginals over tract × sector × ownership, at their true price (strong)",
+        {
+            attributes: (f"report-{ways}-true", WHOLE)
+            for ways, attributes in TRACTS.items()
+            if attributes
+        },
+        rows={**_PRINTED, **SMOOTH, **OURS, **_SHRUNK},
+    ),
+)
+
+
+def grid_of(study: Study, results: Results, picture: Picture) -> Grid:
+    """What a figure shows."""
+    ranked = picture.measure == "spearman"
+    bands = tuple(_bands(results, picture))
+    dashed = "the same ranking as infusion's" if ranked else "as today's noise infusion"
+    note = f"{study.jobs:,} synthetic jobs; dashed: {dashed}"
+    return Grid(
+        picture.title,
+        _note(note, [point for band in bands for point in band.points]),
+        tuple(picture.columns),
+        bands,
+        "Spearman correlation" if ranked else "L1 error, as a ratio to noise infusion",
+        logarithmic=not ranked,
     )
+
+
+def _note(note: str, points: list[Point]) -> str:
+    hollow = any(point.hollow for point in points)
+    return f"{note}; hollow: delta above {MOST_DELTA}" if hollow else note
+
+
+def _bands(results: Results, picture: Picture) -> Iterator[Band]:
+    """A row for each mechanism, a line for each alpha or theta."""
+
+    def lines(named: Mapping[str, tuple[str, str | None]]) -> list[dict[str, list[Point]]]:
+        return [
+            {
+                name: points
+                for name, (mechanism, alpha) in named.items()
+                if (points := _line(results, workload, mechanism, alpha, picture.measure, stratum))
+            }
+            for workload, stratum in picture.columns.values()
+        ]
+
+    for mechanism, title in picture.rows.items():
+        columns = lines({alpha: (mechanism, alpha) for alpha in ALPHAS})
+        if any(columns):
+            yield Band(title, "alpha", columns)
+    if picture.rows is _ROWS:
+        columns = lines({str(theta): (f"truncated-laplace-{theta}", None) for theta in THETAS})
+        if any(columns):
+            yield Band("Truncated\nLaplace", "theta", columns)
+
+
+def _line(
+    results: Results,
+    workload: str,
+    mechanism: str,
+    alpha: str | None = ALPHA,
+    measure: str = "l1_ratio",
+    stratum: str = WHOLE,
+) -> list[Point]:
+    rows = (results.row(workload, mechanism, alpha, e, measure, stratum) for e in EPSILONS)
+    return [
+        Point(float(row.epsilon or 0), row.value, hollow=row.delta > MOST_DELTA)
+        for row in rows
+        if row is not None
+    ]
+
+
+def price_of_proof(study: Study, results: Results) -> tuple[list[Panel], str]:
+    """The panels of the main figure, of the workloads that the study has, and a note on them."""
+    found = []
+    for workload, title in _PANELS.items():
+        published, ours = (
+            {
+                label: line
+                for name, label in names.items()
+                if (line := _line(results, workload, name))
+            }
+            for names in (LOG | SMOOTH, OURS | _ESTIMATES)
+        )
+        if ours:
+            limited = workload in _LIMITED
+            limits = list(_limits(results, study.folder, workload)) if limited else []
+            known, least = zip(*limits, strict=True) if limits else ((), ())
+            free = _line(results, workload, "known-scales")
+            found.append(Panel(title, published, ours, known or free, least))
+    points = [point for panel in found for line in panel.published.values() for point in line]
+    return found, _note(f"{study.jobs:,} synthetic jobs, alpha {ALPHA}", points)
+
+
+def _limits(results: Results, folder: Path, workload: str) -> Iterator[tuple[Point, Point]]:
+    """Both limits of a workload, as ratios to infusion, for every epsilon of the study."""
+    infused = results.row(workload, "infusion", None, None, "l1")
+    path = WORKLOADS[workload].file(folder)
+    if infused is None or not infused.value or not path.exists():
+        return
+    sizes, alpha = Counted.read(path).largest, Fraction(ALPHA)
+    for text in EPSILONS:
+        epsilon = float(text)
+        known = float(known_step_errors(sizes, alpha, epsilon).mean())
+        least = least_error(sizes, alpha, epsilon)
+        yield Point(epsilon, known / infused.value), Point(epsilon, least / infused.value)

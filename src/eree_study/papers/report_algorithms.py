@@ -26,25 +26,29 @@ from eree.policy.neighbours import Exact, exact
 from eree.random.exact import Array, Integers, halves
 from eree.random.source import Random
 
+#: The scale of either algorithm's noise, in units of S / epsilon.
+_TIMES = {2: 2, 3: 16}
 
-def draw_report_laplace(
-    counts: Integers, largests: Integers, *, alpha: Exact, epsilon: Exact, random: Random
+
+def draw_report(
+    algorithm: int,
+    counts: Integers,
+    largests: Integers,
+    *,
+    alpha: Exact,
+    epsilon: Exact,
+    random: Random,
 ) -> Array:
-    """Algorithm 2 of the report, in doubles.  Not private: for studies of synthetic data only."""
-    scale, rate = _scales(largests, alpha, epsilon, 2)
-    noise: Array = scale * _laplace(len(counts), random) + _laplace(len(counts), random) / rate
-    return counts + noise
-
-
-def draw_report_gamma(
-    counts: Integers, largests: Integers, *, alpha: Exact, epsilon: Exact, random: Random
-) -> Array:
-    """Algorithm 3 of the report, in doubles.  Not private: for studies of synthetic data only."""
-    scale, rate = _scales(largests, alpha, epsilon, 16)
-    if log1p(float(exact(alpha, "alpha"))) > rate / 4:
+    """Algorithm 2 or 3 of the report, in doubles.  Not private: for synthetic data only."""
+    share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
+    if share <= 0 or rate <= 0:
+        raise Refusal("alpha and epsilon must be above 0")
+    if algorithm == 3 and log1p(float(share)) > float(rate) / 4:
         raise Refusal("the report's Algorithm 3 needs epsilon of at least 4 ln(1 + alpha)")
-    noise: Array = scale * _quartic(len(counts), random) + _laplace(len(counts), random) / rate
-    return counts + noise
+    scales = largests * np.float64(_TIMES[algorithm] * share / rate)
+    drawn = (_laplace if algorithm == 2 else _quartic)(len(counts), random)
+    noisy: Array = counts + (scales * drawn + _laplace(len(counts), random) / float(rate))
+    return noisy
 
 
 def claimed_delta(alpha: Exact, epsilon: Exact) -> float:
@@ -121,14 +125,6 @@ def _two_laplaces(x: Array, a: float, b: float) -> Array:
     return found
 
 
-def _scales(largests: Integers, alpha: Exact, epsilon: Exact, times: int) -> tuple[Array, float]:
-    share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
-    if share <= 0 or rate <= 0:
-        raise Refusal("alpha and epsilon must be above 0")
-    scales: Array = largests * np.float64(times * share / rate)
-    return scales, float(rate)
-
-
 def _laplace(cells: int, random: Random) -> Array:
     uniform, sign = halves(random.words(cells))
     noise: Array = np.log(uniform) * -sign
@@ -155,8 +151,7 @@ def mean_report_errors(algorithm: int, largest: int, alpha: Exact, epsilon: Exac
     With a L + b L' it is (a^2 + a b + b^2) / (a + b).  With a Z + b L' it is that of a Z, and b
     times the mean of e^(-a |Z| / b): given a Z = z, the mean of |z + b L'| is |z| + b e^(-|z| / b).
     """
-    times = 2 if algorithm == 2 else 16
-    a = float(times * exact(alpha, "alpha") * largest / exact(epsilon, "epsilon"))
+    a = float(_TIMES[algorithm] * exact(alpha, "alpha") * largest / exact(epsilon, "epsilon"))
     b = float(1 / exact(epsilon, "epsilon"))
     if algorithm == 2:
         return (a * a + a * b + b * b) / (a + b)

@@ -10,7 +10,7 @@ The requirements, for an attacker who knows everything else: she must not tell
 A definition over neighbours meets a requirement at k epsilon if no two workplaces that the
 requirement speaks of are more than k steps apart.  Where the number of steps grows with the size of
 the workplace it does not: a mechanism that keeps the definition is shown, with two workplaces and
-an output that tells them apart by more than any fixed multiple.
+an output that distinguishes them by more than any fixed multiple.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEAST, _MOST = Fraction(5, 100), Fraction(15, 100)
 
 @dataclass(frozen=True)
 class Witness:
-    """Two workplaces, of men and women, and an output that tells them apart."""
+    """Two workplaces, of men and women, and an output that distinguishes them."""
 
     first: Workforce
     second: Workforce
@@ -147,11 +147,11 @@ def _defined(
         f" {_SIZES[-1]} up to {counts[-1]}"
     )
     worst = max(pairs(requirement, alpha, _SIZES[-1]), key=lambda pair: steps(relation, *pair))
-    witness = _told_apart(relation, epsilon, *worst)
+    witness = _distinguished(relation, epsilon, *worst)
     return Finding(name, requirement, paper, False, None, reason, witness)
 
 
-def _told_apart(
+def _distinguished(
     relation: Linked, epsilon: Fraction, first: Workforce, second: Workforce
 ) -> Witness:
     """A mechanism that keeps the definition, on the kind of workers that takes the most steps."""
@@ -161,8 +161,8 @@ def _told_apart(
     for kind, words in enumerate(("men", "women")):
         before, after = first[kind], second[kind]
         for output in (before, after):
-            chances = [mechanism.log_pmf(Cell(count), output) for count in (before, after)]
-            loss = abs(chances[0] - chances[1])
+            logs = [mechanism.log_pmf(Cell(count), output) for count in (before, after)]
+            loss = abs(logs[0] - logs[1])
             if best is None or loss > best.loss:
                 best = Witness(first, second, f"{words}, by {name}", output, loss)
     assert best is not None

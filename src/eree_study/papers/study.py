@@ -9,26 +9,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+from pydantic import TypeAdapter
 
 from eree.data.tables import load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.partial import is_partial, replacing_file, sweep
 from eree.policy.plain_data import parsed
-from eree_study.papers.comparison import Comparison
+from eree_study.papers.comparison import Comparison, Row
 from eree_study.papers.contenders import Contender, contenders
 from eree_study.papers.limits import limits
-from eree_study.papers.results import Part, Row
-from eree_study.papers.workloads import WORKLOADS, Counted, Workload, counted_for, workload_named
+from eree_study.papers.workloads import (
+    WHOLE,
+    WORKLOADS,
+    Counted,
+    Workload,
+    counted_for,
+    workload_named,
+)
 from eree_study.papers.workplaces import by_workplace
 from eree_study.synth import synthesize
-from eree_study.synth.assumptions import USUAL, assumptions_named
-from eree_study.synth.population import Progress
+from eree_study.synth.population import USUAL, Progress, assumptions_named
 
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
@@ -36,6 +46,9 @@ SETTINGS = "study.json"
 FORMAT = 5
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
+_ROWS = TypeAdapter(list[Row])
+_KINDS = {"float": pa.float64(), "int": pa.int64()}
+_COLUMNS = pa.schema([pa.field(f.name, _KINDS.get(str(f.type), pa.string())) for f in fields(Row)])
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,7 @@ class Study:
 
     def settings(self) -> dict[str, int | str]:
         """What must stay the same if a study goes on."""
-        kept = {"jobs": self.jobs, "trials": self.trials, "seed": self.seed}
-        return {**kept, "assumptions": self.assumptions, "version": self.version}
+        return {name: value for name, value in asdict(self).items() if name != "folder"}
 
     @classmethod
     def read(cls, folder: Path) -> Study:
@@ -69,6 +81,93 @@ class Study:
             raise Refusal(
                 f"{folder} holds no study; run one with 'eree study run --out {folder}'"
             ) from None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One workload at one alpha and epsilon; without an alpha, those that have none."""
+
+    workload: str
+    alpha: str | None
+    epsilon: str
+
+    def file(self, folder: Path) -> Path:
+        """Where its figures stand."""
+        return folder / "parts" / f"{self.workload}_{self.alpha or 'none'}_{self.epsilon}.json"
+
+    @classmethod
+    def of(cls, file: Path) -> Part:
+        """The part whose figures stand in a file."""
+        workload, alpha, epsilon = file.stem.split("_")
+        return cls(workload, None if alpha == "none" else alpha, epsilon)
+
+    def describe(self) -> str:
+        """For people to read."""
+        return f"{self.workload} at {f'alpha {self.alpha}, ' if self.alpha else ''}" + (
+            f"epsilon {self.epsilon}"
+        )
+
+
+class Results:
+    """All figures of a study, by what they are of, and the parts that were run.
+
+    A part that was run has no figure of a mechanism that does not exist there.
+    """
+
+    def __init__(self, rows: Iterable[Row], parts: Iterable[Part]) -> None:
+        self.rows = sorted(rows, key=_order)
+        self.parts = frozenset(parts)
+        self._by = {
+            (r.workload, r.mechanism, r.alpha, r.epsilon, r.stratum, r.measure): r
+            for r in self.rows
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """The parts of a study that are there."""
+        rows, parts = [], []
+        for path in sorted((folder / "parts").glob("*.json")):
+            try:
+                read = _ROWS.validate_json(path.read_bytes(), strict=True)
+                rows += sorted(read, key=_order)  # here an alpha that is no number shows
+                parts.append(Part.of(path))
+            except (ValueError, TypeError):
+                raise Refusal(f"{path} was damaged; remove it and run the study again") from None
+        if not rows:
+            raise Refusal(f"the study in {folder} has no part yet; run it first")
+        return cls(rows, parts)
+
+    def row(
+        self,
+        workload: str,
+        mechanism: str,
+        alpha: str | None,
+        epsilon: str | None,
+        measure: str = "l1_ratio",
+        stratum: str = WHOLE,
+    ) -> Row | None:
+        """One figure with its standard error, or None where there is none."""
+        return self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
+
+    def write(self, folder: Path) -> list[Path]:
+        """`errors.parquet` and `errors.csv`."""
+        table = pa.Table.from_pylist([asdict(row) for row in self.rows], schema=_COLUMNS)
+        paths = [folder / "errors.parquet", folder / "errors.csv"]
+        parquet.write_table(table, paths[0])
+        arrow_csv.write_csv(table, paths[1])
+        return paths
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    return (
+        row.study,
+        row.workload,
+        row.mechanism,
+        float(row.alpha or 0),
+        float(row.epsilon or 0),
+        row.stratum,
+        row.measure,
+    )
 
 
 def run_study(
@@ -168,7 +267,7 @@ def work(study: Study, part: Part) -> None:
         if nameless not in known:
             known[nameless] = list(comparison.rows(one, alpha, epsilon))
         rows += [replace(row, mechanism=one.name) for row in known[nameless]]
-    _write(part.file(study.folder), [row.as_json() for row in rows])
+    _write(part.file(study.folder), [asdict(row) for row in rows])
 
 
 @lru_cache(maxsize=1)

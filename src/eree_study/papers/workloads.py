@@ -58,13 +58,17 @@ class Workload:
         """A name for the cells, which several workloads may share."""
         return "-".join((*self.by, *(self.worker_values or {}).values()))
 
+    @property
+    def worker_shape(self) -> tuple[int, ...]:
+        """How many values each of its worker attributes has in the synthetic population."""
+        values = {attribute.name: len(attribute.values) for attribute in ATTRIBUTES}
+        return tuple(values[name] for name in self.by if name in values)
+
     def file(self, folder: Path) -> Path:
         """Where the cells are kept while a study runs."""
         return folder / "cells" / f"{self.cells}.npz"
 
 
-#: How many values worker attributes of the synthetic population have.
-WORKER_VALUES = MappingProxyType({a.name: len(a.values) for a in ATTRIBUTES})
 _PEOPLE = (*PLACES, "sex", "education")
 _GRADUATES = MappingProxyType({"sex": "F", "education": "college"})
 
@@ -213,6 +217,10 @@ class Counted:
                 rows.size[chosen],
             ),
         )
+
+    def sizes(self, strong: bool) -> Integers:
+        """The largest workplace of each cell: all of it, or what the cell counts of it (weak)."""
+        return self.largest_total if strong else self.largest
 
     def by_workplace(self) -> tuple[Integers, Integers]:
         """The group of every workplace, and its counts: a row each, those without jobs last."""

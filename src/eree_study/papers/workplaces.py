@@ -25,7 +25,7 @@ from eree.policy.neighbours import Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
 from eree_study.papers.contenders import MOST_SHRUNK, SHRUNK_AT, Contender
-from eree_study.papers.workloads import WORKER_VALUES, Counted, Workload
+from eree_study.papers.workloads import Counted, Workload
 
 #: What noisy sizes are paid, and the step times which, 1 / alpha workers, a workplace is large.
 SIZES_EPSILON = Fraction(3, 20)
@@ -62,7 +62,7 @@ class BySize(Contender):
     large: int
     slow: ClassVar[bool] = True
 
-    def parts(self, cells: Counted, random: Random) -> tuple[_Large, _Small]:
+    def parts(self, cells: Counted, random: Random) -> tuple[_Noisy, _Noisy]:
         """What is released: noisy counts of the large workplaces, and of groups of small ones."""
         groups, counts = cells.by_workplace()
         size = counts.sum(1)
@@ -75,7 +75,8 @@ class BySize(Contender):
         there = np.flatnonzero(kept)
         sums = _added(counts[~single], small, cells).astype(np.int64)[there]
         pooled = self.together.draw(sums, largest[there], random=random)
-        return _Large(groups[single], noisy), _Small(there, pooled, kept[there])
+        large = _Noisy(groups[single], noisy, np.ones(len(noisy), dtype=np.int64))
+        return large, _Noisy(there, pooled, kept[there])
 
     def draw(self, cells: Counted, random: Random) -> Array:
         """The signed noisy counts, added up."""
@@ -108,16 +109,8 @@ class BySizeShrunk(BySize):
 
 
 @dataclass(frozen=True, repr=False)
-class _Large:
-    """Noisy counts of large workplaces, and the group of each."""
-
-    groups: Integers
-    noisy: Integers
-
-
-@dataclass(frozen=True, repr=False)
-class _Small:
-    """Noisy counts of the small workplaces of groups, and how many of them there are."""
+class _Noisy:
+    """Noisy counts, the group that each belongs to, and of how many workplaces each is."""
 
     groups: Integers
     noisy: Integers
@@ -151,16 +144,15 @@ def by_workplace(
         return
     if alpha is None or (alpha, epsilon) not in SHRUNK_AT:
         return
-    shape = tuple(WORKER_VALUES[name] for name in workload.by if name in WORKER_VALUES)
     relation = Weak(alpha, ["type"])
     rest = Guarantee(relation, epsilon - SIZES_EPSILON)
     whole, alone = (
         automatic_vector(guarantee, cells, alone=True)[0]
         for guarantee in (Guarantee(relation, epsilon), rest)
     )
-    yield ByWorkplace("by-workplace-shrunk", 0.0, whole, shape)
+    yield ByWorkplace("by-workplace-shrunk", 0.0, whole, workload.worker_shape)
     sizes = automatic(Guarantee(relation, SIZES_EPSILON), alone=True)
     together = calibrate("vector-radial", rest, {"cells": cells})
     parts = (sizes, alone, together, ceil(LARGE_FROM / alpha))
     yield BySize("by-size", 0.0, *parts)
-    yield BySizeShrunk("by-size-shrunk", 0.0, *parts, shape)
+    yield BySizeShrunk("by-size-shrunk", 0.0, *parts, workload.worker_shape)

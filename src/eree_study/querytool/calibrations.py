@@ -65,7 +65,6 @@ class Calibrations:
     Of the cells of the cube `zeros` cannot be.
     """
 
-    cube: str
     variables: tuple[str, ...]
     cells: int
     zeros: int
@@ -104,7 +103,6 @@ def compare_calibrations(
     shapes = {name: full_shape().of(variables) for name, variables in CUBES.items()}
     return [
         Calibrations(
-            name,
             CUBES[name],
             shape.size,
             0 if shape.possible is None else int((~shape.possible).sum()),

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Array
-from eree.survey.settings import RAKED, Method
+from eree.survey.settings import METHODS, RAKED, Method
 from eree_study.papers.claims import Claim, Evidence, short
 from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
 from eree_study.querytool.convergence import CHOSEN, PRINTED_CONVERGED, RELATIVE, Convergence
 from eree_study.querytool.evaluation import (
     ARMS,
     CAP,
+    CYCLES,
     EPSILON,
     LONG,
     capped_distribution,
@@ -251,10 +252,9 @@ def other_claims(results: Results) -> Iterator[Claim]:
     later = CHOSEN.limit >= runs.later["rake-nonnegative"]
     more = np.asarray(clipped, dtype=np.float64) - signed
     yield Claim.of(
-        f"with negatives clipped, more runs converge in {runs.settings.cycles} cycles",
+        f"with negatives clipped, more runs converge in {CYCLES} cycles",
         [(float(more.mean()), share_of(more != 0)[1])],
-        f"{clipped.mean():.1%} against {signed.mean():.1%}; {later.mean():.1%} in "
-        f"{max(LONG, runs.settings.cycles + 1)}",
+        f"{clipped.mean():.1%} against {signed.mean():.1%}; {later.mean():.1%} in {LONG}",
     )
     for other in ("none", "least-squares"):
         mine, theirs = results.values("rake-nonnegative"), results.values(other)
@@ -282,10 +282,9 @@ def other_claims(results: Results) -> Iterator[Claim]:
             bool((known < plain).all()),
             f"by {percents(1 - known / plain)}",
         )
-    cycles = runs.settings.cycles
     for arm, apart, most in (
-        ("rake, noisy controls", runs.differences, cycles),
-        ("rake-nonnegative, reconciled controls", runs.later, max(LONG, cycles + 1)),
+        ("rake, noisy controls", runs.differences, CYCLES),
+        ("rake-nonnegative, reconciled controls", runs.later, LONG),
     ):
         share, error = share_of(CHOSEN.limit >= apart[arm])
         yield Claim.of(
@@ -297,16 +296,18 @@ def other_claims(results: Results) -> Iterator[Claim]:
 
 def calibration_claims(found: Calibrations) -> Iterator[Claim]:
     """What calibrations of a guaranteed cube do, and whether they say so."""
-    dimensions = range(1, len(found.variables) + 1)
 
     def each(method: Method, measure: str) -> list[Array]:
-        return [found.values(method, d, measure) for d in dimensions]
+        return [found.values(method, d + 1, measure) for d in range(len(found.variables))]
 
     def smaller(one: list[Array], other: list[Array]) -> list[Evidence]:
         return [less(first, second) for first, second in zip(one, other, strict=True)]
 
-    squares, published = each("least-squares", MEASURES[0]), each("least-squares", MEASURES[1])
-    ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
+    def ratios(one: list[Array], other: list[Array]) -> list[float]:
+        return [float(a.mean() / b.mean()) for a, b in zip(one, other, strict=True)]
+
+    squared, published = ({m: each(m, measure) for m in METHODS} for measure in MEASURES[:2])
+    best, stated = squared["least-squares"], published["least-squares"]
     yield Claim.of(
         "least squares: the mean squared error is the variance that is published, within a tenth"
         " (with structural zeros: no more than that)",
@@ -314,28 +315,25 @@ def calibration_claims(found: Calibrations) -> Iterator[Claim]:
             agreeing(float(one.mean()), error_of(one), float(other.mean()))
             if not found.zeros
             else ((1 + TENTH) * float(other.mean()) - float(one.mean()), error_of(one))
-            for one, other in zip(squares, published, strict=True)
+            for one, other in zip(best, stated, strict=True)
         ],
-        f"{percents(ratios)} of it",
+        f"{percents(ratios(best, stated))} of it",
     )
     for method in RAKED:
-        squares, published = each(method, MEASURES[0]), each(method, MEASURES[1])
-        ratios = [one.mean() / other.mean() for one, other in zip(squares, published, strict=True)]
         yield Claim.of(
             f"{LABELS[method]}: the mean squared error is less than the bound that is published",
-            smaller(squares, published),
-            f"{percents(ratios)} of it",
+            smaller(squared[method], published[method]),
+            f"{percents(ratios(squared[method], published[method]))} of it",
         )
-        best = each("least-squares", MEASURES[0])
-        times = [one.mean() / other.mean() for one, other in zip(squares, best, strict=True)]
         for places, label in (
             (slice(1, SHARP), "in tables of 2 to 4 variables"),
             (slice(-1, None), "in the cells themselves"),
         ):
+            mine, theirs = best[places], squared[method][places]
             yield Claim.of(
                 f"{LABELS[method]}: more error than least squares, {label}",
-                smaller(best[places], squares[places]),
-                f"{', '.join(short(float(t)) for t in times[places])} times its squared error",
+                smaller(mine, theirs),
+                f"{', '.join(map(short, ratios(theirs, mine)))} times its squared error",
             )
     for method in ("least-squares", *RAKED):
         covered = each(method, MEASURES[2])

@@ -16,7 +16,7 @@ from eree.mechanisms.grid import on_every_core
 from eree.random.exact import Array, Integers
 from eree.survey.calibrate.rake import TOLERANCE, rake
 from eree.workload import JOB
-from eree_study.querytool.evaluation import NEAR, Evaluation, Settings, survey_cases
+from eree_study.querytool.evaluation import CYCLES, NEAR, Evaluation, Settings, survey_cases
 from eree_study.querytool.readings import Tables
 from eree_study.synth.population import Progress
 
@@ -136,20 +136,20 @@ def convergence(
     )
 
 
-def raked_apart(cube: Integers, settings: Settings, runs: int) -> tuple[Array, Array, float]:
+def raked_apart(
+    cube: Integers, settings: Settings, runs: int, cycles: int = CYCLES
+) -> tuple[Array, Array, float]:
     """For every run the largest difference to a control, relative and in cases.
 
     Also the variance of noise before and after raking for every dimension, and the smallest
     control total of the cube.
     """
-    evaluation, tables = Evaluation(cube, JOB, settings), Tables(cube.shape)
+    evaluation, tables = Evaluation(cube, settings), Tables(cube.shape)
     controls = [total.astype(np.float64) for total in evaluation.sums]
     apart, noise = np.full((runs, 2), np.inf), np.zeros((runs, 2, cube.ndim))
     for run in range(runs):
         cells = evaluation.noisy(run)[0].astype(np.float64)
-        raked, report = rake(
-            cells, evaluation.marginals, controls, cycles=settings.cycles, tolerance=NEAR
-        )
+        raked, report = rake(cells, evaluation.marginals, controls, cycles=cycles, tolerance=NEAR)
         energies = tables.energies((np.stack([cells, raked]) - cube) / JOB)
         noise[run] = tables.figures(energies, "centred")
         if not report.diverged:

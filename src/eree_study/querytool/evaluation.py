@@ -110,13 +110,10 @@ class Settings:
     seed: int = 1
     epsilon: float = EPSILON
     cap: int = CAP
-    cycles: int = CYCLES
-    control_epsilon: float = CONTROL_EPSILON
-    control_cap: int = CONTROL_CAP
 
     def __post_init__(self) -> None:
-        if self.runs < 2 or self.cap < 1 or self.control_cap < 1 or self.cycles < 1:
-            raise Refusal("the study needs two runs or more, caps and cycles of 1 or more")
+        if self.runs < 2 or self.cap < 1:
+            raise Refusal("the study needs two runs or more, and a cap of 1 or more")
         if self.seed < 0:
             raise Refusal("the seed must be an integer, such as 1")
 
@@ -127,8 +124,7 @@ class Runs:
 
     `differences` is the largest relative difference to a control after the cycles that the paper
     allows for, `later` the same after more of them, where negatives were clipped and there is a
-    solution; `changed` is the share of cells that noise changed, `negative` the number of cells
-    below zero after it.
+    solution; `negative` is the number of cells below zero after the noise.
     """
 
     settings: Settings
@@ -137,7 +133,6 @@ class Runs:
     variances: dict[tuple[str, str], Array]
     differences: dict[str, Array]
     later: dict[str, Array]
-    changed: Array
     negative: Array
 
 
@@ -154,53 +149,47 @@ def shape_of(levels: Sequence[int]) -> Shape:
 
 def simulate(
     cubes: Sequence[Integers],
-    unit: int = JOB,
     settings: Settings | None = None,
     *,
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[Runs]:
-    """Run the evaluation on cubes in thousandths; noise comes in steps of `unit` thousandths.
+    """Run the evaluation on unweighted cubes in thousandths of a case.
 
-    The unit is a case (1,000) for an unweighted cube and the average weight for a weighted one;
-    variances are in square units.  The same seed gives the same figures, on any number of cores.
+    Noise comes in whole cases, and variances are in squared cases.  The same seed gives the same
+    figures, on any number of cores.
     """
     chosen, tell = settings or Settings(), progress or (lambda _step, _done: None)
     starts = range(0, chosen.runs, _TOGETHER)
-    tasks = [
-        (cube, unit, chosen, k, min(k + _TOGETHER, chosen.runs)) for cube in cubes for k in starts
-    ]
+    tasks = [(cube, chosen, k, min(k + _TOGETHER, chosen.runs)) for cube in cubes for k in starts]
     found: dict[int, dict[str, Array]] = {}
     for number, part in on_every_core(some_runs, tasks, processes):
         found[number] = part
-        runs = sum(tasks[k][4] - tasks[k][3] for k in found)
+        runs = sum(tasks[k][3] - tasks[k][2] for k in found)
         tell(f"{runs:,} of {chosen.runs * len(cubes):,} runs", len(found) / len(tasks))
     each = len(starts)
     return [
-        _joined(cube, unit, chosen, [found[k] for k in range(each * i, each * (i + 1))])
+        _joined(cube, chosen, [found[k] for k in range(each * i, each * (i + 1))])
         for i, cube in enumerate(cubes)
     ]
 
 
-def _joined(cube: Integers, unit: int, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
+def _joined(cube: Integers, chosen: Settings, parts: Sequence[dict[str, Array]]) -> Runs:
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Runs(
         chosen,
         cube.shape,
-        round(float(cube.sum()) / unit),
+        round(float(cube.sum()) / JOB),
         {(arm, reading): whole[f"{reading} {arm}"] for arm in ARMS for reading in READINGS},
         {arm: whole[f"difference {arm}"] for arm in RAKED},
         {arm: whole[f"later {arm}"] for arm in RAKED if f"later {arm}" in whole},
-        whole["changed"],
         whole["negative"],
     )
 
 
-def some_runs(
-    cube: Integers, unit: int, settings: Settings, first: int, last: int
-) -> dict[str, Array]:
+def some_runs(cube: Integers, settings: Settings, first: int, last: int) -> dict[str, Array]:
     """The figures of some runs; each run has a seed of its own."""
-    evaluation = Evaluation(cube, unit, settings)
+    evaluation = Evaluation(cube, settings)
     found: dict[str, list[Array | float]] = {}
     for run in range(first, last):
         for name, figure in evaluation.run(run).items():
@@ -211,32 +200,28 @@ def some_runs(
 class Evaluation:
     """Noise and calibrations on one cube, run by run."""
 
-    def __init__(self, cube: Integers, unit: int, settings: Settings) -> None:
-        self._cube, self._unit, self._settings = cube, unit, settings
+    def __init__(self, cube: Integers, settings: Settings) -> None:
+        self._cube, self._settings = cube, settings
         self._shape, self._tables = shape_of(cube.shape), Tables(cube.shape)
         self.marginals = [CubeMarginal(cube.shape, (axis,)) for axis in range(cube.ndim)]
         self.sums = [marginal.sums(cube) for marginal in self.marginals]
         self._noise = capped_distribution(settings.epsilon, settings.cap)
-        self._control_noise = capped_distribution(settings.control_epsilon, settings.control_cap)
+        self._control_noise = capped_distribution(CONTROL_EPSILON, CONTROL_CAP)
 
     def noisy(self, run: int) -> tuple[Integers, list[Integers]]:
         """The noisy cells and the noisy control totals of a run."""
         rng = np.random.default_rng([self._settings.seed, run])
         noise = rng.choice(self._noise[0], self._cube.shape, p=self._noise[1])
         values, probabilities = self._control_noise
-        totals = [s + self._unit * rng.choice(values, s.shape, p=probabilities) for s in self.sums]
-        return self._cube + self._unit * noise, totals
+        totals = [s + JOB * rng.choice(values, s.shape, p=probabilities) for s in self.sums]
+        return self._cube + JOB * noise, totals
 
     def run(self, run: int) -> dict[str, Array | float]:
         """All figures of one run."""
         cells, noisy_sums = self.noisy(run)
-        found: dict[str, Array | float] = {
-            "changed": float((cells != self._cube).mean()),
-            "negative": float((cells < 0).sum()),
-        }
+        found: dict[str, Array | float] = {"negative": float((cells < 0).sum())}
         made = {"none": cells.astype(np.float64)}
-        settings = self._settings
-        spread = self._unit**2 * capped_variance(settings.control_epsilon, settings.control_cap)
+        spread = JOB**2 * capped_variance(CONTROL_EPSILON, CONTROL_CAP)
         made["least-squares"] = self._least_squares(cells, self.sums, 0.0)
         agreed = self._least_squares(cells, noisy_sums, spread)
         made["least-squares, noisy controls"] = agreed
@@ -250,17 +235,15 @@ class Evaluation:
             suffix = arm.removeprefix("rake" if signed else "rake-nonnegative")
             method, wanted = rake if signed else rake_nonnegative, targets[suffix]
             controls = [np.asarray(total, dtype=np.float64) for total in wanted]
-            cycles = self._settings.cycles
             raked, report = method(
-                made["none"], self.marginals, controls, cycles=cycles, tolerance=NEAR
+                made["none"], self.marginals, controls, cycles=CYCLES, tolerance=NEAR
             )
             found[f"difference {arm}"] = np.inf if report.diverged else report.difference
             if not signed and suffix != ", noisy controls":  # goes on where it was
-                more = max(LONG - cycles, 1)
-                raked, report = method(raked, self.marginals, controls, cycles=more)
+                raked, report = method(raked, self.marginals, controls, cycles=LONG - CYCLES)
                 found[f"later {arm}"] = np.inf if report.diverged else report.difference
             made[arm] = raked
-        errors = np.stack([(made[arm] - self._cube) / self._unit for arm in ARMS])
+        errors = np.stack([(made[arm] - self._cube) / JOB for arm in ARMS])
         energies = self._tables.energies(errors)
         for reading in READINGS:
             figures = self._tables.figures(energies, reading)
@@ -268,7 +251,7 @@ class Evaluation:
         return found
 
     def _least_squares(self, cells: Integers, totals: Sequence[Integers], spread: float) -> Array:
-        variance = capped_variance(self._settings.epsilon, self._settings.cap) * self._unit**2
+        variance = capped_variance(self._settings.epsilon, self._settings.cap) * JOB**2
         controls = [
             Control((variable.name,), total, spread)
             for variable, total in zip(self._shape.variables, totals, strict=True)
@@ -280,7 +263,7 @@ def expected(levels: tuple[int, ...], settings: Settings) -> dict[str, dict[str,
     """What is known without a draw: every reading for no calibration and for least squares."""
     tables, shape = Tables(levels), shape_of(levels)
     variance = capped_variance(settings.epsilon, settings.cap)
-    spread = capped_variance(settings.control_epsilon, settings.control_cap)
+    spread = capped_variance(CONTROL_EPSILON, CONTROL_CAP)
     plain = np.full(1 << len(levels), variance)
     found = {"none": tables.expected(plain)}
     for arm, noise in (("least-squares", 0.0), ("least-squares, noisy controls", spread)):

@@ -1,14 +1,16 @@
-"""The whole study of the query tool's evaluation: its runs, its files and its pictures."""
+"""The whole study of the query tool's evaluation: its runs, its page, its files and pictures."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
-from math import sqrt
+from dataclasses import asdict, astuple, dataclass
+from math import exp, prod, sqrt
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from eree.partial import appearing_folder
 from eree.survey.settings import METHODS, Method
@@ -20,18 +22,14 @@ from eree_study.figures.querytool import (
     convergence_figure,
     dimensions_figure,
 )
-from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations, compare_calibrations
-from eree_study.querytool.claims import noise_claims
-from eree_study.querytool.convergence import (
-    CHOSEN,
-    CRITERIA,
-    PRINTED_CONVERGED,
-    RELATIVE,
-    Convergence,
-    convergence,
-)
+from eree_study.papers.claims import Claim
+from eree_study.papers.markdown import page
+from eree_study.querytool import calibrations, claims, convergence, evaluation, results, tables
+from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
+from eree_study.querytool.claims import SHARP
+from eree_study.querytool.convergence import CHOSEN, CRITERIA, RELATIVE, Convergence
 from eree_study.querytool.evaluation import RUNS, Settings, simulate, survey_cases
-from eree_study.querytool.page import Study, page
+from eree_study.querytool.readings import nearest_reading
 from eree_study.querytool.results import PRINTED, PRINTED_RAKED, PRINTED_REDUCTION, Results, Row
 from eree_study.synth.population import Progress, checked_target
 
@@ -42,6 +40,26 @@ _LOOKS: dict[Method, Look] = {
     "least-squares": "good",
 }
 PICTURES = ("noise.png", "convergence.png", "calibrations.png")
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that was run: convergence, the two cubes of the evaluation, calibrations."""
+
+    convergence: Convergence
+    survey: Results
+    evened: Results
+    calibrations: Sequence[Calibrations]
+
+    def paper_claims(self) -> Iterator[tuple[str, list[Claim], list[Claim]]]:
+        """Headings and claims about the paper, on the survey and on the evened cube."""
+        for heading, made in (
+            ("The first column, without calibration", claims.reading_claims),
+            ("Runs that converge, and the other columns", claims.selection_claims),
+            ("All runs", claims.expectation_claims),
+            ("Other ways to calibrate", claims.other_claims),
+        ):
+            yield heading, list(made(self.survey)), list(made(self.evened))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +79,7 @@ class CubeStudy:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "files": [str(file) for file in self.files],
-            "runs": self.runs,
-            "seed": self.seed,
-            "converged": self.converged,
-            "verdicts": self.verdicts,
-        }
+        return asdict(self) | {"files": [str(file) for file in self.files]}
 
 
 def cube_study(
@@ -91,21 +103,23 @@ def cube_study(
         names = [path.name for path in _write(folder, found)]
     tell("done", 1.0)
     cubes = (found.survey, found.evened)
-    claims = [*noise_claims()]
+    judged = [*claims.noise_claims()]
     for _, _, evened in found.paper_claims():
-        claims += evened
+        judged += evened
     return CubeStudy(
         tuple(Path(out) / name for name in names),
         runs,
         seed,
         {cube.name: float(cube.converged.mean()) for cube in cubes},
-        {claim.statement: claim.holds for claim in claims},
+        {claim.statement: claim.holds for claim in judged},
     )
 
 
 def _run(settings: Settings, tell: Progress, processes: int | None) -> Study:
     """All of it; the shares of progress are those of the time."""
-    grid = convergence(settings, progress=lambda s, d: tell(s, 0.15 * d), processes=processes)
+    grid = convergence.convergence(
+        settings, progress=lambda s, d: tell(s, 0.15 * d), processes=processes
+    )
     cubes = [survey_cases(settings.seed, redrawn) for redrawn in (0.0, grid.matched)]
     survey, evened = simulate(
         cubes,
@@ -113,7 +127,7 @@ def _run(settings: Settings, tell: Progress, processes: int | None) -> Study:
         progress=lambda s, d: tell(s, 0.15 + 0.45 * d),
         processes=processes,
     )
-    compared = compare_calibrations(
+    compared = calibrations.compare_calibrations(
         settings, progress=lambda s, d: tell(s, 0.6 + 0.4 * d), processes=processes
     )
     return Study(
@@ -127,9 +141,9 @@ def _run(settings: Settings, tell: Progress, processes: int | None) -> Study:
 def _write(folder: Path, found: Study) -> Iterator[Path]:
     """Every file of the study."""
     file = folder / "querytool.md"
-    file.write_text("\n".join(page(found, PICTURES)) + "\n", encoding="utf-8")
+    file.write_text(study_page(found, PICTURES), encoding="utf-8")
     yield file
-    rows = (row for results in (found.survey, found.evened) for row in results.rows())
+    rows = (row for cube in (found.survey, found.evened) for row in cube.rows())
     yield _table(folder / "table-4.csv", list(Row.__annotations__), map(astuple, rows))
     names = ["redrawn", "seed", "smallest", "criterion", "limit", "share"]
     yield _table(folder / "convergence.csv", names, _convergence(found.convergence))
@@ -144,6 +158,36 @@ def _write(folder: Path, found: Study) -> Iterator[Path]:
             else:
                 calibrations_picture(path, found.calibrations)
             yield path
+
+
+def study_page(study: Study, pictures: Sequence[str]) -> str:
+    """The page in Markdown; three pictures, named by their files."""
+    known, evened = study.survey.expected["none"], study.evened
+    near = nearest_reading(known, PRINTED[:SHARP])
+    means = [evened.means("none", runs)[:SHARP] for runs in ("converged", "not converged")]
+    pairs = list(tables.pairs(study.convergence))
+    spans = np.array([pair.reduction for pair in pairs]).T
+    return page(
+        "eree_study.querytool",
+        "querytool.md",
+        calibrations=calibrations,
+        claims=claims,
+        convergence=convergence,
+        evaluation=evaluation,
+        results=results,
+        tables=tables,
+        study=study,
+        pictures=pictures,
+        cells=prod(study.survey.runs.levels),
+        near=near,
+        below=1 - np.array(PRINTED[:SHARP]) / known[near][:SHARP],
+        shares=np.array([study.convergence.shares(criterion) for criterion in CRITERIA]),
+        selected=[1 - one / other for one, other in zip(*means, strict=False)],
+        pairs=pairs,
+        reductions=", ".join(f"{span.min():.1%} to {span.max():.1%}" for span in spans),
+        best=1 - evened.expected["least-squares"]["centred"] / known["centred"],
+        covered_by_laplace=1 - exp(-calibrations.WIDTH * sqrt(2)),
+    )
 
 
 def _convergence(found: Convergence) -> Iterator[Sequence[object]]:
@@ -178,24 +222,24 @@ def _plain(value: object) -> object:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
-def noise_picture(path: Path, results: Results) -> None:
+def noise_picture(path: Path, found: Results) -> None:
     """Variances by dimension, for each way to calibrate."""
-    plain = results.means("none")
+    plain = found.means("none")
     lines: list[tuple[str, list[float], list[float], Look]] = [
         ("without calibration", plain, plain, "plain"),
-        ("raked, all runs: mean (above)", results.means("rake"), plain, "bad"),
-        ("raked, all runs: median", results.medians("rake"), plain, "median"),
+        ("raked, all runs: mean (above)", found.means("rake"), plain, "bad"),
+        ("raked, all runs: median", found.medians("rake"), plain, "median"),
         (
-            f"raked, runs that converged ({results.converged.mean():.0%})",
-            results.means("rake", "converged"),
-            results.means("none", "converged"),
+            f"raked, runs that converged ({found.converged.mean():.0%})",
+            found.means("rake", "converged"),
+            found.means("none", "converged"),
             "warm",
         ),
-        ("negatives clipped, then raked", results.means("rake-nonnegative"), plain, "soft"),
-        ("least squares", results.means("least-squares"), plain, "good"),
+        ("negatives clipped, then raked", found.means("rake-nonnegative"), plain, "soft"),
+        ("least squares", found.means("least-squares"), plain, "good"),
         (
             "least squares, noisy controls",
-            results.means("least-squares, noisy controls"),
+            found.means("least-squares, noisy controls"),
             plain,
             "fine",
         ),
@@ -208,9 +252,9 @@ def noise_picture(path: Path, results: Results) -> None:
     dimensions_figure(
         path,
         lines=[Line(*line) for line in lines if line[1]],
-        points=points if results.as_published else [],
+        points=points if found.as_published else [],
         title="Noise left in tables of the query tool's evaluation",
-        note=f"{results.name}, {results.runs.settings.runs:,} runs",
+        note=f"{found.name}, {found.runs.settings.runs:,} runs",
     )
 
 
@@ -233,7 +277,7 @@ def convergence_picture(path: Path, found: Convergence) -> None:
             list(map(float, chosen.min(axis=1))),
             list(map(float, chosen.max(axis=1))),
         ),
-        printed=PRINTED_CONVERGED,
+        printed=convergence.PRINTED_CONVERGED,
         title="Which runs converge depends on the cases",
         note=f"means of {len(found.seeds)} synthetic surveys, {found.runs} runs each",
     )

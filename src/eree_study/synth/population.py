@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,10 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.partial import appearing_folder
 from eree_study.synth.areas import write_areas
-from eree_study.synth.assumptions import USUAL, assumptions_named
 from eree_study.synth.files import ROWS_AT_ONCE, TableFile, coded, schema_text, text
 from eree_study.synth.geography import PAPERS_JOBS, Geography, draw_geography
-from eree_study.synth.sectors import OWNERSHIPS, SECTORS
 from eree_study.synth.workers import ATTRIBUTES, Compositions, draw_compositions
-from eree_study.synth.workplaces import Workplaces, draw_workplaces
+from eree_study.synth.workplaces import OWNERSHIPS, SECTORS, Workplaces, draw_workplaces
 
 Progress = Callable[[str, float], None]
 
@@ -29,6 +29,41 @@ MOST_JOBS = 500_000_000
 LEAST_WORKPLACES = 40
 # Above this mean, no tilt of the size classes looks like a country.
 MOST_JOBS_PER_WORKPLACE = 200
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What a synthetic population assumes where public figures say nothing.
+
+    There are two sets of them: what is tuned on one population must be judged on another.
+    `concentration` multiplies the weights of the workplaces' own shares of workers: less makes
+    workplaces differ more.  `local` is the least spread of all shares between places, and again
+    between states.  `tail` is the slope of the largest workplaces.  `tie` is the part of workers
+    whose education goes with their sex inside a workplace.  `uneven` multiplies how much the jobs
+    per resident vary between places.
+    """
+
+    concentration: float = 1.0
+    local: float = 0.0
+    tail: float = 2.05
+    tie: float = 0.0
+    uneven: float = 1.0
+
+
+USUAL = "usual"
+ASSUMPTIONS: Mapping[str, Assumptions] = MappingProxyType(
+    {
+        USUAL: Assumptions(),
+        "other": Assumptions(concentration=0.5, local=0.2, tail=1.85, tie=0.3, uneven=1.6),
+    }
+)
+
+
+def assumptions_named(name: str) -> Assumptions:
+    """Assumptions by their name."""
+    if name not in ASSUMPTIONS:
+        raise Refusal(f"there are no assumptions {name!r}; there are {', '.join(ASSUMPTIONS)}")
+    return ASSUMPTIONS[name]
 
 
 def synthesize(
@@ -60,24 +95,34 @@ def synthesize(
     tell = progress or (lambda _step, _fraction: None)
     # One random stream for each part: a change to one leaves the others as they were.
     parts = np.random.SeedSequence(seed).spawn(6)
-    places, places_of_work, habits, hiring, people, land = map(np.random.default_rng, parts)
+    places, places_of_work, shares, hiring, people, land = map(np.random.default_rng, parts)
     with appearing_folder(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
         if areas:
             write_areas(partial, geography, land)
         tell("workplaces", 0.01)
-        made = draw_workplaces(jobs, chosen, geography, places_of_work, assumed)
+        made = draw_workplaces(
+            jobs, chosen, geography, places_of_work, tail=assumed.tail, uneven=assumed.uneven
+        )
         _write_places(partial / "place.parquet", geography)
         _write_workplaces(partial / "workplace.parquet", made, geography)
         tell("workers", 0.1)
-        compositions = draw_compositions(made, geography, habits, assumed)
+        compositions = draw_compositions(
+            made,
+            geography,
+            shares,
+            concentration=assumed.concentration,
+            local=assumed.local,
+            tie=assumed.tie,
+        )
         tell("workers", 0.2)
         employer = np.repeat(np.arange(chosen, dtype=np.int32), made.size)
         hiring.shuffle(employer)
         for done in _write_workers_and_jobs(partial, employer, compositions, people):
             tell("workers and jobs", 0.3 + 0.69 * done)
-        (partial / "schema.toml").write_text(schema_text(geography), encoding="utf-8")
+        states = ((state.code, state.name) for state in geography.states)
+        (partial / "schema.toml").write_text(schema_text(states), encoding="utf-8")
         tell("done", 1.0)
     return Path(folder)
 

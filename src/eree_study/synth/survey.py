@@ -39,8 +39,7 @@ from eree_study.synth.job_requirements import (
     shape_of,
 )
 from eree_study.synth.population import Progress, checked_target
-from eree_study.synth.sectors import SECTORS
-from eree_study.synth.workplaces import draw_sizes
+from eree_study.synth.workplaces import SECTORS, draw_sizes
 
 MOST_ESTABLISHMENTS = 1_000_000
 #: QUERYTOOL's test data.
@@ -246,8 +245,8 @@ def _draw_requirements(
     answers = [occupation]
     for requirement in requirements:
         trait = np.array([getattr(o, requirement.trait) for o in occupations])
-        habit = rng.normal(size=int(where.max()) + 1)[where]
-        variation = 0.5 * habit + rng.normal(size=where.size)
+        shared = rng.normal(size=int(where.max()) + 1)[where]
+        variation = 0.5 * shared + rng.normal(size=where.size)
         if requirement.trait in ("skill", "strain"):
             score = trait[occupation] + requirement.spread * variation / np.sqrt(1.25)
             if requirement.cuts[0] < 0:  # more strain, less of it

@@ -1,4 +1,4 @@
-"""Workers: who works at a workplace, by sector, by place and by the workplace's own habits."""
+"""Workers: who works at a workplace, by sector, by place and by the workplace itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Array
-from eree_study.synth.assumptions import Assumptions
+from eree_study.synth.files import SCHEMA
 from eree_study.synth.geography import Geography
-from eree_study.synth.sectors import SECTORS
-from eree_study.synth.workplaces import Workplaces
+from eree_study.synth.workplaces import SECTORS, Workplaces
 
 
 @dataclass(frozen=True)
@@ -25,28 +24,22 @@ class Attribute:
     """
 
     name: str
-    label: str
     values: tuple[str, ...]
-    labels: tuple[str, ...]
     concentration: float
-    local: float = 0.0
+    local: float
 
 
-ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("age", "Age", ("14-29", "30-54", "55+"),
-              ("14 to 29 years", "30 to 54 years", "55 years and older"), 12.0),
-    Attribute("sex", "Sex", ("F", "M"), ("Women", "Men"), 8.0),
-    Attribute("race", "Race",
-              ("white", "black", "native", "asian", "pacific", "two-or-more"),
-              ("White", "Black or African American", "American Indian or Alaska Native", "Asian",
-               "Native Hawaiian or other Pacific Islander", "Two or more races"), 9.0, 0.5),
-    Attribute("ethnicity", "Ethnicity", ("hispanic", "not-hispanic"),
-              ("Hispanic or Latino", "Not Hispanic or Latino"), 9.0, 0.5),
-    Attribute("education", "Education",
-              ("no-diploma", "high-school", "some-college", "college"),
-              ("Less than high school", "High school or equivalent",
-               "Some college or associate degree", "Bachelor's degree or more"), 11.0),
-)  # fmt: skip
+_SPREAD = {
+    "age": (12.0, 0.0),
+    "sex": (8.0, 0.0),
+    "race": (9.0, 0.5),
+    "ethnicity": (9.0, 0.5),
+    "education": (11.0, 0.0),
+}
+ATTRIBUTES: tuple[Attribute, ...] = tuple(
+    Attribute(name, tuple(about["values"]), *_SPREAD[name])
+    for name, about in SCHEMA["worker"]["attributes"].items()
+)
 
 # Of all US workers, to about a percent; the sectors and the places move it.
 _RACE = np.array([0.795, 0.115, 0.008, 0.055, 0.003, 0.024])
@@ -94,13 +87,16 @@ def draw_compositions(
     workplaces: Workplaces,
     geography: Geography,
     rng: np.random.Generator,
-    assumed: Assumptions,
+    *,
+    concentration: float,
+    local: float,
+    tie: float,
 ) -> Compositions:
     """The make-up of every workplace: its sector's, tilted by its site and by draws of its own."""
     n = workplaces.size.size
     columns = sum(len(a.values) - 1 for a in ATTRIBUTES)
     thresholds = np.empty((n, columns), dtype=np.uint16)
-    tilts = [_tilts(attribute, geography, rng, assumed.local) for attribute in ATTRIBUTES]
+    tilts = [_tilts(attribute, geography, rng, local) for attribute in ATTRIBUTES]
     for start in range(0, n, _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, n))
         sector = workplaces.sector[rows]
@@ -111,7 +107,7 @@ def draw_compositions(
             if tilt is not None:
                 mean *= tilt[place]
                 mean /= mean.sum(axis=1, keepdims=True)
-            gammas = rng.standard_gamma(assumed.concentration * attribute.concentration * mean)
+            gammas = rng.standard_gamma(concentration * attribute.concentration * mean)
             cumulative = np.cumsum(gammas, axis=1)
             cumulative *= _GRAIN / cumulative[:, -1:]
             width = len(attribute.values) - 1
@@ -119,7 +115,7 @@ def draw_compositions(
                 np.rint(cumulative[:, :-1]), _GRAIN - 1
             )
             column += width
-    return Compositions(thresholds, assumed.tie)
+    return Compositions(thresholds, tie)
 
 
 def sector_shares(attribute: Attribute) -> Array:

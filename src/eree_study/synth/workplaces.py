@@ -5,17 +5,20 @@ Sizes follow US-like size classes with a Pareto tail.
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Array, Integers
-from eree_study.synth.assumptions import Assumptions
+from eree_study.synth.files import SCHEMA
 from eree_study.synth.geography import Geography, apportion
-from eree_study.synth.sectors import GROUPS, SECTORS
 
+OWNERSHIPS: tuple[str, ...] = tuple(SCHEMA["workplace"]["attributes"]["ownership"]["values"])
 LARGEST = 40_000
 EMPTY_SHARE = 0.01
 # No workplace has more than an eighth of all jobs, so that a small population is not one employer.
@@ -26,6 +29,44 @@ _TILT = 0.42
 _CHOOSY_FROM = 64
 # A place without residents still draws workplaces like one with this many.
 _HAMLET = 30
+
+
+@dataclass(frozen=True)
+class Sector:
+    """One of the 20 NAICS sectors: how common, how large, how public, and who works there.
+
+    `share` is its share of workplaces, `size` its typical size against the average, `public` the
+    share of its workplaces owned by governments. The rest are shares of its workers: women, the
+    young (14-29) and old (55+), the four levels of education, Hispanic workers, and how much more
+    often than elsewhere its workers are black or Asian.
+    """
+
+    code: str
+    share: float
+    size: float
+    public: float
+    women: float
+    young: float
+    old: float
+    education: tuple[float, ...]
+    hispanic: float
+    black: float
+    asian: float
+
+
+# Shares of workplaces follow the order of magnitude of County Business Patterns; the other figures
+# are assumed in the direction that the Quarterly Workforce Indicators show.
+def _read_sectors() -> Iterator[Sector]:
+    education = ("no_diploma", "high_school", "some_college", "college")
+    with files("eree_study.synth").joinpath("sectors.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            code = row.pop("code")
+            shares = {name: float(text) for name, text in row.items()}
+            levels = tuple(shares.pop(level) for level in education)
+            yield Sector(code, education=levels, **shares)
+
+
+SECTORS: tuple[Sector, ...] = tuple(_read_sectors())
 
 
 @dataclass(frozen=True)
@@ -158,12 +199,14 @@ def draw_workplaces(
     workplaces: int,
     geography: Geography,
     rng: np.random.Generator,
-    assumed: Assumptions,
+    *,
+    tail: float,
+    uneven: float,
 ) -> Workplaces:
     """Workplaces with their size, sector, ownership and site."""
-    size = draw_sizes(jobs, workplaces, rng, assumed.tail)
+    size = draw_sizes(jobs, workplaces, rng, tail)
     sector = _sectors(size, rng)
-    site = _sites(size, sector, geography, rng, assumed.uneven)
+    site = _sites(size, sector, geography, rng, uneven)
     public_share = np.array([s.public for s in SECTORS])
     public = rng.random(workplaces) < public_share[sector]
     return Workplaces(size, sector, public, site)
@@ -215,8 +258,9 @@ def _sites(
     uneven: float,
 ) -> NDArray[np.int32]:
     """A site for each workplace, by population, sector group and size."""
-    groups = list(GROUPS)
-    group_of_sector = np.array([groups.index(s.group) for s in SECTORS])
+    groups = SCHEMA["group"]["supersector"]["members"].values()
+    group_of = {code: number for number, codes in enumerate(groups) for code in codes}
+    group_of_sector = np.array([group_of[s.code] for s in SECTORS])
     pull = _pull(geography, len(groups), rng, uneven)
     population = geography.population[geography.place_of_site]
     doubling = np.where(size >= _CHOOSY_FROM, np.floor(np.log2(np.maximum(size, 1))), 0)
