@@ -160,7 +160,7 @@ class LinkedTable(DataSet):
         # only which attributes these are matters for intervals
         wanted = Marginal(asked.by, MappingProxyType(dict(asked.where)))
         areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=cells, starts=starts)
-        low, high = areas.ends((1 - asked.confidence) / (len(starts) if asked.together else 1))
+        low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
 
