@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import eree
 import eree_study
-from eree.cli.cube_assess import assess
+from eree.cli.cube import assess
 from eree.cli.exit_status import run as command
 from eree.cli.interrupts import Interrupts
 from eree.random.source import SeededRandom

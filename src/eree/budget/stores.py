@@ -40,7 +40,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.elements import ColumnElement
 
-from eree.budget import guards, refusals
+from eree.budget import refusals
 from eree.budget.entries import Row
 from eree.budget.files import is_mounted, sync_folder
 from eree.budget.refusals import WAIT_SECONDS, Busy, Unreachable
@@ -50,7 +50,7 @@ from eree.partial import held_file, sweep
 _POLL_SECONDS = 0.5  # how long Ctrl-C may go unheard while a lock is waited for
 _ANSWER_SECONDS = 20  # how long a server may take to answer at all
 
-_NAME = guards.TABLE
+_NAME = refusals.TABLE
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _TABLE = Table(
     _NAME,
@@ -178,7 +178,7 @@ class Store(ABC):
 class SQLiteStore(Store):
     """A ledger in a file."""
 
-    _guards = guards.SQLITE
+    _guards = refusals.SQLITE_GUARDS
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -300,7 +300,7 @@ class SQLiteStore(Store):
 class PostgresStore(Store):
     """A ledger in a PostgreSQL database of its own."""
 
-    _guards = guards.POSTGRES
+    _guards = refusals.POSTGRES_GUARDS
     #: Every ledger takes this lock of its database before it writes, and nothing else does.
     _lock = int.from_bytes(_NAME.encode()[:7], "big")
 

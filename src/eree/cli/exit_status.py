@@ -15,16 +15,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from eree.cli import certify, commands, cube, cube_assess, ledger, protect, rank, release, serve
+from eree.cli import certify, commands, cube, ledger, protect, rank, release, serve
 from eree.cli.interrupts import SENTENCE, Interrupts
-from eree.cli.options import cli
-from eree.cli.passwords import hidden
+from eree.cli.options import cli, hidden
 from eree.cli.terminal import one_line
 from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, cube, cube_assess, ledger, protect, rank, release, serve)
+COMMANDS = (certify, commands, cube, ledger, protect, rank, release, serve)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 

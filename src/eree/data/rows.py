@@ -12,12 +12,14 @@ import pyarrow as pa
 from eree.data.columns import (
     OWNERS,
     files_of,
+    key_kind,
+    plain,
+    typed,
     usable_columns,
     wanted_columns,
 )
+from eree.data.columns import link_relation as links
 from eree.data.engine import DuckEngine, Engine
-from eree.data.relations import key_kind, plain, typed
-from eree.data.relations import link_relation as links
 from eree.data.sources import DAMAGED, Source, readable
 from eree.errors import DamagedFile, EngineFailure, Fault
 from eree.policy.schema import Attribute, Kind, Owner, Reference, Schema

@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from eree.cells import Cells
-from eree.data.relations import key_kind
+from eree.data.columns import key_kind
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.errors import Refusal

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eree.data.relations import job_relation, keyed_relation, quoted
+from eree.data.columns import job_relation, keyed_relation, quoted
 from eree.data.sources import Source
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, Owner, Schema, Value
