@@ -53,9 +53,10 @@ def test_the_largest_come_first_and_ties_share_a_rank(release: eree.Release) -> 
     assert len(set(noisy)) < len(noisy)  # there are ties
     assert [row["rank"] for row in rows] == [1 + sum(n > m for n in noisy) for m in noisy]
     assert all(row["best"] <= row["rank"] <= row["worst"] for row in rows)
+    assert all(row["best"] <= row["own_best"] <= row["own_worst"] <= row["worst"] for row in rows)
     assert found.rows.column_names == [
-        *("rank", "best", "worst", "place", "sector"),
-        *("noisy", "low", "high", "cells"),
+        *("rank", "best", "worst", "own_best", "own_worst", "place", "sector"),
+        *("noisy", "estimate", "low", "high", "guaranteed_low", "guaranteed_high", "cells"),
     ]
 
 

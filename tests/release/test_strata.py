@@ -128,7 +128,7 @@ def test_numbers_of_two_tables_are_added_up_and_intervals_hold(
     for part in parts:
         for row in part.rows.to_pylist():
             so_far = sums.setdefault(tuple(row[n] for n in PEOPLE), [0, 0, 0])
-            for i, name in enumerate(("noisy", "low", "high")):
+            for i, name in enumerate(("noisy", "guaranteed_low", "guaranteed_high")):
                 so_far[i] += row[name]
     data = eree.load(home / "data")
     true = true_sums(data, PEOPLE, PEOPLE)

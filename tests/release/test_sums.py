@@ -28,7 +28,10 @@ def test_noisy_counts_are_added_up(release: eree.Release) -> None:
         sums[row["place"]] += row["noisy"]
         cells[row["place"]] += 1
     found = eree.area_totals(release, "places", ["place"])
-    assert found.rows.column_names == ["place", "noisy", "low", "high", "cells"]
+    assert found.rows.column_names == [
+        *("place", "noisy", "estimate", "low", "high"),
+        *("guaranteed_low", "guaranteed_high", "cells"),
+    ]
     assert found.rows["place"].to_pylist() == sorted(sums)
     assert dict(zip(sorted(sums), found.rows["noisy"].to_pylist(), strict=True)) == sums
     assert dict(zip(sorted(sums), found.rows["cells"].to_pylist(), strict=True)) == cells
@@ -66,8 +69,10 @@ def test_a_cell_alone_has_the_interval_that_was_released(release: eree.Release) 
         by = list(release.about(table)["by"])
         found = eree.area_totals(release, table, by).rows
         said = rows.sort_by([(name, "ascending") for name in by])
-        for name in (*by, "noisy", "low", "high"):
+        for name in (*by, "noisy"):
             assert found[name].to_pylist() == said[name].to_pylist(), (table, name)
+        for name in ("low", "high"):
+            assert found[f"guaranteed_{name}"].to_pylist() == said[name].to_pylist(), (table, name)
 
 
 def test_sums_of_published_tables_hold_the_truth(
@@ -81,7 +86,10 @@ def test_sums_of_published_tables_hold_the_truth(
         rows = eree.area_totals(
             again.drawn(seed), "places", ["place"], level="0.8"
         ).rows.to_pylist()
-        held += [row["low"] <= truth[(row["place"],)] <= row["high"] for row in rows]
+        held += [
+            row["guaranteed_low"] <= truth[(row["place"],)] <= row["guaranteed_high"]
+            for row in rows
+        ]
     assert stats.binomtest(sum(held), len(held), 0.8, alternative="less").pvalue > FALSE_ALARM
 
 
@@ -90,9 +98,11 @@ def test_intervals_that_hold_together_are_wider(release: eree.Release) -> None:
     all_ = eree.area_totals(release, "places", ["place"], simultaneous=True)
     one = eree.area_totals(release, "places", ["place"], level=1 - 0.1 / len(each))
     assert all_.simultaneous
-    assert all_.rows.equals(one.rows)
-    assert (np.array(all_.rows["low"]) <= np.array(each.rows["low"])).all()
-    assert (np.array(all_.rows["high"]) >= np.array(each.rows["high"])).all()
+    for kind in ("", "guaranteed_"):
+        assert (np.array(all_.rows[f"{kind}low"]) <= np.array(each.rows[f"{kind}low"])).all()
+        assert (np.array(all_.rows[f"{kind}high"]) >= np.array(each.rows[f"{kind}high"])).all()
+    for end in ("guaranteed_low", "guaranteed_high"):
+        assert all_.rows[end].equals(one.rows[end])
 
 
 @pytest.mark.parametrize(("table", "by"), [("bent", ["county"]), ("ages", ["age"])])
@@ -108,8 +118,8 @@ def test_where_noise_does_not_cancel_the_ends_of_cells_are_added_up(
         ends = areas.measurement.intervals(areas.schema, areas.counted, level)
         low, high = ends({"noisy": rows["noisy"].to_numpy()})
         inside = np.array([value == row[by[0]] for value in rows[by[0]].to_pylist()])
-        assert row["low"] == low[inside].sum()
-        assert row["high"] == (None if UNBOUNDED in high[inside] else high[inside].sum())
+        assert row["guaranteed_low"] == low[inside].sum()
+        assert row["guaranteed_high"] == (None if UNBOUNDED in high[inside] else high[inside].sum())
 
 
 def test_counts_that_leave_large_workplaces_out_have_no_high_end(
@@ -141,8 +151,9 @@ def test_counts_that_leave_large_workplaces_out_have_no_high_end(
 
 def test_nothing_bounds_worker_cells_behind_a_worker_filter(release: eree.Release) -> None:
     rows = eree.area_totals(release, "women", ["county"]).rows
-    assert rows["low"].to_pylist() == [0] * rows.num_rows
-    assert rows["high"].null_count == rows.num_rows
+    assert rows["guaranteed_low"].to_pylist() == [0] * rows.num_rows
+    assert rows["guaranteed_high"].null_count == rows.num_rows
+    assert rows["high"].null_count == 0  # the sizes of workplaces do
 
 
 # ------------------------------------------------------------------------------ what is refused

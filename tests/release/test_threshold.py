@@ -47,7 +47,8 @@ def test_areas_come_in_the_order_of_their_damage(release: eree.Release) -> None:
     given = {places[3]: "100", (places[0],): 2_000_000, places[1]: Decimal("0.5")}
     found = eree.threshold(release, "places", ["place"], given, "3.50")
     assert found.rows.column_names == [
-        *("place", "damage", "noisy", "low", "high", "cells", "per_job", "decision")
+        *("place", "damage", "noisy", "estimate", "low", "high"),
+        *("guaranteed_low", "guaranteed_high", "cells", "per_job", "decision"),
     ]
     assert found.rows["place"].to_pylist() == [places[3], places[0], places[1]]
     assert found.rows["damage"].to_pylist() == ["100", "2000000", "0.5"]

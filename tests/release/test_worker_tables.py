@@ -440,15 +440,15 @@ def test_sums_of_whole_groups_cover_and_are_no_wider_than_their_cells(
         )
         for row in eree.area_totals(release, "t", ["place"], level="0.8").rows.to_pylist():
             assert row["cells"] == 8
-            high = np.inf if row["high"] is None else row["high"]
-            held.append(row["low"] <= true[row["place"]] <= high)
+            high = np.inf if row["guaranteed_high"] is None else row["guaranteed_high"]
+            held.append(row["guaranteed_low"] <= true[row["place"]] <= high)
     assert stats.binomtest(sum(held), len(held), 0.8, alternative="less").pvalue > FALSE_ALARM
     cells = eree.area_totals(release, "t", ["place", "sex"], level="0.8").rows.to_pylist()
     for row in eree.area_totals(release, "t", ["place"], level="0.8").rows.to_pylist():
         parts = [cell for cell in cells if cell["place"] == row["place"]]
-        assert row["low"] >= sum(cell["low"] for cell in parts)
-        assert row["high"] is not None
-        assert row["high"] <= sum(cell["high"] for cell in parts)
+        assert row["guaranteed_low"] >= sum(cell["guaranteed_low"] for cell in parts)
+        assert row["guaranteed_high"] is not None
+        assert row["guaranteed_high"] <= sum(cell["guaranteed_high"] for cell in parts)
 
 
 # ----------------------------------------------------------------------- what will come of it

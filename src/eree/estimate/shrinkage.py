@@ -43,11 +43,11 @@ class Shrunk(Listing):
     """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
 
     Columns: the attributes, then `estimate`, and `noisy`, `low`, `high` and `workplaces` as the
-    release has them.  The intervals are those of the release, at its level: they hold whatever the
-    estimates assume.  `correlations` has the intra-class correlation of workers of one workplace
-    for each set of worker attributes.  Where cells were added up, `noisy` is the sum, and its
-    interval that of the sum.  `filters` are those of the tables; where these differ, `where` has
-    what all of them keep to.
+    release has them.  The intervals are the guaranteed ones, at the release's level: they hold
+    whatever the estimates assume.  `correlations` has the intra-class correlation of workers of one
+    workplace for each set of worker attributes.  Where cells were added up, `noisy` is the sum, and
+    its interval that of the sum.  `filters` are those of the tables; where these differ, `where`
+    has what all of them keep to.
     """
 
     correlations: dict[str, float]
@@ -174,7 +174,7 @@ class _Part:
         )
 
     def sums(self, level: float) -> pa.Table:
-        """The areas: estimates added up, and the noisy sums with intervals at a level."""
+        """The areas: estimates added up, and the noisy sums with guaranteed intervals."""
         areas = self.areas
         attributes = areas.schema.attributes
         left = [name for name in areas.counted.by if name not in areas.wanted.by]
@@ -182,14 +182,15 @@ class _Part:
             len(attributes[n].values or ()) for n in left if attributes[n].owner == "worker"
         )
         workplaces = summed(areas.numbers["workplaces"][areas.place], areas.starts) // each
-        return (
-            areas.totals(level, simultaneous=False)
-            .rows.drop(["cells"])
-            .append_column("workplaces", pa.array(workplaces))
-            .append_column(
-                "estimate", pa.array(np.add.reduceat(self.estimates[areas.place], areas.starts))
-            )
-        )
+        low, high = areas.ends(1 - level)
+        columns = {name: areas.keys[name] for name in areas.wanted.by} | {
+            "noisy": pa.array(areas.sums),
+            "low": pa.array(low),
+            "high": pa.array(high, mask=high == UNBOUNDED),
+            "workplaces": pa.array(workplaces),
+            "estimate": pa.array(np.add.reduceat(self.estimates[areas.place], areas.starts)),
+        }
+        return pa.table(columns)
 
 
 def _added(parts: list[pa.Table], by: tuple[str, ...]) -> pa.Table:
