@@ -214,9 +214,29 @@ def release(
         words = (
             f"{out}: release {made.identity[:8]} of {', '.join(made.tables)} for epsilon"
             f" {plain(price.epsilon)}, delta {plain(price.delta)}.\n"
-            f"Next: eree verify {shlex.quote(str(out))}"
+            f"Next: eree verify {shlex.quote(str(out))}, eree estimate {shlex.quote(str(out))}"
         )
     say_released(words, out)
+
+
+@cli.command(
+    short_help="Estimates and calibrated intervals of a release, for nothing.",
+    examples=["eree estimate out"],
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@as_json
+def estimate(folder: Path, as_json: bool) -> None:
+    """Write every cell of the release in DIR with calibrated intervals, into DIR/estimates.
+
+    They are made of what was released, so they cost no budget; 'eree verify' makes them again.
+    """
+    with progress() as tell:
+        made = eree.write_estimates(eree.Release.open(folder), tell)
+    if as_json:
+        found = {"folder": str(made.folder), "tables": list(made.tables)}
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"{made.folder}: estimates of {', '.join(made.tables)}.")
 
 
 @cli.command(

@@ -31,7 +31,7 @@ from eree.release.price import measurement_for
 from eree.release.release import Release
 
 #: Rounds in which sizes are learnt from a table, and cells that they are learnt from.
-_ROUNDS, _LEARN_FROM = 5, 4_000
+_ROUNDS, _LEARN_FROM = 5, 3_000
 #: Workplaces of each kind that are taken to be as all are, before any is known.
 _OF_ALL = 20.0
 #: The median and the standard deviation of the logarithm of sizes, before any is known.
@@ -103,6 +103,12 @@ def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     return _calibrated(_Key(release), table)
 
 
+def sizes_from(release: Release, table: str) -> str:
+    """What the sizes of a table's workplaces are known from: a profile, or the table itself."""
+    profiles = [name for name in release.tables if release.of_workplaces(name)]
+    return profiles[0] if profiles else table
+
+
 class _Key:
     """A release, known by its folder and its name."""
 
@@ -171,12 +177,10 @@ def _table(key: _Key, name: str) -> MeasuredTable:
 @lru_cache(maxsize=32)
 def _sizes(key: _Key, name: str) -> SizeDistribution:
     """The sizes of the workplaces of a table: by the release's profile, or learnt."""
-    table = _table(key, name)
-    for other in key.release.tables:
-        if key.release.of_workplaces(other):
-            found = _profiled(key.release, other)
-            return found.told_apart_by(table.attributes)
-    return _learnt(table)
+    source = sizes_from(key.release, name)
+    if source == name:
+        return _learnt(_table(key, name))
+    return _profiled(key.release, source).told_apart_by(_table(key, name).attributes)
 
 
 def _profiled(release: Release, name: str) -> SizeDistribution:

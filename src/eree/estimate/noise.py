@@ -19,7 +19,7 @@ from eree.random.source import SeededRandom
 
 _SEED = 1
 #: Draws for each class of sizes: more where noise is of a few jobs, and intervals end at integers.
-_SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 16, 1 << 14
+_SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 15, 1 << 13
 #: Distances up to this are looked at one by one, then by steps of a fiftieth.
 _EACH = 64
 #: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.

@@ -66,6 +66,10 @@ class Recheck(ABC):
         """Whether a release of this kind is private, if its source is secret."""
         return True
 
+    def beside(self, _name: str) -> bool:
+        """Whether a file or folder may lie beside the tables, and is checked by itself."""
+        return False
+
     @abstractmethod
     def contents(self) -> None:
         """Check what is particular to a kind of release."""
@@ -132,6 +136,8 @@ class Recheck(ABC):
                 self.fault("", rule, file)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
+            if self.beside(name):
+                continue
             if name not in (*listed, RECORD) and not (path.is_dir() and name == "tables"):
                 self.fault("", "is not part of the release", name)
             elif path.is_symlink():

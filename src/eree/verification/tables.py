@@ -16,8 +16,10 @@ import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.errors import Refusal
+from eree.estimate.estimates import FOLDER, faults_of_estimates
 from eree.estimate.strata import misplaced, unmade
 from eree.mechanisms.intervals import UNBOUNDED
+from eree.partial import is_partial
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
@@ -43,6 +45,25 @@ class TableRecheck(Recheck):
         self._tables()
         self._price()
         self._strata()
+        self._estimates()
+
+    # ------------------------------------------------------------------------- estimates
+
+    def beside(self, name: str) -> bool:
+        """Estimates are made of the release, and may be made later; killed, they leave a part."""
+        top = Path(name).parts[0]
+        return top == FOLDER or is_partial(Path(top))
+
+    def _estimates(self) -> None:
+        """Estimates beside the tables, made again."""
+        if self.faults or not (self.release.folder / FOLDER).exists():
+            return
+        self.tell("making the estimates again", 0.9)
+        found = faults_of_estimates(self.release)
+        for file, rule in found:
+            self.fault("", rule, f"{FOLDER}/{file}")
+        if not found:
+            self.checks.append("the estimates are what the release gives, made again")
 
     # -------------------------------------------------------------- strata of workplaces
 

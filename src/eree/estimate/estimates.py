@@ -1,0 +1,143 @@
+"""Estimates of a release: every cell with its calibrated interval, in a folder beside the tables.
+
+They are made of the release alone and cost no budget.  `tables/` stays what was measured;
+`estimates/` can be made again by anyone, and `eree verify` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+
+from eree.errors import Refusal
+from eree.estimate.calibrated import sizes_from
+from eree.estimate.listing import checked_level
+from eree.estimate.totals import area_totals
+from eree.partial import appearing_folder
+from eree.release.record import file_digest, file_fault
+from eree.release.release import Release
+
+FOLDER, INDEX = "estimates", "estimates.json"
+FORMAT = 1
+#: Ends that are made again may differ by one job, or by this share of the interval: sums of
+#: doubles are not the same on every machine.
+TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class CellEstimates:
+    """The folder of the estimates of a release, with the tables in it."""
+
+    release: Release
+    folder: Path
+    tables: tuple[str, ...]
+
+    def table(self, name: str) -> pa.Table:
+        """The estimates of a table."""
+        if name not in self.tables:
+            known = ", ".join(self.tables)
+            raise Refusal(f"there are no estimates of a table {name!r}; there are of {known}")
+        return parquet.read_table(self.folder / f"{name}.parquet")
+
+
+def write_estimates(
+    release: Release, progress: Callable[[str, float], None] | None = None
+) -> CellEstimates:
+    """Write the estimates of all tables of jobs into `estimates/` of a release.
+
+    Columns: the attributes, `noisy`, `estimate`, `low` and `high` (calibrated), `guaranteed_low`
+    and `guaranteed_high`, all at the level of the release.
+    """
+    target = release.folder / FOLDER
+    if target.exists():
+        raise Refusal(f"{target} exists already; remove it to make the estimates again")
+    names = [name for name in release.tables if not release.of_workplaces(name)]
+    said = []
+    with appearing_folder(target) as folder:
+        for i, name in enumerate(names):
+            if progress:
+                progress(f"estimating {name}", i / len(names))
+            rows = cells(release, name)
+            files = {suffix: folder / f"{name}.{suffix}" for suffix in ("parquet", "csv")}
+            parquet.write_table(rows, files["parquet"], compression="zstd")
+            arrow_csv.write_csv(rows, files["csv"])
+            digests = {path.name: file_digest(path) for path in files.values()}
+            said.append({"name": name, "sizes": sizes_from(release, name), "files": digests})
+        index = {
+            "format": FORMAT,
+            "eree": version("eree"),
+            "release": release.identity,
+            "digest": release.record["digest"],
+            "tables": said,
+        }
+        (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    return CellEstimates(release, target, tuple(names))
+
+
+def cells(release: Release, name: str) -> pa.Table:
+    """The estimates of all cells of a table, in the order of their attributes."""
+    by = release.about(name)["by"]
+    level = checked_level(release.record["level"])
+    return area_totals(release, name, by, level=level).rows.drop(["cells"])
+
+
+def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
+    """What is wrong with the estimates beside a release: files and rules."""
+    folder = release.folder / FOLDER
+    try:
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        said = {str(table["name"]): dict(table["files"]) for table in index["tables"]}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return [(INDEX, "is missing, or is not written as estimates are")]
+    if index.get("digest") != release.record["digest"]:
+        return [(INDEX, "is of another release")]
+    listed = {file: digest for files in said.values() for file, digest in files.items()}
+    wanted = {f"{name}.{suffix}" for name in said for suffix in ("parquet", "csv")}
+    names = [name for name in release.tables if not release.of_workplaces(name)]
+    if sorted(said) != sorted(names) or set(listed) != wanted:
+        return [(INDEX, "does not name the tables of the release")]
+    found = [
+        (path.name, "is no part of the estimates")
+        for path in sorted(folder.iterdir())
+        if path.name not in (*listed, INDEX) or path.is_symlink()
+    ]
+    for file, digest in listed.items():
+        if rule := file_fault(folder / file, str(digest)):
+            found.append((file, rule.replace("the record", INDEX)))
+    return found or [
+        (f"{name}.parquet", "is not what the release gives, made again")
+        for name in names
+        if not _alike(folder / f"{name}.parquet", cells(release, name))
+    ]
+
+
+def _alike(file: Path, again: pa.Table) -> bool:
+    """Whether a file has the same estimates, but for what machines differ in."""
+    try:
+        rows = parquet.read_table(file)
+    except (OSError, ValueError, pa.ArrowException):
+        return False
+    if rows.schema.names != again.schema.names or rows.num_rows != again.num_rows:
+        return False
+    about = ("estimate", "low", "high")
+    exact = [name for name in again.column_names if name not in about]
+    if any(not rows[name].equals(again[name]) for name in exact):
+        return False
+    if rows["high"].is_null().to_pylist() != again["high"].is_null().to_pylist():
+        return False
+    numbers: dict[str, Any] = {
+        name: (rows[name].fill_null(0).to_numpy(), again[name].fill_null(0).to_numpy())
+        for name in about
+    }
+    width = np.maximum(numbers["high"][1] - numbers["low"][1], 0)
+    allowed = np.maximum(1.0, TOLERANCE * width)
+    return all(bool((np.abs(one - two) <= allowed).all()) for one, two in numbers.values())
