@@ -81,12 +81,19 @@ def steps(relation: Linked, before: tuple[int, int]) -> list[tuple[int, int]]:
 @examples(120, torture=3000)
 @given(st.data(), populations(), relations, thresholds, st.integers(0, 2 * LARGEST))
 def test_one_step_changes_the_probability_of_all_rows_together_by_e_to_epsilon_at_most(
-    data: st.DataObject, one: Population, relation: Linked, sizes: list[int], pooled_from: int
+    data: st.DataObject, one: Population, relation: Linked, some: list[int], pooled_from: int
 ) -> None:
+    """Half of the steps are the longest there are, half of the thresholds all that are passed."""
     epsilon = data.draw(st.fractions("1/100", 5, max_denominator=100))
-    mechanism = made(relation, epsilon, sizes=sizes)
     place = data.draw(st.integers(0, len(one.staff) - 1))
-    after = data.draw(st.sampled_from(steps(relation, one.staff[place])))
+    before = one.staff[place]
+    possible = sorted(steps(relation, before), key=sum)
+    longest = data.draw(st.booleans())
+    after = possible[-1] if longest else data.draw(st.sampled_from(possible))
+    between = range(sum(before) + 1, sum(after) + 1)
+    dense = data.draw(st.booleans())
+    sizes = list(between) if dense else some
+    mechanism = made(relation, epsilon, sizes=sizes)
     other = replace(one, staff=[*one.staff[:place], after, *one.staff[place + 1 :]])
     counts, neighbours = (each.rows(sizes, pooled_from) for each in (one, other))
     shifts = st.lists(st.integers(-4, 4), min_size=len(counts), max_size=len(counts))

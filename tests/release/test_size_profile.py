@@ -229,11 +229,12 @@ def test_a_plan_without_a_profile_is_offered_one_that_can_be_pasted(
 
 @pytest.fixture(scope="module")
 def home(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of jobs and of two profiles, one of them over all sectors alone, and its ledger."""
+    """A release of jobs and of three profiles, one of them of all workplaces, and its ledger."""
     folder = tmp_path_factory.mktemp("released")
     ledger = eree.Ledger.create(folder / "ledger.db", TOTAL, data_set="data")
-    whole = {"name": "whole", "count": "workplaces", "by": [], "share": "0.25"}
-    planned = plan(data, JOBS, SIZES | {"epsilon": "1"}, whole)
+    whole = {"name": "whole", "count": "workplaces", "by": [], "share": "0.2"}
+    both = {"name": "both", "by": ["place", "sector"], "sizes": [1, 30, 200], "epsilon": "0.2"}
+    planned = plan(data, JOBS, SIZES | {"epsilon": "1"}, whole, SIZES | both)
     eree.publish(planned, eree.load(data), ledger=ledger, out=folder / "out")
     return folder
 

@@ -312,11 +312,8 @@ def nests_of(release: Release, schema: Schema) -> Nests:
     for table in release.tables:
         about = release.about(table)
         by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
-        if (
-            release.of_workplaces(table)
-            or len(by) < 2
-            or any(schema.attributes[n].owner == "workplace" for n in about["where"])
-        ):
+        some = any(schema.attributes[n].owner == "workplace" for n in about["where"])
+        if len(by) < 2 or some or about.get("profile"):  # whose pooled rows have no attributes
             continue
         rows = release.table(table).select(by)
         for fine, coarse in permutations(by, 2):
