@@ -65,7 +65,8 @@ def rank(
     """Rank areas by the jobs that TABLE of the release in DIR has in them.
 
     Jobs are added up from the noisy counts.  Beside each rank stand the best and the worst that
-    the true one can be, with the confidence that is asked for.
+    the true one can be: for the area by itself, and for all areas together.  Intervals are
+    calibrated: they hold on average if sizes of workplaces are as the release shows them.
     """
     _check(top, out)
     with progress() as tell:
@@ -83,14 +84,13 @@ def rank(
 def ranking_table(found: eree.Ranking, rows: int) -> Table:
     """The first rows of a ranking."""
     shown = Table(title=_title(found, "Jobs"), title_justify="left")
-    _numbers(shown, "rank", "true rank")
+    _numbers(shown, "rank", "own rank", "together")
     _areas(shown, found)
     _numbers(shown, "jobs", "true jobs")
     for row in found.rows.slice(0, rows).to_pylist():
-        ranks = f"{row['best']:,}" if row["best"] == row["worst"] else _from_to(row, "best")
-        shown.add_row(
-            f"{row['rank']:,}", ranks, *_area(found, row), f"{row['noisy']:,}", _from_to(row, "low")
-        )
+        ranks = (_from_to(row, "own_best", "own_worst"), _from_to(row, "best", "worst"))
+        jobs = f"{row['noisy']:,}", _from_to(row, "low", "high")
+        shown.add_row(f"{row['rank']:,}", *ranks, *_area(found, row), *jobs)
     return shown
 
 
@@ -121,7 +121,7 @@ def threshold(
 ) -> None:
     """Say which areas have more damage for each job than a threshold.
 
-    Areas are above or below it if that is sure whatever the noise is, else undecided.  The
+    Areas are above or below it if that is sure by calibrated intervals, else undecided.  The
     file has the attributes and 'damage' as its columns; areas that are not in it are left out.
     """
     _check(None, out)
@@ -138,7 +138,7 @@ def threshold(
     _numbers(shown, "damage", "jobs", "true jobs", "per job", "decision")
     for row in found.rows.to_pylist():
         each = DASH if row["per_job"] is None else f"{row['per_job']:,.2f}"
-        jobs = f"{row['noisy']:,}", _from_to(row, "low")
+        jobs = f"{row['noisy']:,}", _from_to(row, "low", "high")
         shown.add_row(*_area(found, row), row["damage"], *jobs, each, row["decision"])
     _end(found, shown, len(found), out, "decisions")
 
@@ -331,10 +331,12 @@ def _area(found: eree.Listing, row: dict[str, Any]) -> list[str]:
     return [found.label(name, row[name]) for name in found.by]
 
 
-def _from_to(row: dict[str, Any], first: str) -> str:
-    """An interval: low to high, or best to worst."""
-    last = row["worst" if first == "best" else "high"]
-    return f"{row[first]:,} to {last:,}" if last is not None else f"{row[first]:,} or more"
+def _from_to(row: dict[str, Any], first: str, last: str) -> str:
+    """An interval, or the one number that it holds."""
+    low, high = row[first], row[last]
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: str) -> None:
@@ -342,7 +344,10 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
     Console(markup=False).print(shown)
     if rows < len(found):
         click.echo(f"{len(found) - rows:,} more areas; --out FILE.csv writes all.")
-    click.echo(f"All {what} hold together with a probability of {found.level:.4g} or more.")
+    click.echo(
+        f"All {what} are calibrated: they hold together at {found.level:.4g} if sizes of workplaces"
+        " are as the release shows them.  Guaranteed ones: --out or --json."
+    )
     if out is not None:
         click.echo(f"{out}: {len(found):,} areas")
     _warn(found.private)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from eree.estimate.calibrated import sizes_from
 from eree.estimate.listing import checked_level
 from eree.estimate.totals import area_totals
 from eree.partial import appearing_folder
+from eree.random.exact import Array
 from eree.release.record import file_digest, file_fault
 from eree.release.release import Release
 
@@ -66,7 +66,7 @@ def write_estimates(
         for i, name in enumerate(names):
             if progress:
                 progress(f"estimating {name}", i / len(names))
-            rows = cells(release, name)
+            rows = estimated_cells(release, name)
             files = {suffix: folder / f"{name}.{suffix}" for suffix in ("parquet", "csv")}
             parquet.write_table(rows, files["parquet"], compression="zstd")
             arrow_csv.write_csv(rows, files["csv"])
@@ -83,7 +83,7 @@ def write_estimates(
     return CellEstimates(release, target, tuple(names))
 
 
-def cells(release: Release, name: str) -> pa.Table:
+def estimated_cells(release: Release, name: str) -> pa.Table:
     """The estimates of all cells of a table, in the order of their attributes."""
     by = release.about(name)["by"]
     level = checked_level(release.record["level"])
@@ -116,7 +116,7 @@ def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
     return found or [
         (f"{name}.parquet", "is not what the release gives, made again")
         for name in names
-        if not _alike(folder / f"{name}.parquet", cells(release, name))
+        if not _alike(folder / f"{name}.parquet", estimated_cells(release, name))
     ]
 
 
@@ -134,10 +134,13 @@ def _alike(file: Path, again: pa.Table) -> bool:
         return False
     if rows["high"].is_null().to_pylist() != again["high"].is_null().to_pylist():
         return False
-    numbers: dict[str, Any] = {
-        name: (rows[name].fill_null(0).to_numpy(), again[name].fill_null(0).to_numpy())
-        for name in about
-    }
+    numbers = {name: (_filled(rows, name), _filled(again, name)) for name in about}
     width = np.maximum(numbers["high"][1] - numbers["low"][1], 0)
     allowed = np.maximum(1.0, TOLERANCE * width)
     return all(bool((np.abs(one - two) <= allowed).all()) for one, two in numbers.values())
+
+
+def _filled(rows: pa.Table, name: str) -> Array:
+    """A column as numbers; a high end that is not known is 0."""
+    found: Array = np.nan_to_num(np.array(rows[name].to_pylist(), dtype=np.float64))
+    return found

@@ -82,14 +82,14 @@ def _print(findings: Findings, out: Path) -> None:
     console.print()
     console.print(ranking_table(findings.ranking, TOP))
     click.echo(
-        f"The first {min(TOP, areas):,} of {areas:,} places, from the release alone.  All ranks"
-        f" hold together\nwith a probability of {findings.ranking.level:.4g} or more.\n"
+        f"The first {min(TOP, areas):,} of {areas:,} places, from the release alone.  Ranks"
+        f" and intervals\nare calibrated, for all places together at"
+        f" {findings.ranking.level:.0%}; own ranks for each place for itself.\n"
     )
     console.print(_errors(findings))
-    for table in findings.tables:
-        inside = next(findings.accuracy_of(table.name)).inside
-        high = "" if table.bounded else ", which have no high end"
-        click.echo(f"{table.name}: {inside:.0%} of true counts are within their intervals{high}.")
+    for name in dict.fromkeys(row.table for row in findings.accuracy):
+        inside = next(findings.accuracy_of(name)).inside
+        click.echo(f"{name}: {inside:.0%} of true counts are within their calibrated intervals.")
     release, cube = (shlex.quote(str(folder)) for folder in (findings.release, findings.cube))
     click.echo(
         f"\nPicture  {findings.picture}\nRelease  {findings.release}\nCube     {findings.cube}\n"
@@ -103,7 +103,7 @@ def _story(findings: Findings) -> Table:
     """What happened, step by step."""
     exposure, tables = findings.exposure, findings.tables
     alone = sum(row.cells * row.alone for row in exposure) / sum(row.cells for row in exposure)
-    plans = [f"{t.name}: {t.what}, {t.cells:,} cells, epsilon {t.epsilon}\n" for t in tables]
+    plans = [f"{t.name}: {t.what}, {t.cells:,} rows, epsilon {t.epsilon}\n" for t in tables]
     price, total, left = findings.price, findings.total, findings.left
     story = Table.grid(padding=(0, 2))
     story.add_column(style="bold", no_wrap=True)
@@ -159,7 +159,7 @@ def _errors(findings: Findings) -> Table:
     """The error of each table and the one that was promised, stratum by stratum."""
     from eree_study.demo.demonstration import STUDY
 
-    names = [table.name for table in findings.tables]
+    names = list(dict.fromkeys(row.table for row in findings.accuracy))
     shown = Table(title=f"{STUDY}\nErrors as shares of the jobs", title_justify="left")
     shown.add_column("population of place")
     for name in names:

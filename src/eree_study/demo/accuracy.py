@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from eree.cells import Cell
+from eree.estimate.estimates import estimated_cells
 from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Integers
 from eree.release.release import Release
@@ -68,11 +69,12 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Compared:
-    """The cells of a table, true and released, side by side: a row for each."""
+    """The cells of a table, true, released and estimated, side by side: a row for each."""
 
     table: str
     cells: pa.Table
     released: pa.Table
+    estimated: pa.Table
     strata: tuple[tuple[str, Chosen], ...]
 
     @classmethod
@@ -81,8 +83,10 @@ class Compared:
         by = release.about(table)["by"]
         order: Order = [(name, "ascending") for name in by]
         true, released = cells.sort_by(order), release.table(table).sort_by(order)
+        estimated = estimated_cells(release, table)
         assert true.select(by).equals(released.select(by))
-        return cls(table, true, released, tuple(_strata(true["place"], data)))
+        assert all(true[name].equals(estimated[name]) for name in by)
+        return cls(table, true, released, estimated, tuple(_strata(true["place"], data)))
 
     @property
     def counts(self) -> Integers:
@@ -142,8 +146,8 @@ class Compared:
         )
 
     def inside(self) -> Chosen:
-        """Cells whose true count lies within the released interval; it may have no high end."""
-        low, high = self.released["low"].to_numpy(), self.released["high"]
+        """Cells whose true count lies within the calibrated interval; it may have no high end."""
+        low, high = self.estimated["low"].to_numpy(), self.estimated["high"]
         top = high.fill_null(pa.scalar(np.iinfo(np.int64).max, pa.int64())).to_numpy()
         found: Chosen = (low <= self.counts) & (self.counts <= top)
         return found

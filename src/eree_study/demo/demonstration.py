@@ -12,6 +12,7 @@ from eree.budget.ledger import Ledger
 from eree.data.tables import load
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
+from eree.estimate.estimates import write_estimates
 from eree.estimate.memo import memo
 from eree.estimate.predict import TableAccuracy, expected_accuracy
 from eree.estimate.rank import Ranking, rank
@@ -43,7 +44,7 @@ epsilon = "4"                     # the most that all tables together may cost
 [[table]]
 name = "jobs"
 by = ["place", "sector", "ownership"]
-epsilon = "2"
+epsilon = "1.96"
 mechanism = "auto"                # the one with the least error, chosen without the data
 
 [[table]]
@@ -51,8 +52,14 @@ name = "people"
 by = ["place", "sex", "education"]
 epsilon = "2"
 mechanism = "auto"
+
+[[table]]
+name = "sizes"
+count = "workplaces"              # how many have 1, 2, ... workers or more: for intervals
+by = ["sector"]
+epsilon = "0.04"
 """
-JOBS, PEOPLE = "jobs", "people"
+JOBS, PEOPLE, SIZES = "jobs", "people", "sizes"
 #: The ledger's epsilon: enough for the plan and for one more like it.
 BUDGET = 8
 
@@ -61,7 +68,8 @@ PICTURE = "released.png"
 #: The files that a user may want to look at.
 SHOWN = (
     *("data/schema.toml", "plan.toml", "memo.md", "ledger.db", "release/release.json"),
-    *(f"release/tables/{table}.csv" for table in (JOBS, PEOPLE)),
+    *(f"release/tables/{table}.csv" for table in (JOBS, PEOPLE, SIZES)),
+    *(f"release/estimates/{table}.csv" for table in (JOBS, PEOPLE)),
     *SURVEY_SHOWN,
     *("exposure.png", PICTURE),
 )
@@ -73,7 +81,9 @@ OWN = frozenset(
         *(MARK, "data", "release", "release/tables", "ledger.db-wal", "ledger.db-shm"),
         *(f"data/{table}.parquet" for table in ("workplace", "worker", "job", "place")),
         *(f"data/{area}.geojson" for area in ("county", "place", "tract")),
-        *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE)),
+        *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE, SIZES)),
+        *("release/estimates", "release/estimates/estimates.json"),
+        *(f"release/estimates/{table}.parquet" for table in (JOBS, PEOPLE)),
     )
 )
 
@@ -198,8 +208,9 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
         tables,
         ledger=ledger,
         out=folder / "release",
-        progress=lambda s, f: tell(s, 0.45 + 0.1 * f),
+        progress=lambda s, f: tell(s, 0.45 + 0.07 * f),
     )
+    write_estimates(release, progress=lambda s, f: tell(s, 0.52 + 0.03 * f))
     verification = verify(
         release, ledger=ledger, progress=lambda s, f: tell(f"verifying: {s}", 0.55 + 0.1 * f)
     )
@@ -209,7 +220,7 @@ def _findings(folder: Path, jobs: int, seed: int, tell: Progress) -> Findings:
     tell("comparing with the true counts", 0.68)
     compared: dict[str, Compared] = {}
     accuracy: list[Accuracy] = []
-    for table in plan.tables:
+    for table in (plan.table(JOBS), plan.table(PEOPLE)):
         cells = tabulate(tables, by=table.marginal.by).confidential
         compared[table.name] = Compared.of(release, table.name, cells, data)
         accuracy += compared[table.name].accuracy(table.measurement.mechanism)
@@ -249,7 +260,8 @@ def _draw(folder: Path, findings: Findings, compared: Mapping[str, Compared]) ->
         dominated=[row.dominated for row in findings.exposure],
     )
     tables = []
-    for table, about in zip(compared.values(), findings.tables, strict=True):
+    for table in compared.values():
+        about = next(one for one in findings.tables if one.name == table.table)
         rows = [row for row in findings.accuracy_of(table.table) if row.stratum != ALL]
         tables.append(
             Released(
