@@ -46,7 +46,8 @@ def size_classes(greatest: int = _GREATEST) -> Integers:
 class SizeDistribution:
     """The share of workplaces in each class of size, a row for each kind.
 
-    `attributes` tell the kinds apart, `weights` are the numbers of workplaces of each.
+    `attributes` tell the kinds apart, `weights` are the numbers of workplaces of each.  The last
+    row is of all kinds together, for those that are not known.
     """
 
     attributes: tuple[str, ...]
@@ -60,7 +61,8 @@ class SizeDistribution:
         cls, attributes: tuple[str, ...], numbers: Mapping[Kind, Array], least: Integers
     ) -> Self:
         """From numbers of workplaces in each class."""
-        each = np.stack(list(numbers.values()))
+        known = np.stack(list(numbers.values()))
+        each = np.concatenate([known, known.sum(0, keepdims=True)])
         weights = np.maximum(each.sum(1), 1e-9)
         return cls(attributes, tuple(numbers), weights, each / weights[:, None], least)
 
@@ -142,7 +144,7 @@ class SizeDistribution:
         """The distribution by those of its attributes that are among some."""
         kept = [i for i, name in enumerate(self.attributes) if name in attributes]
         found: dict[Kind, Array] = {}
-        for kind, weight, shares in zip(self.kinds, self.weights, self.shares, strict=True):
+        for kind, weight, shares in zip(self.kinds, self.weights, self.shares, strict=False):
             key = tuple(kind[i] for i in kept)
             found[key] = found.get(key, np.zeros(len(self.least))) + weight * shares
         names = tuple(self.attributes[i] for i in kept)
@@ -153,12 +155,12 @@ class SizeDistribution:
         return replace(self, shares=numbers / numbers.sum(1, keepdims=True))
 
     def rows_of(self, table: pa.Table) -> Integers:
-        """The kind of every row of a table; workplaces of kinds that are not known are of all."""
+        """The kind of every row of a table: the last where it is not known."""
         if not self.attributes:
             return np.zeros(table.num_rows, dtype=np.int64)
         known = MappingProxyType({tuple(map(str, kind)): i for i, kind in enumerate(self.kinds)})
         keys = zip(*(map(str, table[name].to_pylist()) for name in self.attributes), strict=True)
-        return np.array([known.get(key, -1) for key in keys], dtype=np.int64)
+        return np.array([known.get(key, len(self.kinds)) for key in keys], dtype=np.int64)
 
 
 def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> Array:

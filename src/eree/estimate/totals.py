@@ -41,6 +41,9 @@ from eree.release.price import Ends, Measurement, Numbers
 from eree.release.release import Release
 from eree.workload import Marginal
 
+#: The part of the probability to miss that a table keeps for itself where another bounds it.
+_OWN_PART = 0.9
+
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
 
 
@@ -200,7 +203,53 @@ class Areas:
         return np.diff(self.starts, append=len(self.place))
 
     def ends(self, miss: float) -> tuple[Integers, Integers]:
-        """Low and high ends of the sums, each missing with a probability of at most `miss`."""
+        """Guaranteed ends of the sums, each missing with a probability of at most `miss`.
+
+        No worker cell holds more than all workers of its workplaces: where a table of workplaces
+        counts these, a part of the probability to miss goes to its high ends, which bound these.
+        """
+        above = self._above()
+        if above is None:
+            return self._own_ends(miss)
+        low, high = self._own_ends(_OWN_PART * miss)
+        sums, place = above
+        most = sums.ends((1 - _OWN_PART) * miss)[1][place]
+        bounded = np.where(high == UNBOUNDED, most, np.minimum(high, most))
+        high = np.where(most == UNBOUNDED, high, bounded)
+        return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
+
+    def _above(self) -> tuple[Areas, Integers] | None:
+        """The sums of all workers of the areas' workplaces, by another table, and each area's."""
+        known = self.schema.attributes
+
+        def of_workplaces(names: Iterable[str]) -> list[str]:
+            return [name for name in names if known[name].owner == "workplace"]
+
+        if not self.counted.touches_workers(self.schema) or not self.keys.num_columns:
+            return None
+        by, own = of_workplaces(self.wanted.by), of_workplaces(self.counted.where)
+        where = {name: self.wanted.where[name] for name in of_workplaces(self.wanted.where)}
+        for name in self.release.tables:
+            if self.release.of_workplaces(name):
+                continue
+            about = self.release.about(name)
+            others = (*about["by"], *about["where"])
+            whole = of_workplaces(others) == list(others)
+            alike = sorted(about["where"]) == sorted(own) and all(
+                sorted(map(str, about["where"][n])) == sorted(map(str, self.counted.where[n]))
+                for n in own
+            )
+            if whole and alike and {*by, *where} <= set(about["by"]):
+                sums = Areas.read(self.release, name, by, where)
+                keys = sums.keys.to_pylist() if by else [{}]
+                at = {tuple(key.values()): i for i, key in enumerate(keys)}
+                mine = self.keys.select(by).to_pylist() if by else [{}] * len(self)
+                found = [at.get(tuple(key.values()), -1) for key in mine]
+                return None if -1 in found else (sums, np.array(found, dtype=np.int64))
+        return None
+
+    def _own_ends(self, miss: float) -> tuple[Integers, Integers]:
+        """The same by the table itself."""
         if self._of_whole_groups:
             return self._groups()._added(miss, np.arange(len(self)))
         if not self._apart:
