@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 import eree
-from eree.cli import main
-from eree.estimate.calibrated import sizes_from
+from eree.cli.exit_status import cli
+from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.release.record import file_digest
 
 TABLES = [
@@ -144,11 +144,11 @@ def test_a_release_without_estimates_or_with_half_made_ones_is_sound(copy: Path)
 
 def test_the_command_writes_them_once(copy: Path) -> None:
     run = CliRunner()
-    again = run.invoke(main, ["estimate", str(copy)])
-    assert again.exit_code == 2
-    assert "exists already" in again.output
+    again = run.invoke(cli, ["estimate", str(copy)])
+    assert isinstance(again.exception, eree.Refusal)
+    assert "exists already" in str(again.exception)
     shutil.rmtree(copy / "estimates")
-    done = run.invoke(main, ["estimate", str(copy), "--json"])
+    done = run.invoke(cli, ["estimate", str(copy), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["tables"] == ["jobs", "people", "women"]
     assert eree.verify(eree.Release.open(copy)).sound
@@ -176,3 +176,41 @@ def test_a_filtered_table_has_the_sizes_of_its_workplaces(
     width = rows["high"].to_numpy() - rows["low"].to_numpy()
     counts = np.array([true[place] for place in rows["place"].to_pylist()])
     assert width.sum() < 0.6 * counts.sum()
+
+
+# --------------------------------------------------------------------- a check of the model
+
+
+def test_two_tables_of_one_total_show_whether_the_model_fits(
+    release: eree.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.estimate.calibrated._LEAST_GROUPS", 5)
+    right = Path(shutil.copytree(release.folder, tmp_path / "right"))
+    known = calibrated_table(eree.Release.open(right), "sexes")
+    assert known is not None
+    assert known.fit is not None
+    assert 0.3 < known.fit.spread < 1.8
+    folder = Path(shutil.copytree(release.folder, tmp_path / "out"))
+    path = folder / "tables" / "sexes.parquet"
+    rows = parquet.read_table(path)
+    more = np.random.default_rng(1).normal(0, 0.5, rows.num_rows) * rows["noisy"].to_numpy()
+    noisy = pa.array(rows["noisy"].to_numpy() + np.rint(more).astype(np.int64))
+    place = rows.column_names.index("noisy")
+    parquet.write_table(rows.set_column(place, rows.schema.field(place), noisy), path)
+    wrong = calibrated_table(eree.Release.open(folder), "sexes")
+    assert wrong is not None
+    assert wrong.fit is not None
+    assert wrong.fit.widened == wrong.fit.spread > known.fit.spread + 1
+    assert "intervals are widened by" in wrong.fit.words
+    each = (known.calibrated.moments, wrong.calibrated.moments)
+    first = np.zeros(1, dtype=np.int64)
+    narrow, wide = (moments(first, first).variance[0] for moments in each)
+    assert wide == pytest.approx(wrong.fit.widened**2 * narrow, rel=0.5)
+
+
+def test_few_groups_say_nothing_of_the_model(made: Path) -> None:
+    known = calibrated_table(eree.Release.open(made), "people")
+    assert known is not None
+    assert known.fit is None
+    assert Fit("jobs", 100, 1.1).widened == 1
+    assert Fit("jobs", 10_000, 1.1).widened == 1.1

@@ -233,10 +233,13 @@ def estimate(folder: Path, as_json: bool) -> None:
     with progress() as tell:
         made = eree.write_estimates(eree.Release.open(folder), tell)
     if as_json:
-        found = {"folder": str(made.folder), "tables": list(made.tables)}
+        fits = {name: asdict(fit) for name, fit in made.fits.items()}
+        found = {"folder": str(made.folder), "tables": list(made.tables), "fits": fits}
         click.echo(json.dumps(found))
         return
     click.echo(f"{made.folder}: estimates of {', '.join(made.tables)}.")
+    for name, fit in made.fits.items():
+        click.echo(f"  {name}: {fit.words}")
 
 
 @cli.command(

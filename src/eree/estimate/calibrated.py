@@ -13,11 +13,13 @@ from functools import lru_cache
 import numpy as np
 
 from eree.estimate.calibration import (
+    MOST_KURTOSIS,
     Calibrated,
     ends_around,
     equally_likely,
     posterior_of_largest,
     prior_of_largest,
+    quantiles,
 )
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
@@ -34,6 +36,8 @@ from eree.release.release import Release
 _ROUNDS, _LEARN_FROM = 5, 3_000
 #: Workplaces of each kind that are taken to be as all are, before any is known.
 _OF_ALL = 20.0
+#: Groups that a check of the model needs, and standard errors times the root of their number.
+_LEAST_GROUPS, _CHANCE = 30, 2.4
 #: The median and the standard deviation of the logarithm of sizes, before any is known.
 _MEDIAN, _DEVIATION = 5.0, 1.5
 
@@ -66,6 +70,33 @@ class Evidence:
         )
 
 
+@dataclass(frozen=True)
+class Fit:
+    """A public check of the model: two tables of the same totals, and how much they differ.
+
+    `spread` is by how much more than the model says, at the 90% quantile: about 1 where it fits.
+    Where it is more than chance would have it, intervals are `widened` by it.
+    """
+
+    against: str
+    groups: int
+    spread: float
+
+    @property
+    def widened(self) -> float:
+        """The factor of the intervals."""
+        return self.spread if self.spread > 1 + _CHANCE / self.groups**0.5 else 1.0
+
+    @property
+    def words(self) -> str:
+        """The check on a line."""
+        widened = f"; intervals are widened by {self.widened:.2f}" if self.widened > 1 else ""
+        return (
+            f"totals of {self.groups:,} groups differ from those of {self.against} by"
+            f" {self.spread:.2f} of what the model says{widened}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class CalibratedTable:
     """What is known of the noise of a table's cells, and what follows when they are added up."""
@@ -73,6 +104,7 @@ class CalibratedTable:
     calibrated: Calibrated
     sizes: SizeDistribution
     own: Evidence | None
+    fit: Fit | None = None
 
     def joint_ends(
         self, noisy: Integers, cells: Integers, starts: Integers, miss: float
@@ -136,26 +168,52 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
         return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None)
     cells = table.measurement.worker_cells
     finer = _finer(key, name, table) if not table.counts_workplaces else None
-    if finer is not None:
-        posterior, own = _largest_of_parts(*finer, len(table.groups)), None
-    else:
+    if finer is None:
         own = _evidence(table, sizes)
-        posterior = own.posterior(sizes)
-    found = Calibrated(noise, equally_likely(posterior, noise.variance), cells)
-    return CalibratedTable(found, sizes, own)
+        points = equally_likely(own.posterior(sizes), noise.variance)
+        return CalibratedTable(Calibrated(noise, points, cells), sizes, own)
+    other, place = finer
+    parts = _sizes(key, other)
+    largest = _largest_of_parts(
+        _evidence(_table(key, other), parts).posterior(parts), place, len(table.groups)
+    )
+    found = Calibrated(noise, equally_likely(largest, noise.variance), cells)
+    fit = None if table.filtered else _fit(key, table, found, other, place)
+    widened = 1.0 if fit is None else fit.widened
+    return CalibratedTable(replace(found, widened=widened), sizes, None, fit)
 
 
-def _finer(key: _Key, name: str, table: MeasuredTable) -> tuple[Array, Integers] | None:
-    """The largest workplaces of the cells of a table of workplaces, and the groups they lie in."""
+def _fit(
+    key: _Key, table: MeasuredTable, made: Calibrated, other: str, place: Integers
+) -> Fit | None:
+    """How far the totals of groups are from those of the workplaces that they are made of."""
+    parts = _calibrated(key, other)
+    groups = len(table.groups)
+    if parts is None or groups < _LEAST_GROUPS:
+        return None
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange(groups))
+    one = made.moments(np.arange(groups * made.cells), made.cells * np.arange(groups))
+    two = parts.calibrated.moments(order, starts)
+    totals = table.rows["noisy"].to_numpy().reshape(groups, -1).sum(1) - one.mean
+    rows = _table(key, other).rows["noisy"].to_numpy()
+    totals = totals - np.add.reduceat(rows[order], starts) + two.mean
+    variance = np.maximum(one.variance + two.variance, 1e-9)
+    kurtosis = np.minimum((one.fourth + two.fourth) / variance**2, MOST_KURTOSIS)
+    apart = np.abs(totals) / (np.sqrt(variance) * quantiles(np.maximum(kurtosis, 0.0), 0.9))
+    return Fit(other, groups, round(float(np.quantile(apart, 0.9)), 3))
+
+
+def _finer(key: _Key, name: str, table: MeasuredTable) -> tuple[str, Integers] | None:
+    """A table of the workplaces of another, and the group that each of its cells lies in."""
     for other in key.release.tables:
         if other == name or key.release.of_workplaces(other):
             continue
         parts = _table(key, other)
         if parts.counts_workplaces and not parts.measurement.clips:
             place = parts.within(table)
-            if place is not None:
-                sizes = _sizes(key, other)
-                return _evidence(parts, sizes).posterior(sizes), place
+            if place is not None and len(np.unique(place)) == len(table.groups):
+                return other, place
     return None
 
 

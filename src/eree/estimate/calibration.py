@@ -181,12 +181,14 @@ class Moments:
 class Calibrated:
     """The noise of groups of cells of which equally likely classes of largest workplaces are known.
 
-    `points` has a row of classes for each group, `cells` is the number of cells of a group.
+    `points` has a row of classes for each group, `cells` is the number of cells of a group.  Noise
+    is taken to be `widened` by a factor, where the model of sizes was found not to fit.
     """
 
     noise: NoiseBySize
     points: Points
     cells: int = 1
+    widened: float = 1.0
 
     def bias(self) -> Array:
         """The mean of the noise of a cell, for each group."""
@@ -198,7 +200,8 @@ class Calibrated:
         distinct, back = np.unique(self.points, axis=0, return_inverse=True)
         weights = _weights(distinct, len(self.noise.sizes))
         below, above = (weights @ side for side in self.noise.tails)
-        down, up = shortest(below, above, self.noise.distances, 1 - level)
+        ends = shortest(below, above, self.noise.distances, 1 - level)
+        down, up = (np.ceil(self.widened * side).astype(np.int64) for side in ends)
         place = np.repeat(back.reshape(-1), self.cells)
         return np.maximum(noisy - up[place], 0), np.maximum(noisy + down[place], 0)
 
@@ -211,8 +214,10 @@ class Calibrated:
         number = np.diff(np.append(first, len(cells)))[:, None].astype(np.float64)
         points = self.points[groups[first]]
         noise, pairs = self.noise, number * (number - 1)
-        each = number * noise.variance[points] + pairs * noise.covariance[points]
+        square = self.widened**2
+        each = square * (number * noise.variance[points] + pairs * noise.covariance[points])
         fourth = number * noise.fourth[points] + 3 * pairs * noise.joint_fourth[points]
+        fourth *= square**2
         variance = each.mean(1)
         spread = each.var(1)
         runs = np.searchsorted(first, starts)
@@ -235,7 +240,7 @@ class Calibrated:
             own = cells[starts[single]] // self.cells
             alone = replace(self, points=self.points[own], cells=1)
             low[single], high[single] = alone.cell_ends(noisy[single], level)
-        if self.cells == 1:
+        if self.cells == 1 and self.widened == 1:
             small = np.flatnonzero((moments.variance <= _SMALL_VARIANCE) & ~single)
             if small.size:
                 down, up = self._small(cells, starts, small, level)

@@ -7,10 +7,11 @@ They are made of the release alone and cost no budget.  `tables/` stays what was
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Refusal
-from eree.estimate.calibrated import sizes_from
+from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.estimate.listing import checked_level
 from eree.estimate.totals import area_totals
 from eree.partial import appearing_folder
@@ -35,11 +36,15 @@ TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class CellEstimates:
-    """The folder of the estimates of a release, with the tables in it."""
+    """The folder of the estimates of a release, with the tables in it.
+
+    `fits` are checks of the model, for tables whose totals another table of the release has too.
+    """
 
     release: Release
     folder: Path
     tables: tuple[str, ...]
+    fits: Mapping[str, Fit]
 
     def table(self, name: str) -> pa.Table:
         """The estimates of a table."""
@@ -61,7 +66,7 @@ def write_estimates(
     if target.exists():
         raise Refusal(f"{target} exists already; remove it to make the estimates again")
     names = [name for name in release.tables if not release.of_workplaces(name)]
-    said = []
+    said, fits = [], {}
     with appearing_folder(target) as folder:
         for i, name in enumerate(names):
             if progress:
@@ -71,7 +76,16 @@ def write_estimates(
             parquet.write_table(rows, files["parquet"], compression="zstd")
             arrow_csv.write_csv(rows, files["csv"])
             digests = {path.name: file_digest(path) for path in files.values()}
-            said.append({"name": name, "sizes": sizes_from(release, name), "files": digests})
+            known = calibrated_table(release, name)
+            about: dict[str, Any] = {
+                "name": name,
+                "sizes": sizes_from(release, name),
+                "files": digests,
+            }
+            if known is not None and known.fit is not None:
+                fits[name] = known.fit
+                about["fit"] = asdict(known.fit)
+            said.append(about)
         index = {
             "format": FORMAT,
             "eree": version("eree"),
@@ -80,7 +94,7 @@ def write_estimates(
             "tables": said,
         }
         (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-    return CellEstimates(release, target, tuple(names))
+    return CellEstimates(release, target, tuple(names), fits)
 
 
 def estimated_cells(release: Release, name: str) -> pa.Table:
