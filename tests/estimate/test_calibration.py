@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, sqrt
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import eree
+import eree_study
 from eree.estimate.calibration import (
     Calibrated,
     ends_around,
@@ -245,3 +247,37 @@ def test_ranks_for_themselves_hold_in_their_share() -> None:
         best, worst = own_ranks(estimates, deviations, low, high, 0.9)
         held.append(((best <= ranks) & (ranks <= worst)).mean())
     assert 0.86 < np.mean(held) < 0.97
+
+
+# ---------------------------------------------------------------------- before anything is paid
+
+
+def test_a_plan_says_how_wide_intervals_and_ranks_will_be(tmp_path: Path) -> None:
+    """What was promised of the data of a synthetic county, within a factor of two."""
+    data = eree_study.synthesize(tmp_path / "data", jobs=60_000)
+    plan = eree.Plan.of(
+        {
+            "data": str(data),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "8"},
+            "table": [
+                {"name": "jobs", "by": ["tract", "sector"], "epsilon": "2"},
+                {"name": "poor", "by": ["tract", "sex", "education"], "epsilon": "0.9"},
+            ],
+        }
+    )
+    jobs, poor = (table.widths for table in eree.expected_accuracy(plan).tables)
+    assert jobs is not None
+    assert poor is not None
+    assert jobs.assumed
+    assert jobs.warning == ""
+    assert "too wide to rank by tract" in poor.warning
+    release = eree.publish(
+        plan, eree.load(data), ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
+    )
+    for by, said in ((["tract", "sector"], jobs.cells), (["tract"], jobs.sums["tract"])):
+        rows = eree.area_totals(release, "jobs", by).rows
+        wide = (rows["high"].to_numpy() - rows["low"].to_numpy()).sum() / 2 / 60_000
+        assert 0.5 * said < wide < 2 * said
+    ranks = eree.rank(release, "jobs", ["tract"]).rows
+    span = (ranks["own_worst"].to_numpy() - ranks["own_best"].to_numpy() + 1).mean()
+    assert 0.5 * jobs.ranks["tract"][0] < span < 2 * jobs.ranks["tract"][0]

@@ -110,7 +110,11 @@ def plan(
         click.echo(f"  {table.words(level)}")
         if table.predicted is not None:
             click.echo(f"  {table.predicted.words}")
-        if not table.bounded:
+        if table.widths is not None:
+            click.echo(f"  {table.widths.words}")
+            if table.widths.warning:
+                click.echo(f"  WARNING: {table.widths.warning}")
+        elif not table.bounded:
             click.echo("  intervals will have no high end")
     click.echo(
         f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."

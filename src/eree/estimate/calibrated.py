@@ -7,6 +7,7 @@ from the noisy counts of the table itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -24,7 +25,7 @@ from eree.estimate.calibration import (
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
-from eree.estimate.size_distribution import SizeDistribution, size_classes
+from eree.estimate.size_distribution import Kind, SizeDistribution, size_classes
 from eree.mechanisms.mechanism import EMPTY
 from eree.policy.plain_data import guarantee_of
 from eree.random.exact import Array, Integers
@@ -263,20 +264,25 @@ def _evidence(table: MeasuredTable, sizes: SizeDistribution) -> Evidence:
     return Evidence(workplaces, kinds, noisy, noise)
 
 
+def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> SizeDistribution:
+    """Sizes as most are, before any is known: their logarithms are normal."""
+    least = size_classes()
+    at = np.maximum(least, 0.5)
+    wide = np.diff(np.append(least, least[-1] * 1.1))
+    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
+    return SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
+
+
 def _learnt(table: MeasuredTable) -> SizeDistribution:
     """Sizes that the noisy counts of a table are likely with: a few rounds of expectation.
 
     Of a group the largest workplace has its posterior, and the others are as sizes up to it are.
     """
-    least = size_classes()
-    at = np.maximum(least, 0.5)
-    wide = np.diff(np.append(least, least[-1] * 1.1))
-    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
     names = table.kinds_told_apart()
     groups = table.groups
     columns = [groups[name].to_pylist() for name in names]
     kinds = sorted(set(zip(*columns, strict=True)), key=str) if names else [()]
-    found = SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
+    found = usual_sizes(names, kinds)
     if table.measurement.clips or table.filtered or not table.noise_by_size:
         return found
     evidence = _evidence(table, found)

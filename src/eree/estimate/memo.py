@@ -80,7 +80,12 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         for t in accuracy.tables
         if t.counts == "workplaces"
     ]
-    lines += [f"\n{t.name}: intervals have no high end." for t in accuracy.tables if not t.bounded]
+    for t in accuracy.tables:
+        if t.widths is not None:
+            warning = f"; {t.widths.warning}" * bool(t.widths.warning)
+            lines.append(f"\n{t.name}, {t.widths.words}{warning}.")
+        elif not t.bounded:
+            lines.append(f"\n{t.name}: intervals have no high end.")
     lines += [
         f"\n{t.name}, from public sizes of workplaces: {t.predicted.words}."
         for t in accuracy.tables

@@ -14,7 +14,7 @@ noise times q^B, and B besides.  The mean of q^B is the product over the workpla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from eree.cells import Cell
 from eree.estimate.sizes import Key, WorkerShares, WorkplaceSizes, steps, thinned
+from eree.estimate.widths import Widths, expected_widths
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
@@ -32,6 +33,8 @@ from eree.workload import DropFrom, Marginal, SizeProfile
 #: Sizes up to which errors are computed one by one; beyond, at steps of about 5%.
 _EACH = 64
 _CHUNK = 2_048
+#: Plans of more tables are not told how wide intervals will be.
+_MOST_TABLES = 30
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ class TableAccuracy:
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
     `within` what the error of such cells stays within at the plan's level.  `counts` says whether
     it has numbers of jobs or of workplaces.  `predicted` is the error of the whole table, where
-    public sizes of workplaces are known.
+    public sizes of workplaces are known; `widths` are those of its calibrated intervals.
     """
 
     name: str
@@ -223,6 +226,7 @@ class TableAccuracy:
     note: str
     counts: str
     predicted: Prediction | None = None
+    widths: Widths | None = None
 
     def words(self, level: float) -> str:
         """Its errors on a line."""
@@ -287,7 +291,10 @@ def expected_accuracy(
         errors, within = typical[measurement.mechanism]
         of_jobs = not isinstance(table.marginal, SizeProfile)
         predicted = predict(plan, table, sizes, shares) if sizes is not None and of_jobs else None
-        found.append(_table(plan, table, rows, errors, within, predicted))
+        made = _table(plan, table, rows, errors, within, predicted)
+        if len(plan.tables) <= _MOST_TABLES:
+            made = replace(made, widths=expected_widths(plan, table, sizes))
+        found.append(made)
     return ExpectedAccuracy(plan, tuple(found))
 
 
