@@ -121,8 +121,8 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
     confidence = f"{float(query.confidence):.0%}"
     if data.kind == "table":
         found.append(
-            f"Each interval holds the true count with a probability of {confidence} or more; the"
-            " margin of error is its farther end. No standard error is public."
+            f"Intervals are calibrated: {confidence} of them hold the true count, if sizes of"
+            " workplaces are as the release shows them; the margin of error is the farther end."
         )
     else:
         found.append(
