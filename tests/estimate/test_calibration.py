@@ -97,6 +97,23 @@ def test_a_noisy_profile_is_near_and_never_rises() -> None:
         assert numbers == pytest.approx(true, rel=0.05, abs=80)
 
 
+@pytest.mark.parametrize("thresholds", [[1], [10, 100], [5], [1, 20, 50, 1_000]])
+def test_a_profile_of_few_thresholds_has_a_tail_that_falls(thresholds: list[int]) -> None:
+    sizes = sizes_of(50_000, 5)
+    columns = {
+        "at_least": thresholds,
+        "noisy": [int((sizes >= t).sum()) for t in thresholds],
+        "workplaces": [len(sizes)] * len(thresholds),
+    }
+    found = SizeDistribution.from_profile(pa.table(columns), (), 1.0)
+    beyond = np.cumsum(found.shares[0][::-1])[::-1]
+    assert (np.diff(beyond) <= 1e-12).all()
+    for t, number in zip(thresholds, columns["noisy"], strict=True):
+        place = int(np.searchsorted(LEAST, t))
+        assert beyond[place] * len(sizes) == pytest.approx(number, rel=0.15)
+    assert beyond[-1] < 0.01
+
+
 def test_kinds_that_a_profile_does_not_know_are_as_all() -> None:
     sizes = {"11": sizes_of(500, 1), "72": sizes_of(900, 2)}
     found = SizeDistribution.from_profile(profile(sizes), ("sector",), 1.0)

@@ -137,9 +137,25 @@ def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
 
 
 def sizes_from(release: Release, table: str) -> str:
-    """What the sizes of a table's workplaces are known from: a profile, or the table itself."""
-    profiles = [name for name in release.tables if release.of_workplaces(name)]
-    return profiles[0] if profiles else table
+    """What the sizes of a table's workplaces are known from: a profile, or the table itself.
+
+    A profile is of the same workplaces, or else of all.
+    """
+    profiles = {
+        name: _kept(release, name) for name in release.tables if release.of_workplaces(name)
+    }
+    for kept in (_kept(release, table), {}):
+        for name, own in profiles.items():
+            if own == kept:
+                return name
+    return table
+
+
+def _kept(release: Release, table: str) -> dict[str, list[str]]:
+    """The filter of a table on its workplaces."""
+    known = release.schema.attributes
+    where = release.about(table)["where"]
+    return {n: sorted(map(str, v)) for n, v in where.items() if known[n].owner == "workplace"}
 
 
 class _Key:

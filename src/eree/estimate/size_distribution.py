@@ -194,4 +194,5 @@ def _classed(many: float, sizes: Integers, counts: Array, least: Integers) -> Ar
     logs = np.log(np.maximum(np.append(many, counts), 1e-9))
     at = np.log(np.append(0, sizes) + 1.0)
     found = np.exp(np.interp(np.log(least + 1.0), at, logs))
+    found *= np.maximum(least / max(sizes[-1], 1), 1.0) ** -_USUAL_POWER  # beyond the last
     return -np.diff(np.append(np.minimum.accumulate(found), 0.0))
