@@ -17,6 +17,8 @@ from eree.errors import Fault as Fault
 from eree.errors import Faulty as Faulty
 from eree.errors import Refusal as Refusal
 from eree.errors import Unreadable as Unreadable
+from eree.estimate.compare import Comparison as Comparison
+from eree.estimate.compare import compare as compare
 from eree.estimate.estimates import CellEstimates as CellEstimates
 from eree.estimate.estimates import write_estimates as write_estimates
 from eree.estimate.listing import Listing as Listing

@@ -184,7 +184,7 @@ def lodes(
         click.echo(f"  {runs(some)}: {_chosen(made, some)}")
     for some in _alike(made.missing, lambda c: made.missing[c]):
         click.echo(f"  {runs(some)}: left out, because {made.missing[some[0]]}")
-    _warn(made.private)
+    warn_of_seed(made.private)
 
 
 @cli.command(
@@ -230,7 +230,7 @@ def shrink(
         click.echo(f"  {table} has {kept} alone")
     correlations = ", ".join(f"{name} {value:.3f}" for name, value in made.correlations.items())
     click.echo(f"  intra-class correlations of workers of one workplace: {correlations}")
-    _warn(made.private)
+    warn_of_seed(made.private)
 
 
 @cli.command(
@@ -270,7 +270,7 @@ def strata(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: 
     counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())
     click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")
     click.echo(f"In schema.toml beside it:\n\n{made.declaration(out.stem, out.name)}\n")
-    _warn(made.release.private)
+    warn_of_seed(made.release.private)
 
 
 def _alike(columns: Iterable[str], of: Callable[[str], object]) -> list[list[str]]:
@@ -350,9 +350,10 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
     )
     if out is not None:
         click.echo(f"{out}: {len(found):,} areas")
-    _warn(found.private)
+    warn_of_seed(found.private)
 
 
-def _warn(private: bool) -> None:
+def warn_of_seed(private: bool) -> None:
+    """Say that a release protects nothing, where it does not."""
     if not private:
         click.echo("The noise was drawn from a seeded source: this release protects nothing.")

@@ -228,6 +228,16 @@ class Calibrated:
             np.add.reduceat(spread, runs),
         )
 
+    def shared(self, one: Integers, two: Integers) -> float:
+        """The covariance of the noise of two sums of cells that have groups in common."""
+        if self.cells == 1:
+            return 0.0
+        groups = len(self.points)
+        number = [np.bincount(cells // self.cells, minlength=groups) for cells in (one, two)]
+        both = np.flatnonzero(number[0] * number[1])
+        each = self.widened**2 * self.noise.covariance[self.points[both]].mean(1)
+        return float((number[0][both] * number[1][both] * each).sum())
+
     def sum_ends(
         self, noisy: Integers, cells: Integers, starts: Integers, level: float
     ) -> tuple[Integers, Integers]:

@@ -20,6 +20,7 @@ from eree.estimate.rank import own_ranks
 from eree.estimate.size_distribution import SizeDistribution
 from eree.estimate.sizes import WorkplaceSizes
 from eree.random.exact import Array, Integers
+from eree.random.source import SeededRandom
 from eree.release.plan import Plan, PlannedTable
 from eree.workload import Marginal, SizeProfile
 
@@ -99,12 +100,13 @@ def expected_widths(
 
 def _drawn(sizes: SizeDistribution, kinds: Integers, number: Integers) -> tuple[Integers, Integers]:
     """All jobs and the largest workplace of cells whose workplaces have sizes at random."""
-    rng = np.random.default_rng(_SEED)
     of_each = np.repeat(kinds, number)
     drawn = np.empty(len(of_each), dtype=np.int64)
+    uniform = SeededRandom(_SEED).words(len(of_each)) / 2.0**64
     for kind in np.unique(kinds):
         here = of_each == kind
-        drawn[here] = rng.choice(sizes.sizes, int(here.sum()), p=sizes.shares[kind])
+        place = np.searchsorted(sizes.up_to[kind], uniform[here])
+        drawn[here] = sizes.sizes[np.minimum(place, len(sizes.sizes) - 1)]
     starts = np.cumsum(number) - number
     return np.add.reduceat(drawn, starts), np.maximum.reduceat(drawn, starts)
 
