@@ -13,15 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from eree.estimate.calibration import (
-    MOST_KURTOSIS,
-    Calibrated,
-    ends_around,
-    equally_likely,
-    posterior_of_largest,
-    prior_of_largest,
-    quantiles,
-)
+from eree.estimate.calibration import MOST_KURTOSIS, Calibrated, ends_around, quantiles
+from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly

@@ -1,170 +1,31 @@
-"""The largest workplace of a cell given its noisy count, and intervals that follow from it.
+"""Calibrated intervals of counts and of sums, from what is known of the largest workplaces.
 
-The scale of the noise is confidential: it goes by S, the size of the largest workplace of a cell.
-But much is public about S.  The cell has m workplaces; their sizes are taken to be independent and
-distributed as those of all workplaces of their kind, so that S is at most x with the probability
-F(x)^m, and given S the other m - 1 are distributed as sizes up to S.  Their sum O is taken to have
-the quantiles of a gamma distribution with their mean and variance (of one other, its own).  By
-Bayes' rule the posterior probability of S is in proportion to
+The interval of a count is the noisy count minus the shortest interval that the noise K lies in with
+the probability of the level, K with the noise of each size of the largest workplace at its
+posterior probability.  What is not used is that K depends on the noisy count by more than that: an
+interval leans on the sizes for its width alone, and never for its place.
 
-    P(S) P(S + O + K = y),   K the noise in a cell whose largest workplace is S,
-
-y the noisy count.  The interval of a count is y minus the shortest interval that K lies in with the
-probability of the level, K with the noise of each S at its posterior probability.  What is not used
-is that K depends on y by more than S: an interval leans on the sizes for its width alone, and never
-for its place.
+Sums have the moments of their cells; where noise is of a few jobs, all probabilities of the sum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.estimate.largest import Points
 from eree.estimate.noise import RING, NoiseBySize
-from eree.estimate.size_distribution import SizeDistribution
 from eree.random.exact import Array, Integers
 
-#: Classes of sizes, a row for each group.
-Points = NDArray[np.uint8]
-#: As many sums stand for what the other workplaces have, and sizes for those of a class.
-_OTHERS, _INSIDE = 8, 3
-#: Prior probabilities below this are left out.
-_UNLIKELY = 1e-9
-#: A noisy count is taken to be within this share of itself, or half a job.
-_NEAR = 0.01
-#: The part of the posterior that follows the prior alone, so that there is one for any noisy count.
-_ANYHOW = 1e-6
-#: As many equally likely sizes stand for the posterior of the largest workplace.
-POINTS = 8
-#: Cells that are looked at at once.
-_AT_ONCE = 8_192
 #: Cells whose noise is added up on a ring at once.
 _ADDED_UP = 4_096
+#: Levels of which the intervals of all cells are kept.
+_LEVELS = 16
 #: Variances of sums up to which they are added up on a ring.
 _SMALL_VARIANCE = (RING / 24) ** 2
-
-
-def posterior_of_largest(
-    noise: NoiseBySize,
-    sizes: SizeDistribution,
-    noisy: Integers,
-    workplaces: Integers,
-    kinds: Integers,
-) -> Array:
-    """The probability of each class of the largest workplace, a row for each cell."""
-    parts = [
-        _posterior(noise, sizes, noisy[some], workplaces[some], kinds[some])
-        for some in (
-            slice(start, start + _AT_ONCE) for start in range(0, max(len(noisy), 1), _AT_ONCE)
-        )
-    ]
-    return np.concatenate(parts)
-
-
-def _posterior(
-    noise: NoiseBySize,
-    sizes: SizeDistribution,
-    noisy: Integers,
-    workplaces: Integers,
-    kinds: Integers,
-) -> Array:
-    prior = prior_of_largest(sizes, workplaces, kinds)
-    near = np.maximum(0.5, _NEAR * np.abs(noisy))
-    mean, variance = sizes.moments
-    found = np.zeros_like(prior)
-    for j in range(len(sizes.least)):
-        reach = noise.reach[j] + near
-        near_enough = (noisy + reach >= sizes.least[j]) & (
-            noisy - reach <= workplaces * sizes.greatest[j]
-        )
-        at = np.flatnonzero((prior[:, j] > _UNLIKELY) & near_enough)
-        if not at.size:
-            continue
-        others = _others(sizes, workplaces[at] - 1, kinds[at], j, mean[:, j], variance[:, j])
-        inside = np.linspace(sizes.least[j], sizes.greatest[j], _INSIDE)
-        if sizes.least[j] == sizes.greatest[j]:
-            inside = inside[:1]
-        counts = (others[:, :, None] + inside).reshape(len(at), -1)
-        above = noise.up_to(j, (noisy[at] + near[at])[:, None] - counts)
-        below = noise.up_to(j, (noisy[at] - near[at])[:, None] - counts - 1e-6)
-        found[at, j] = (above - below).mean(1) / near[at]
-    found = prior * (found + _ANYHOW / np.maximum(sizes.sizes, 1))
-    found /= found.sum(1, keepdims=True)
-    return found
-
-
-def prior_of_largest(sizes: SizeDistribution, workplaces: Integers, kinds: Integers) -> Array:
-    """The probability of each class of the largest of so many workplaces of a kind."""
-    logs = np.log(np.maximum(sizes.up_to, 1e-300))[kinds]
-    found: Array = np.diff(np.exp(np.maximum(workplaces, 1)[:, None] * logs), axis=1, prepend=0.0)
-    return np.maximum(found, 0.0)
-
-
-def _others(
-    sizes: SizeDistribution, number: Integers, kinds: Integers, j: int, mean: Array, variance: Array
-) -> Array:
-    """Equally likely sums of other workplaces, none above a class: a row for each cell."""
-    from scipy.special import ndtri
-
-    at = (np.arange(_OTHERS) + 0.5) / _OTHERS
-    sums, spread = number * mean[kinds], number * variance[kinds]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shape = np.where(spread > 0, sums**2 / spread, 1e9)[:, None]
-    # Wilson and Hilferty's quantiles of a gamma distribution, with its mean
-    cubes = (
-        np.maximum(
-            1
-            - 1 / (9 * np.maximum(shape, 0.05))
-            + ndtri(at) / (3 * np.sqrt(np.maximum(shape, 0.05))),
-            0.0,
-        )
-        ** 3
-    )
-    cubes /= np.maximum(cubes.mean(1, keepdims=True), 1e-9)
-    found: Array = np.rint(sums[:, None] * cubes)
-    single = np.flatnonzero(number == 1)
-    if single.size:
-        below = sizes.up_to[:, : j + 1] / np.maximum(sizes.up_to[:, j : j + 1], 1e-300)
-        of_kinds = np.stack([np.searchsorted(row, at) for row in below])
-        found[single] = sizes.sizes[np.minimum(of_kinds, j)][kinds[single]]
-    return found
-
-
-def equally_likely(posterior: Array, variance: Array) -> Points:
-    """Classes that stand for a posterior, as likely as each other, a row for each cell.
-
-    Each is the one whose noise has the variance that the part of the posterior has, which it stands
-    for.
-    """
-    ends = np.cumsum(posterior, axis=1)
-    ends /= ends[:, -1:]
-    found: Points = np.empty((len(posterior), POINTS), dtype=np.uint8)
-    rising = np.maximum.accumulate(variance)
-    before = np.zeros(len(posterior))
-    whole = np.cumsum(posterior * rising, axis=1)
-    for i in range(POINTS):
-        upto = _integral(ends, whole, rising, (i + 1) / POINTS)
-        means = (upto - before) * POINTS
-        before = upto
-        place = np.searchsorted(rising, means)
-        lower = np.maximum(place - 1, 0)
-        place = np.minimum(place, len(rising) - 1)
-        nearer = np.abs(rising[lower] - means) < np.abs(rising[place] - means)
-        found[:, i] = np.where(nearer, lower, place)
-    return found
-
-
-def _integral(ends: Array, whole: Array, rising: Array, share: float) -> Array:
-    """The part of the mean variance that the smallest share of the posterior has."""
-    place = np.minimum((ends < share).sum(1), ends.shape[1] - 1)
-    row = np.arange(len(ends))
-    below = np.where(place > 0, ends[row, place - 1], 0.0)
-    before = np.where(place > 0, whole[row, place - 1], 0.0)
-    found: Array = before + (share - below) * rising[place]
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,36 +58,57 @@ class Calibrated:
 
     def cell_ends(self, noisy: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of all cells, cell after cell of each group."""
-        distinct, back = np.unique(self.points, axis=0, return_inverse=True)
-        weights = _weights(distinct, len(self.noise.sizes))
-        below, above = (weights @ side for side in self.noise.tails)
-        ends = shortest(below, above, self.noise.distances, 1 - level)
-        down, up = (np.ceil(self.widened * side).astype(np.int64) for side in ends)
-        place = np.repeat(back.reshape(-1), self.cells)
-        return np.maximum(noisy - up[place], 0), np.maximum(noisy + down[place], 0)
+        down, up = (np.repeat(side, self.cells) for side in self._cell_reach(level))
+        return np.maximum(noisy - up, 0), np.maximum(noisy + down, 0)
+
+    def _cell_reach(self, level: float) -> tuple[Integers, Integers]:
+        """How far the noise of a cell of each group reaches down and up; few levels are kept."""
+        found = self._kept.get(level)
+        if found is None:
+            distinct, back = _distinct(self.points)
+            weights = _weights(distinct, len(self.noise.sizes))
+            below, above = (weights @ side for side in self.noise.tails)
+            ends = shortest(below, above, self.noise.distances, 1 - level)
+            down, up = (np.ceil(self.widened * side).astype(np.int64)[back] for side in ends)
+            found = down, up
+            if len(self._kept) < _LEVELS:
+                self._kept[level] = found
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[float, tuple[Integers, Integers]]:
+        return {}
+
+    @cached_property
+    def _groups(self) -> Array:
+        """Means over the points of each group, a column for each: what moments of sums need."""
+        noise, square = self.noise, self.widened**2
+        v, c = square * noise.variance, square * noise.covariance
+        fourth, joint = square**2 * noise.fourth, square**2 * noise.joint_fourth
+        of_classes = np.stack([noise.mean, v, v**2, fourth, c, v * c, c**2, joint])
+        found: Array = of_classes[:, self.points].mean(2)
+        return found
 
     def moments(self, cells: Integers, starts: Integers) -> Moments:
         """Of the sums of runs of cells; those of one group in a run lie side by side."""
-        groups = cells // self.cells
-        new = np.diff(groups, prepend=-1) != 0
-        new[starts] = True
-        first = np.flatnonzero(new)
-        number = np.diff(np.append(first, len(cells)))[:, None].astype(np.float64)
-        points = self.points[groups[first]]
-        noise, pairs = self.noise, number * (number - 1)
-        square = self.widened**2
-        each = square * (number * noise.variance[points] + pairs * noise.covariance[points])
-        fourth = number * noise.fourth[points] + 3 * pairs * noise.joint_fourth[points]
-        fourth *= square**2
-        variance = each.mean(1)
-        spread = each.var(1)
-        runs = np.searchsorted(first, starts)
-        return Moments(
-            np.add.reduceat((number * noise.mean[points]).mean(1), runs),
-            np.add.reduceat(variance, runs),
-            np.add.reduceat(fourth.mean(1) + 3 * spread, runs),
-            np.add.reduceat(spread, runs),
-        )
+        if self.cells == 1:
+            mean, variance, square, fourth = self._groups[:4, cells]
+            spread = square - variance**2
+            parts, runs = (mean, variance, fourth + 3 * spread, spread), starts
+        else:
+            groups = cells // self.cells
+            new = np.diff(groups, prepend=-1) != 0
+            new[starts] = True
+            first = np.flatnonzero(new)
+            n = np.diff(np.append(first, len(cells))).astype(np.float64)
+            pairs = n * (n - 1)
+            mean, v, vv, fourth, c, vc, cc, joint = self._groups[:, groups[first]]
+            variance = n * v + pairs * c
+            spread = n**2 * vv + 2 * n * pairs * vc + pairs**2 * cc - variance**2
+            fourth = n * fourth + 3 * pairs * joint + 3 * spread
+            parts, runs = (n * mean, variance, fourth, spread), np.searchsorted(first, starts)
+        mean, variance, fourth, spread = (np.add.reduceat(part, runs) for part in parts)
+        return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
 
     def shared(self, one: Integers, two: Integers) -> float:
         """The covariance of the noise of two sums of cells that have groups in common."""
@@ -248,8 +130,9 @@ class Calibrated:
         single = np.diff(np.append(starts, len(cells))) == 1
         if single.any():
             own = cells[starts[single]] // self.cells
-            alone = replace(self, points=self.points[own], cells=1)
-            low[single], high[single] = alone.cell_ends(noisy[single], level)
+            down, up = (side[own] for side in self._cell_reach(level))
+            low[single] = np.maximum(noisy[single] - up, 0)
+            high[single] = np.maximum(noisy[single] + down, 0)
         if self.cells == 1 and self.widened == 1:
             small = np.flatnonzero((moments.variance <= _SMALL_VARIANCE) & ~single)
             if small.size:
@@ -269,6 +152,15 @@ class Calibrated:
         known = np.maximum(moments.fourth - 3 * moments.uncertain, 0.0)  # the variance being known
         return _reach(variance, known, level)
 
+    @cached_property
+    def _waves(self) -> NDArray[np.complex64]:
+        """The characteristic function of the noise of each cell on a ring of integers."""
+        waves = self.noise.waves.astype(np.complex64)
+        found = waves[self.points[:, 0]]
+        for column in self.points.T[1:]:
+            found += waves[column]
+        return found / np.float32(self.points.shape[1])
+
     def _small(
         self, cells: Integers, starts: Integers, chosen: Integers, level: float
     ) -> tuple[Integers, Integers]:
@@ -279,7 +171,7 @@ class Calibrated:
         parts = []
         for some in np.array_split(np.arange(len(chosen)), 1 + int(number.sum()) // _ADDED_UP):
             own = np.concatenate([cells[starts[chosen[i]] : ends[i]] for i in some])
-            waves = self.noise.waves[self.points[own]].mean(1)
+            waves = self._waves[own]
             runs = np.cumsum(number[some]) - number[some]
             pmf = np.fft.irfft(np.multiply.reduceat(waves, runs, axis=0), RING, axis=1)
             pmf = np.maximum(pmf, 0.0)
@@ -287,6 +179,14 @@ class Calibrated:
             below, above = (np.cumsum(side[:, ::-1], axis=1)[:, ::-1] for side in (down, up))
             parts.append(shortest(below, above, distances, 1 - level))
         return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+
+
+def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:
+    """The rows that differ, and which of them each row is."""
+    width = points.shape[1]
+    texts = np.ascontiguousarray(points).view(np.dtype((np.void, width))).ravel()
+    _, first, back = np.unique(texts, return_index=True, return_inverse=True)
+    return points[first], back.reshape(-1)
 
 
 def _weights(points: Points, classes: int) -> Array:

@@ -25,7 +25,7 @@ _EACH = 64
 #: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.
 _REACH, _FINE = 16.0, 32.0
 #: Points of the ring on which sums of small noise are added up.
-RING = 512
+RING = 128
 
 
 @dataclass(frozen=True, eq=False)
