@@ -29,6 +29,8 @@ LINES = (
     "threshold release jobs --by county --damage damage.csv --per-job 3.50 --level 0.9",
     "lodes release --geocode county --table people --columns columns.toml --out new.csv",
     "shrink release people --out new.csv",
+    "estimate release",
+    "compare release people --first sex=F --second sex=M",
     "strata release sizes --cut 3 --cut 9 --out new.csv",
     "ledger create new.db --neighbours weak --alpha 0.1 --types sex --epsilon 8 --delta 1e-9",
     "ledger show ledger.db",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -216,7 +217,7 @@ def _study(folder: Path) -> None:
     settings = Study(folder, 2_000, 1, 1).settings()
     (folder / "study.json").write_text(json.dumps(settings))
     rows = [
-        Row("paper", "workload-1", name, "0.1", "1", 0.0, "all", measure, 1.5, 0.1, 1).as_json()
+        asdict(Row("paper", "workload-1", name, "0.1", "1", 0.0, "all", measure, 1.5, 0.1, 1))
         for name in ("auto", "log-laplace")
         for measure in ("l1_ratio", "l1")
     ]

@@ -345,8 +345,8 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
     if rows < len(found):
         click.echo(f"{len(found) - rows:,} more areas; --out FILE.csv writes all.")
     click.echo(
-        f"All {what} are calibrated: they hold together at {found.level:.4g} if sizes of workplaces"
-        " are as the release shows them.  Guaranteed ones: --out or --json."
+        f"All {what} hold together at {found.level:.4g} if sizes of workplaces are\n"
+        "as the release shows them; guaranteed intervals are in --out and --json."
     )
     if out is not None:
         click.echo(f"{out}: {len(found):,} areas")

@@ -18,7 +18,7 @@ from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
-from eree.estimate.size_distribution import Kind, SizeDistribution, size_classes
+from eree.estimate.size_distribution import KNOWN, Kind, SizeDistribution, size_classes
 from eree.mechanisms.mechanism import EMPTY
 from eree.policy.plain_data import guarantee_of
 from eree.random.exact import Array, Integers
@@ -129,13 +129,20 @@ def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     return _calibrated(_Key(release), table)
 
 
+@lru_cache(maxsize=64)
+def _source(key: _Key, table: str) -> str:
+    return sizes_from(key.release, table)
+
+
 def sizes_from(release: Release, table: str) -> str:
     """What the sizes of a table's workplaces are known from: a profile, or the table itself.
 
-    A profile is of the same workplaces, or else of all.
+    A profile is of the same workplaces, or else of all, and of so many that its noise hides little.
     """
     profiles = {
-        name: _kept(release, name) for name in release.tables if release.of_workplaces(name)
+        name: _kept(release, name)
+        for name in release.tables
+        if release.of_workplaces(name) and _knows(release, name)
     }
     for kept in (_kept(release, table), {}):
         for name, own in profiles.items():
@@ -245,7 +252,7 @@ def _table(key: _Key, name: str) -> MeasuredTable:
 @lru_cache(maxsize=32)
 def _sizes(key: _Key, name: str) -> SizeDistribution:
     """The sizes of the workplaces of a table: by the release's profile, or learnt."""
-    source = sizes_from(key.release, name)
+    source = _source(key, name)
     if source == name:
         return _learnt(_table(key, name))
     return _profiled(key.release, source).told_apart_by(_table(key, name).attributes)
@@ -253,12 +260,24 @@ def _sizes(key: _Key, name: str) -> SizeDistribution:
 
 def _profiled(release: Release, name: str) -> SizeDistribution:
     """The sizes that a released profile shows."""
-    about = release.about(name)
-    counted = counted_by(release.schema, about)
-    price = guarantee_of(about["price"])
-    made = measurement_for(release.schema, counted, price, about["mechanism"], about["settings"])
-    error = made.mechanism.mean_error(EMPTY)[0]
-    return SizeDistribution.from_profile(release.table(name), counted.by, error)
+    rows, by = release.table(name), tuple(release.about(name)["by"])
+    return SizeDistribution.from_profile(rows, by, _mean_error(release, name))
+
+
+def _mean_error(release: Release, profile: str) -> float:
+    """The mean size of the noise of a profile's numbers."""
+    about, schema = release.about(profile), release.schema
+    price, counted = guarantee_of(about["price"]), counted_by(schema, about)
+    made = measurement_for(schema, counted, price, about["mechanism"], about["settings"])
+    return made.mechanism.mean_error(EMPTY)[0]
+
+
+def _knows(release: Release, profile: str) -> bool:
+    """Whether a profile is of many more workplaces than its numbers are off by."""
+    rows = release.table(profile)
+    at = rows["at_least"].to_numpy()
+    number = int(rows["workplaces"].to_numpy()[at == at.min(initial=1 << 60)].sum())
+    return number >= KNOWN * _mean_error(release, profile)
 
 
 def _evidence(table: MeasuredTable, sizes: SizeDistribution) -> Evidence:

@@ -27,6 +27,8 @@ _GREATEST = 60_000
 _RELIABLE, _FITTED = 8.0, 10.0
 #: Sizes up to which the numbers of workplaces follow no power.
 _SMALL = 100
+#: A profile knows the sizes of so many times as many workplaces as its numbers are off by.
+KNOWN = 20
 #: Powers that the numbers of large workplaces fall with, of the size.
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
 
@@ -112,7 +114,14 @@ class SizeDistribution:
             )
             for kind, curve in curves.items()
         }
-        return cls.from_numbers(by, numbers, least)
+        return cls.from_numbers(by, numbers, least)._known(KNOWN * mean_error)
+
+    def _known(self, number: float) -> Self:
+        """The kinds of which there are so many workplaces; of the others nothing is known apart."""
+        chosen = np.flatnonzero(self.weights[:-1] >= number) if self.attributes else np.arange(1)
+        rows = np.append(chosen, len(self.kinds))
+        kinds = tuple(self.kinds[i] for i in chosen)
+        return replace(self, kinds=kinds, weights=self.weights[rows], shares=self.shares[rows])
 
     @cached_property
     def greatest(self) -> Integers:
@@ -143,11 +152,16 @@ class SizeDistribution:
     def told_apart_by(self, attributes: tuple[str, ...]) -> SizeDistribution:
         """The distribution by those of its attributes that are among some."""
         kept = [i for i, name in enumerate(self.attributes) if name in attributes]
+        if len(kept) == len(self.attributes):
+            return self
         found: dict[Kind, Array] = {}
         for kind, weight, shares in zip(self.kinds, self.weights, self.shares, strict=False):
             key = tuple(kind[i] for i in kept)
             found[key] = found.get(key, np.zeros(len(self.least))) + weight * shares
         names = tuple(self.attributes[i] for i in kept)
+        if not found or not names:  # all kinds together, those that are not known apart among them
+            found = {(): self.weights[-1] * self.shares[-1]}
+            names = ()
         return SizeDistribution.from_numbers(names, found, self.least)
 
     def with_shares(self, numbers: Array) -> SizeDistribution:

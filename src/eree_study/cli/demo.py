@@ -82,9 +82,9 @@ def _print(findings: Findings, out: Path) -> None:
     console.print()
     console.print(ranking_table(findings.ranking, TOP))
     click.echo(
-        f"The first {min(TOP, areas):,} of {areas:,} places, from the release alone.  Ranks"
-        f" and intervals\nare calibrated, for all places together at"
-        f" {findings.ranking.level:.0%}; own ranks for each place for itself.\n"
+        f"The first {min(TOP, areas):,} of {areas:,} places, from the release alone, at"
+        f" {findings.ranking.level:.0%}:\nown ranks for each place for itself, the rest for all"
+        " places together.\n"
     )
     console.print(_errors(findings))
     for name in dict.fromkeys(row.table for row in findings.accuracy):
