@@ -83,6 +83,7 @@ class Judged:
     name: str
     population: Workplaces
     epsilon: str
+    profile_share: float = PROFILE_SHARE
     tally: Tally = field(default_factory=Tally)
     redraws: int = 0
     single: dict[str, Integers] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class Judged:
         }
 
     def _profile(self, seed: int) -> SizeDistribution:
-        price = f"{PROFILE_SHARE * float(self.epsilon):.6f}"
+        price = f"{self.profile_share * float(self.epsilon):.6f}"
         return self.population.profile(price, SeededRandom(_SEED + seed))
 
     def draws(self, number: int) -> Iterator[Draw]:
