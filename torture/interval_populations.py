@@ -1,4 +1,4 @@
-"""Populations on which calibrated intervals are judged: synthetic ones, and some made to break them."""
+"""Populations that judge calibrated intervals: synthetic ones, and some made to break them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKER_CELLS = 8
 
 @dataclass(frozen=True, eq=False)
 class Workplaces:
-    """The workplaces of a population: their cell, sector and size; a name for each cell and area."""
+    """The workplaces of a population: their cell and size, and where every cell lies."""
 
     cell: Integers
     size: Integers
@@ -42,7 +42,9 @@ class Workplaces:
         """Read a population that `eree synth` has written."""
         with duckdb.connect() as db:
             db.execute("set threads = 1")
-            files = {n: (folder / f"{n}.parquet").as_posix() for n in ("workplace", "job", "worker")}
+            files = {
+                n: (folder / f"{n}.parquet").as_posix() for n in ("workplace", "job", "worker")
+            }
             rows = db.sql(
                 "select place, sector, ownership, state, coalesce(size, 0) as size"
                 f" from '{files['workplace']}' left join (select workplace_id, count(*) as size"

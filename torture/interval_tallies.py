@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from eree.random.exact import Array, Integers
 
-#: Goals: the least coverage, the same where one workplace dominates, how far below the coverage with
-#: the scale known a stratum by noisy count may be, and how far above any may be.
+#: Goals: the least coverage, the same where one workplace dominates, how far a stratum by noisy
+#: count may be below the coverage with the scale known, and how far above it any may be.
 LEAST, LEAST_DOMINATED, BELOW_KNOWN, ABOVE_KNOWN = 0.88, 0.80, 0.02, 0.03
 #: Goals for the width, over that with the scale known: overall and in each stratum.
 MOST_WIDTH, MOST_WIDTH_OF_STRATUM = 1.25, 1.4
@@ -84,14 +85,16 @@ class Tally:
         return [stratum.as_json() for stratum in self.strata.values() if stratum.pairs]
 
 
-def by_bounds(values: Array | Integers, bounds: Sequence[float], one: str) -> tuple[list[str], Integers]:
+def by_bounds(
+    values: Array | Integers, bounds: Sequence[float], one: str
+) -> tuple[list[str], Integers]:
     """Labels of the parts between bounds, and the part that each value lies in."""
 
     def text(x: float) -> str:
         return f"{x:.0%}" if isinstance(x, float) else f"{x:,}"
 
     labels = [f"below {text(bounds[0])}"]
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         last = high if isinstance(high, float) else high - 1
         labels.append(text(low) if low == last else f"{text(low)} to {text(last)}")
     labels.append(f"{text(bounds[-1])} or more")

@@ -16,10 +16,12 @@ RESULTS = OUT / "intervals"
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 IMAGES = PAGE.parent / "images"
 MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
+#: A sector whose workplaces get one size.
+SECTOR = "62"
 POPULATIONS, EPSILONS = ("usual", "other"), ("1", "2", "4")
 UNLIKE = {
-    "one-size-40": "all workplaces of sector 62 have 40 workers",
-    "one-size-400": "all workplaces of sector 62 have 400 workers",
+    "one-size-40": f"all workplaces of sector {SECTOR} have 40 workers",
+    "one-size-400": f"all workplaces of sector {SECTOR} have 400 workers",
     "giants": "every cell has one workplace of 1,000 workers, all others have 20 at most",
 }
 #: Strata that miss their goal: the page names them.
@@ -47,7 +49,10 @@ def coverage_table(results: dict[str, dict[str, Any]]) -> str:
     for epsilon in EPSILONS:
         for name in POPULATIONS:
             found = results[f"{name}-{epsilon}"]
-            wanted = [("cells", "all"), *(("sums", f"by {n}") for n in ("place", "sector", "state"))]
+            wanted = [
+                ("cells", "all"),
+                *(("sums", f"by {n}") for n in ("place", "sector", "state")),
+            ]
             shown = [_shown(_stratum(found, *each)) for each in wanted]
             lines.append(
                 f"| {name}, epsilon {epsilon} | {found['redraws']} | {' | '.join(shown)} |"
@@ -61,8 +66,8 @@ def coverage_table(results: dict[str, dict[str, Any]]) -> str:
         ]
         over = _shown(_stratum(found, "sums", "by sex and education"))
         lines.append(
-            f"| worker cells, {name}, epsilon 2 | {found['redraws']} | {' | '.join(shown)} | {over} |"
-            f" – | {_missed(found)} |"
+            f"| worker cells, {name}, epsilon 2 | {found['redraws']} | {' | '.join(shown)} |"
+            f" {over} | – | {_missed(found)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -102,16 +107,16 @@ def ranks_table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def unlike_table(results: dict[str, dict[str, Any]], sector: str) -> str:
+def unlike_table(results: dict[str, dict[str, Any]]) -> str:
     """Coverage where sizes are unlike the model."""
     lines = [
-        f"| | cells | cells of sector {sector} | sum of sector {sector} | guaranteed, cells |",
+        f"| | cells | cells of sector {SECTOR} | sum of sector {SECTOR} | guaranteed, cells |",
         "|---|--:|--:|--:|--:|",
     ]
     for name, words in UNLIKE.items():
         found = results[f"{name}-2"]
-        each = [_shown(_stratum(found, *key)) for key in (("cells", "all"), ("sector", sector))]
-        total = found["single"]["sectors"][sector]
+        each = [_shown(_stratum(found, *key)) for key in (("cells", "all"), ("sector", SECTOR))]
+        total = found["single"]["sectors"][SECTOR]
         lines.append(
             f"| {words} | {' | '.join(each)} | {total:.0%} of redraws | {found['guaranteed']:.1%} |"
         )
@@ -139,12 +144,12 @@ def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
     intervals_figure(list(paths), panels=panels, level=0.9, note=note)
 
 
-def write(sector: str) -> None:
+def write() -> None:
     """Write tables and picture into the documentation."""
     results = read()
     page = PAGE.read_text(encoding="utf-8")
     page = marks.replaced(page, MARK, coverage_table(results))
     page = marks.replaced(page, RANKS_MARK, ranks_table(results))
-    page = marks.replaced(page, UNLIKE_MARK, unlike_table(results, sector))
+    page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
     PAGE.write_text(page, encoding="utf-8")
     picture(results, [IMAGES / "intervals.svg", IMAGES / "intervals.png"])

@@ -21,7 +21,7 @@ from torture.interval_tallies import (
     enough,
     fault,
 )
-from torture.intervals_page import MISSED, RESULTS
+from torture.intervals_page import MISSED, RESULTS, SECTOR
 
 JOBS = 10_900_000
 #: The usual population taught the model; the other was made to judge it.
@@ -32,8 +32,6 @@ POPULATIONS: dict[str, dict[str, Any]] = {
 #: More redraws where sums of few areas are judged.
 REDRAWS, MOST_REDRAWS, FEW_REDRAWS = 20, 100, 10
 CASES = [(name, epsilon) for epsilon in ("1", "2", "4") for name in POPULATIONS]
-#: A sector whose workplaces get one size.
-SECTOR = "62"
 
 
 @cache

@@ -39,7 +39,7 @@ def intervals_figure(
     note: str,
     lowest: float = 0.78,
 ) -> None:
-    """A panel for each title, strata down, populations as marks; what is lower stands at the edge."""
+    """A panel for each title, strata down; what is below the lowest coverage stands at the edge."""
     populations = list(dict.fromkeys(key[0] for dots in panels.values() for key in dots))
     rows = list(dict.fromkeys(key[1:] for dots in panels.values() for key in dots))
     kinds = list(dict.fromkeys(kind for kind, _ in rows))
@@ -101,7 +101,13 @@ def _panel(
             some = [i for i, dot in enumerate(own.values()) if dot.missed == missed]
             x = np.maximum([list(own.values())[i].coverage for i in some], lowest)
             axes.plot(
-                x, y[some], color=colour, marker=mark, markersize=3.4, linestyle="none", clip_on=False
+                x,
+                y[some],
+                color=colour,
+                marker=mark,
+                markersize=3.4,
+                linestyle="none",
+                clip_on=False,
             )
     axes.set_xlim(lowest, 1.0)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
