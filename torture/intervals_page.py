@@ -10,7 +10,8 @@ from typing import Any
 from eree_study.figures.intervals import Dot, intervals_figure
 from torture import marks
 from torture.figures import OUT
-from torture.interval_tallies import enough, fault
+from torture.interval_runs import LEVEL
+from torture.interval_tallies import LEAST, enough, fault
 
 RESULTS = OUT / "intervals"
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
@@ -139,9 +140,10 @@ def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
     most, least = max(redraws.values()), min(redraws.values())
     note = (
         "How often calibrated intervals of a nominal 90% hold, by stratum\n"
-        f"place × sector × ownership, 10.9 million jobs, alpha 0.1, {least} to {most} redraws"
+        f"place × sector × ownership, 10.9 million jobs, alpha 0.1,"
+        f" {least if least == most else f'{least} to {most}'} redraws"
     )
-    intervals_figure(list(paths), panels=panels, level=0.9, note=note)
+    intervals_figure(list(paths), panels=panels, level=LEVEL, low=LEAST, note=note)
 
 
 def write() -> None:

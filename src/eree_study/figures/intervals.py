@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from eree.figures.style import CALM, FAINT, INK, STRONG
+from eree.figures.style import CALM, FAINT, INK, MIDDLE, STRONG
 from eree_study.figures import open_axes, save
 
 _MARKS = ("o", "D")
@@ -37,9 +37,10 @@ def intervals_figure(
     panels: Mapping[str, Dots],
     level: float,
     note: str,
+    low: float,
     lowest: float = 0.78,
 ) -> None:
-    """A panel for each title, strata down; what is below the lowest coverage stands at the edge."""
+    """A panel for each title, strata down, populations as marks; `low` coverage has a colour."""
     populations = list(dict.fromkeys(key[0] for dots in panels.values() for key in dots))
     rows = list(dict.fromkeys(key[1:] for dots in panels.values() for key in dots))
     kinds = list(dict.fromkeys(kind for kind, _ in rows))
@@ -52,10 +53,15 @@ def intervals_figure(
             places[row] = at
             at += 1.0
         at += 0.5
-    figure = Figure(figsize=(11, 0.168 * at + 1.6), layout="constrained")
+    height = 0.168 * at + 1.6
+    figure = Figure(figsize=(11, height))
+    figure.subplots_adjust(0.155, 0.75 / height, 0.975, 1 - 0.85 / height, wspace=0.12)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for place, (title, dots) in zip(axes, panels.items(), strict=True):
-        _panel(place, dots, places, populations, level, lowest)
+        _panel(place, dots, places, populations, low, lowest)
+        place.axvline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        place.hlines(list(places.values()), lowest, 1.0, color=FAINT, linewidth=0.5, zorder=0)
+        place.set_xlim(lowest, 1.0)
         place.set_title(title, fontsize=10)
         place.set_ylim(at, -1)
     ticks = [*places.values(), *heads.values()]
@@ -72,12 +78,15 @@ def intervals_figure(
     ]
     names = [f"calibrated, {name} population" for name in populations]
     handles += [
-        Line2D([], [], color=STRONG, marker="o", linestyle="none", markersize=5),
+        Line2D([], [], color=colour, marker="o", linestyle="none", markersize=5)
+        for colour in (MIDDLE, STRONG)
+    ]
+    handles += [
         Line2D([], [], color=INK, marker="|", linestyle="none", markersize=8),
     ]
-    names += ["calibrated, goal missed", "scale of the noise known"]
-    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8.5, frameon=False)
-    figure.suptitle(note, fontsize=10.5, color=INK)
+    names += [f"below {low:.0%}", "goal missed", "scale of the noise known"]
+    figure.legend(handles, names, loc="lower center", ncols=5, fontsize=8, frameon=False)
+    figure.suptitle(note, fontsize=10.5, color=INK, y=1 - 0.12 / height)
     for path in paths:
         save(figure, path, "Coverage of calibrated intervals", dpi=110)
 
@@ -87,29 +96,24 @@ def _panel(
     dots: Dots,
     places: Mapping[tuple[str, str], float],
     populations: Sequence[str],
-    level: float,
+    low: float,
     lowest: float,
 ) -> None:
-    axes.axvline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.hlines(list(places.values()), lowest, 1.0, color=FAINT, linewidth=0.5, zorder=0)
     for number, (name, mark) in enumerate(zip(populations, _MARKS, strict=False)):
         own = {key[1:]: dot for key, dot in dots.items() if key[0] == name}
         y = np.array([places[row] for row in own]) + (number - (len(populations) - 1) / 2) * 0.36
-        known = np.maximum([dot.known for dot in own.values()], lowest)
-        axes.plot(known, y, color=INK, marker="|", markersize=5, linestyle="none", clip_on=False)
-        for missed, colour in ((False, CALM), (True, STRONG)):
-            some = [i for i, dot in enumerate(own.values()) if dot.missed == missed]
-            x = np.maximum([list(own.values())[i].coverage for i in some], lowest)
+        known = np.array([dot.known for dot in own.values()])
+        axes.plot(known, y, color=INK, marker="|", markersize=5, linestyle="none")
+        coverage = np.array([dot.coverage for dot in own.values()])
+        missed = np.array([dot.missed for dot in own.values()])
+        for at, share in zip(y, coverage, strict=True):
+            if share < lowest:
+                axes.text(lowest, at, f" ◂ {share:.0%}", fontsize=7, va="center", color=INK)
+        below = ~missed & (coverage < low)
+        for some, colour in ((~missed & ~below, CALM), (below, MIDDLE), (missed, STRONG)):
             axes.plot(
-                x,
-                y[some],
-                color=colour,
-                marker=mark,
-                markersize=3.4,
-                linestyle="none",
-                clip_on=False,
+                coverage[some], y[some], color=colour, marker=mark, markersize=3.4, linestyle="none"
             )
-    axes.set_xlim(lowest, 1.0)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.tick_params(axis="x", labelsize=8)
     open_axes(axes)
