@@ -275,10 +275,13 @@ class JudgedWorkers:
         }
 
 
-def judge(judged: Judged, redraws: int, workers: JudgedWorkers | None = None) -> None:
+def judge(
+    judged: Judged, redraws: int, workers: JudgedWorkers | None = None, *, ranks: bool = True
+) -> None:
     """Draw again and again and count; ranks of each place for itself at every fifth redraw."""
     for draw in judged.draws(redraws):
         judged.count(draw)
-        judged.rank(draw, own=judged.redraws % 5 == 0)
+        if ranks:
+            judged.rank(draw, own=judged.redraws % 5 == 0)
         if workers is not None:
             workers.count(draw, judged.redraws)

@@ -20,6 +20,8 @@ MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
 #: A sector whose workplaces get one size.
 SECTOR = "62"
 POPULATIONS, EPSILONS = ("usual", "other"), ("1", "2", "4")
+#: Sums with fewer pairs are not in the picture.
+FEW = 100
 UNLIKE = {
     "one-size-40": f"all workplaces of sector {SECTOR} have 40 workers",
     "one-size-400": f"all workplaces of sector {SECTOR} have 400 workers",
@@ -132,7 +134,7 @@ def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
         for name in POPULATIONS:
             found = results[f"{name}-{epsilon}"]
             for s in found["strata"]:
-                if enough(s, found["redraws"]) or s["label"] in ("by sector", "by state"):
+                if enough(s, found["redraws"]) or (s["kind"] == "sums" and s["pairs"] >= FEW):
                     missed = bool(fault(s)) and enough(s, found["redraws"])
                     dots[name, s["kind"], s["label"]] = Dot(s["coverage"], s["known"], missed)
         panels[f"epsilon {epsilon}"] = dots

@@ -21,7 +21,7 @@ from torture.interval_tallies import (
     enough,
     fault,
 )
-from torture.intervals_page import MISSED, RESULTS, SECTOR
+from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR
 
 JOBS = 10_900_000
 #: The usual population taught the model; the other was made to judge it.
@@ -29,9 +29,11 @@ POPULATIONS: dict[str, dict[str, Any]] = {
     "usual": {"seed": 7},
     "other": {"seed": 11, "assumptions": "other"},
 }
+#: The share of redraws with a wrong decision, for a joint level of 90%: of 20 redraws 6 or more
+#: have one less often than once in a hundred runs.
+MOST_WRONG = 0.25
 #: More redraws where sums of few areas are judged.
 REDRAWS, MOST_REDRAWS, FEW_REDRAWS = 20, 100, 10
-CASES = [(name, epsilon) for epsilon in ("1", "2", "4") for name in POPULATIONS]
 
 
 @cache
@@ -66,8 +68,18 @@ def check(name: str, found: dict[str, Any], figures: Figures) -> None:
     assert missed <= MISSED.get(name, set())
 
 
-@pytest.mark.parametrize(("name", "epsilon"), CASES)
-def test_calibrated_intervals_hold_on_average(name: str, epsilon: str, figures: Figures) -> None:
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_calibrated_intervals_hold_on_the_usual_population(epsilon: str, figures: Figures) -> None:
+    hold("usual", epsilon, figures)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_calibrated_intervals_hold_on_another_population(epsilon: str, figures: Figures) -> None:
+    hold("other", epsilon, figures)
+
+
+def hold(name: str, epsilon: str, figures: Figures) -> None:
+    """Judge a population at an epsilon, with worker cells at epsilon 2."""
     judged = Judged(name, population(name), epsilon)
     workers = JudgedWorkers(judged) if epsilon == "2" else None
     judge(judged, MOST_REDRAWS if (name, epsilon) == ("usual", "2") else REDRAWS, workers)
@@ -77,10 +89,11 @@ def test_calibrated_intervals_hold_on_average(name: str, epsilon: str, figures: 
     ranks = found["ranks"]
     figures["places_joint_span_of_ranks"] = ranks["calibrated: joint span"]
     figures["places_own_span_of_ranks"] = ranks["calibrated: own span"]
-    figures["of_redraws_with_all_joint_ranks_right"] = ranks["calibrated: joint ranks held"]
-    figures["of_redraws_with_a_wrong_decision"] = ranks["calibrated: a decision wrong"]
+    held, wrong = ranks["calibrated: joint ranks held"], ranks["calibrated: a decision wrong"]
+    figures["%_of_redraws_with_all_joint_ranks_right"] = 100 * held
+    figures["%_of_redraws_with_a_wrong_decision"] = 100 * wrong
     assert ranks["calibrated: own coverage"] >= LEAST_DOMINATED
-    assert ranks["calibrated: a decision wrong"] <= 0.1
+    assert wrong <= MOST_WRONG
     if workers is not None:
         found = kept(f"workers-{name}-{epsilon}", workers.as_json())
         figures["coverage_of_worker_cells"] = found["strata"][0]["coverage"]
@@ -98,7 +111,7 @@ def test_guaranteed_intervals_hold_where_sizes_are_unlike_the_model(
         "giants": lambda: usual.with_giants(1_000, 20),
     }[unlike]()
     judged = Judged(unlike, made, "2")
-    judge(judged, FEW_REDRAWS)
+    judge(judged, FEW_REDRAWS, ranks=False)
     found = kept(f"{unlike}-2", judged.as_json())
     figures["redraws"] = found["redraws"]
     for stratum in found["strata"]:
