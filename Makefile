@@ -8,8 +8,8 @@
 # make torture long campaigns: full grids of certificates, draws by the ten million, ledgers and
 #              releases under kills, changed inputs by the hundred thousand, every page in every
 #              width and colours; PAGE=1 writes figures, times and pictures into the documentation,
-#              ONLY=certificates, draws, ledger, releases, study, fuzz, web or web_pages runs one
-#              part, ONLY=cases the tests that take some of their cases in make test, with all of them
+#              ONLY=certificates, draws, ledger, releases, study, intervals, fuzz, web or web_pages runs
+#              one part, ONLY=cases the tests that take some of their cases in make test, with all of them
 # make docs    the documentation as a site in build/site
 
 PYTHON ?= python3

@@ -9,7 +9,7 @@ import pytest
 from browsing import browser, tool
 from ledgers import place, postgres, where
 from served import catalogue, client, cube, maps, releases, tables
-from torture import campaigns_page
+from torture import campaigns_page, intervals_page
 from torture.figures import Case, Clock, Figures, read
 
 __all__ = [
@@ -63,5 +63,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     in_a_worker = hasattr(session.config, "workerinput")
     if os.environ.get("PAGE") and exitstatus == pytest.ExitCode.OK and not in_a_worker:
         page = campaigns_page.PAGE.read_text(encoding="utf-8")
-        new = campaigns_page.written(page, [read(file) for file in KEPT])
-        campaigns_page.PAGE.write_text(new, encoding="utf-8")
+        cases = [read(file) for file in KEPT]
+        campaigns_page.PAGE.write_text(campaigns_page.written(page, cases), encoding="utf-8")
+        if any(case.part == "intervals" for case in cases):
+            intervals_page.write()

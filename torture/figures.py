@@ -15,7 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 OUT = Path(__file__).parents[1] / "build" / "torture"
-PARTS = ("certificates", "draws", "ledger", "releases", "study", "fuzz", "web", "web_pages")
+PARTS = (
+    *("certificates", "draws", "ledger", "releases", "study", "intervals", "fuzz"),
+    *("web", "web_pages"),
+)
 Figures = dict[str, float]
 
 

@@ -1,0 +1,159 @@
+"""The page of calibrated intervals: its table and its picture, from what the campaign kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from eree_study.figures.intervals import Dot, intervals_figure
+from torture import marks
+from torture.figures import OUT
+from torture.interval_runs import LEVEL
+from torture.interval_tallies import LEAST, enough, fault
+
+RESULTS = OUT / "intervals"
+PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
+IMAGES = PAGE.parent / "images"
+MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
+#: A sector whose workplaces get one size.
+SECTOR = "62"
+POPULATIONS, EPSILONS = ("usual", "other"), ("1", "2", "4")
+#: Sums with fewer pairs are not in the picture.
+FEW = 100
+UNLIKE = {
+    "one-size-40": f"all workplaces of sector {SECTOR} have 40 workers",
+    "one-size-400": f"all workplaces of sector {SECTOR} have 400 workers",
+    "giants": "every cell has one workplace of 1,000 workers, all others have 20 at most",
+}
+#: Strata that miss their goal: the page names them.
+MISSED: dict[str, set[tuple[str, str]]] = {}
+
+
+def read() -> dict[str, dict[str, Any]]:
+    """What was kept, by the names of the files."""
+    return {
+        file.stem: json.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(RESULTS.glob("*.json"))
+    }
+
+
+def _stratum(found: dict[str, Any], kind: str, label: str) -> dict[str, Any]:
+    return next(s for s in found["strata"] if (s["kind"], s["label"]) == (kind, label))
+
+
+def coverage_table(results: dict[str, dict[str, Any]]) -> str:
+    """Coverage and width of cells and sums, and the strata that miss their goal."""
+    lines = [
+        "| | redraws | cells | sums by place | by sector | by state | strata missed |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for epsilon in EPSILONS:
+        for name in POPULATIONS:
+            found = results[f"{name}-{epsilon}"]
+            wanted = [
+                ("cells", "all"),
+                *(("sums", f"by {n}") for n in ("place", "sector", "state")),
+            ]
+            shown = [_shown(_stratum(found, *each)) for each in wanted]
+            lines.append(
+                f"| {name}, epsilon {epsilon} | {found['redraws']} | {' | '.join(shown)} |"
+                f" {_missed(found)} |"
+            )
+    for name in POPULATIONS:
+        found = results[f"workers-{name}-2"]
+        shown = [
+            _shown(_stratum(found, *each))
+            for each in (("cells", "all"), ("sums", "by sex and place"))
+        ]
+        over = _shown(_stratum(found, "sums", "by sex and education"))
+        lines.append(
+            f"| worker cells, {name}, epsilon 2 | {found['redraws']} | {' | '.join(shown)} |"
+            f" {over} | – | {_missed(found)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _shown(stratum: dict[str, Any]) -> str:
+    return (
+        f"{100 * stratum['coverage']:.1f} ({100 * stratum['known']:.1f})% · {stratum['width']:.2f}"
+    )
+
+
+def _missed(found: dict[str, Any]) -> str:
+    judged = [s for s in found["strata"] if enough(s, found["redraws"])]
+    return f"{sum(bool(fault(s)) for s in judged)} of {len(judged)}"
+
+
+def ranks_table(results: dict[str, dict[str, Any]]) -> str:
+    """Ranks and thresholds beside those with the scale known."""
+    rows = {
+        "joint span of ranks, places": ("joint span", "{:,.0f}"),
+        "redraws in which all joint sums held": ("joint sums held", "{:.0%}"),
+        "redraws in which all joint ranks held": ("joint ranks held", "{:.0%}"),
+        "span of each rank for itself, places": ("own span", "{:,.0f}"),
+        "its coverage": ("own coverage", "{:.1%}"),
+        "thresholds undecided": ("undecided", "{:.0%}"),
+        "redraws with a wrong decision": ("a decision wrong", "{:.0%}"),
+    }
+    keys = [f"{name}-{epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
+    heads = [f"{name}, {epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
+    lines = [f"| | {' | '.join(heads)} |", "|---" + "|--:" * len(heads) + "|"]
+    for title, (figure, text) in rows.items():
+        shown = []
+        for key in keys:
+            ranks = results[key]["ranks"]
+            ends = (ranks[f"{way}: {figure}"] for way in ("calibrated", "scale known"))
+            shown.append("{} ({})".format(*(text.format(value) for value in ends)))
+        lines.append(f"| {title} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def unlike_table(results: dict[str, dict[str, Any]]) -> str:
+    """Coverage where sizes are unlike the model."""
+    lines = [
+        f"| | cells | cells of sector {SECTOR} | sum of sector {SECTOR} | guaranteed, cells |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, words in UNLIKE.items():
+        found = results[f"{name}-2"]
+        each = [_shown(_stratum(found, *key)) for key in (("cells", "all"), ("sector", SECTOR))]
+        total = found["single"]["sectors"][SECTOR]
+        lines.append(
+            f"| {words} | {' | '.join(each)} | {total:.0%} of redraws | {found['guaranteed']:.1%} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
+    """Coverage by stratum at every epsilon."""
+    panels = {}
+    for epsilon in EPSILONS:
+        dots = {}
+        for name in POPULATIONS:
+            found = results[f"{name}-{epsilon}"]
+            for s in found["strata"]:
+                if enough(s, found["redraws"]) or (s["kind"] == "sums" and s["pairs"] >= FEW):
+                    missed = bool(fault(s)) and enough(s, found["redraws"])
+                    dots[name, s["kind"], s["label"]] = Dot(s["coverage"], s["known"], missed)
+        panels[f"epsilon {epsilon}"] = dots
+    redraws = {f"{n}-{e}": results[f"{n}-{e}"]["redraws"] for n in POPULATIONS for e in EPSILONS}
+    most, least = max(redraws.values()), min(redraws.values())
+    note = (
+        "How often calibrated intervals of a nominal 90% hold, by stratum\n"
+        f"place × sector × ownership, 10.9 million jobs, alpha 0.1,"
+        f" {least if least == most else f'{least} to {most}'} redraws"
+    )
+    intervals_figure(list(paths), panels=panels, level=LEVEL, low=LEAST, note=note)
+
+
+def write() -> None:
+    """Write tables and picture into the documentation."""
+    results = read()
+    page = PAGE.read_text(encoding="utf-8")
+    page = marks.replaced(page, MARK, coverage_table(results))
+    page = marks.replaced(page, RANKS_MARK, ranks_table(results))
+    page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
+    PAGE.write_text(page, encoding="utf-8")
+    picture(results, [IMAGES / "intervals.svg", IMAGES / "intervals.png"])
