@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from eree.estimate.calibrated import CalibratedTable, Evidence, _largest_of_parts
-from eree.estimate.calibration import POINTS, Calibrated, equally_likely
+from eree.estimate.calibration import Calibrated
+from eree.estimate.largest import POINTS, equally_likely
 from eree.estimate.noise import NoiseBySize, noise_of_cells
 from eree.estimate.rank import own_ranks, rank_intervals
 from eree.estimate.size_distribution import SizeDistribution, size_classes
