@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.estimate.calibration import MOST_KURTOSIS, Calibrated, ends_around, quantiles
 from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
@@ -32,6 +33,8 @@ _ROUNDS, _LEARN_FROM = 5, 3_000
 _OF_ALL = 20.0
 #: Groups that a check of the model needs, and standard errors times the root of their number.
 _LEAST_GROUPS, _CHANCE = 30, 2.4
+#: Thresholds up to a size that a profile has to have, to be believed.
+_LEAST_THRESHOLDS, _LARGE = 5, 1_000
 #: The median and the standard deviation of the logarithm of sizes, before any is known.
 _MEDIAN, _DEVIATION = 5.0, 1.5
 
@@ -93,11 +96,15 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedTable:
-    """What is known of the noise of a table's cells, and what follows when they are added up."""
+    """What is known of the noise of a table's cells, and what follows when they are added up.
+
+    `beyond` are groups with noisy counts that no sizes of the model reach.
+    """
 
     calibrated: Calibrated
     sizes: SizeDistribution
     own: Evidence | None
+    beyond: NDArray[np.bool_]
     fit: Fit | None = None
 
     def joint_ends(
@@ -118,8 +125,11 @@ class CalibratedTable:
             share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
             moved = np.zeros(len(made.points))
             np.add.at(moved, cells // made.cells, share)
-            posterior = self.own.posterior(self.sizes, moved)
-            larger = replace(made, points=equally_likely(posterior, made.noise.variance))
+            touched = np.unique(cells // made.cells)
+            posterior = self.own.some(touched).posterior(self.sizes, moved[touched])
+            points = made.points.copy()
+            points[touched] = equally_likely(posterior, made.noise.variance)
+            larger = replace(made, points=points)
             up = np.maximum(down, larger.joint_reach(cells, starts, level))
         return ends_around(noisy - moments.mean, down, up)
 
@@ -129,7 +139,7 @@ def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     return _calibrated(_Key(release), table)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _source(key: _Key, table: str) -> str:
     return sizes_from(key.release, table)
 
@@ -172,7 +182,7 @@ class _Key:
         return isinstance(other, _Key) and other._name == self._name
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=1024)
 def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
     table = _table(key, name)
     if table.measurement.clips or table.mechanism.bound is not None:
@@ -182,13 +192,18 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
         place = (np.searchsorted(sizes.least, counts, side="right") - 1).astype(np.uint8)
-        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None)
+        beyond = counts > sizes.least[-1]
+        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None, beyond)
     cells = table.measurement.worker_cells
+    totals = np.abs(table.rows["noisy"].to_numpy().reshape(-1, cells)).max(1)
+    beyond = totals / np.maximum(table.groups["workplaces"].to_numpy(), 1) > sizes.least[-1]
     finer = _finer(key, name, table) if not table.counts_workplaces else None
+    if finer is None and table.filtered and _source(key, name) == name:
+        return None  # nothing public says how large its workplaces are
     if finer is None:
         own = _evidence(table, sizes)
         points = equally_likely(own.posterior(sizes), noise.variance)
-        return CalibratedTable(Calibrated(noise, points, cells), sizes, own)
+        return CalibratedTable(Calibrated(noise, points, cells), sizes, own, beyond)
     other, place = finer
     parts = _sizes(key, other)
     largest = _largest_of_parts(
@@ -197,7 +212,7 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
     found = Calibrated(noise, equally_likely(largest, noise.variance), cells)
     fit = None if table.filtered else _fit(key, table, found, other, place)
     widened = 1.0 if fit is None else fit.widened
-    return CalibratedTable(replace(found, widened=widened), sizes, None, fit)
+    return CalibratedTable(replace(found, widened=widened), sizes, None, beyond, fit)
 
 
 def _fit(
@@ -244,12 +259,12 @@ def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:
     return found
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _table(key: _Key, name: str) -> MeasuredTable:
     return MeasuredTable.read(key.release, name)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=1024)
 def _sizes(key: _Key, name: str) -> SizeDistribution:
     """The sizes of the workplaces of a table: by the release's profile, or learnt."""
     source = _source(key, name)
@@ -276,6 +291,8 @@ def _knows(release: Release, profile: str) -> bool:
     """Whether a profile is of many more workplaces than its numbers are off by."""
     rows = release.table(profile)
     at = rows["at_least"].to_numpy()
+    if len(np.unique(at[at <= _LARGE])) < _LEAST_THRESHOLDS:
+        return False
     number = int(rows["workplaces"].to_numpy()[at == at.min(initial=1 << 60)].sum())
     return number >= KNOWN * _mean_error(release, profile)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import floor, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,10 @@ from eree.random.exact import Array, Integers
 _ADDED_UP = 4_096
 #: Levels of which the intervals of all cells are kept.
 _LEVELS = 16
+#: Draws that have to lie beyond an end, else tails are the mechanism's own.
+_SHOWN = 50
+#: Probabilities to miss below this are rounded down.
+_FEW = 0.01
 #: Variances of sums up to which they are added up on a ring.
 _SMALL_VARIANCE = (RING / 24) ** 2
 
@@ -64,6 +69,10 @@ class Calibrated:
     def _cell_reach(self, level: float) -> tuple[Integers, Integers]:
         """How far the noise of a cell of each group reaches down and up; few levels are kept."""
         found = self._kept.get(level)
+        if 1 - level < _SHOWN / self.noise.draws.shape[1]:
+            far = self.noise.far(_bucket(level))
+            top = self.points.max(1)
+            found = far[0][top], far[1][top]
         if found is None:
             distinct, back = _distinct(self.points)
             weights = _weights(distinct, len(self.noise.sizes))
@@ -144,13 +153,18 @@ class Calibrated:
     def joint_reach(self, cells: Integers, starts: Integers, level: float) -> Array:
         """How far sums are off at most, if so many are to hold that extremes count.
 
+        That is as far as one cell may be alone, or as all of them together by their moments.
+
         The variance of each sum is the one that its posterior stays below with a probability of
         95%: of many sums those are missed whose noise is more than its mean says.
         """
+        level = _bucket(level)
         moments = self.moments(cells, starts)
         variance = _upper(moments.variance, moments.uncertain)
         known = np.maximum(moments.fourth - 3 * moments.uncertain, 0.0)  # the variance being known
-        return _reach(variance, known, level)
+        far = np.maximum(*self.noise.far(level))[self.points.max(1)]
+        alone = np.maximum.reduceat(far[cells // self.cells], starts)  # of the widest cell
+        return np.maximum(_reach(variance, known, level), self.widened * alone)
 
     @cached_property
     def _waves(self) -> NDArray[np.complex64]:
@@ -228,7 +242,8 @@ def shortest(
 
 def _upper(variance: Array, uncertain: Array) -> Array:
     """What a variance stays below with a probability of 95%: Wilson and Hilferty's quantile."""
-    shape = variance**2 / np.maximum(uncertain, 1e-12 * np.maximum(variance, 1e-9) ** 2)
+    variance = np.maximum(variance, 1e-12)
+    shape = variance**2 / np.maximum(uncertain, 1e-12 * variance**2)
     found: Array = variance * np.maximum(1 - 1 / (9 * shape) + 1.645 / (3 * np.sqrt(shape)), 1) ** 3
     return found
 
@@ -260,6 +275,12 @@ def quantiles(kurtosis: Array, level: float) -> Array:
     """
     found: Array = np.interp(kurtosis, _KURTOSES, _quantiles_of_kurtoses(level))
     return found
+
+
+def _bucket(level: float) -> float:
+    """A level near one, or a higher one of which there are few: eight for a factor of two."""
+    miss = max(1 - level, 1e-15)
+    return level if miss > _FEW else 1 - 2.0 ** (floor(8 * log2(miss)) / 8)
 
 
 @lru_cache(maxsize=256)

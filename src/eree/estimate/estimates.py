@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def write_estimates(
     target = release.folder / FOLDER
     if target.exists():
         raise Refusal(f"{target} exists already; remove it to make the estimates again")
-    names = [name for name in release.tables if not release.of_workplaces(name)]
+    names = _of_jobs(release)
     said, fits = [], {}
     with appearing_folder(target) as folder:
         for i, name in enumerate(names):
@@ -97,6 +98,11 @@ def write_estimates(
     return CellEstimates(release, target, tuple(names), fits)
 
 
+def _of_jobs(release: Release) -> list[str]:
+    """The tables of jobs that have a cell."""
+    return [n for n in release.tables if not release.of_workplaces(n) and release.about(n)["rows"]]
+
+
 def estimated_cells(release: Release, name: str) -> pa.Table:
     """The estimates of all cells of a table, in the order of their attributes."""
     by = release.about(name)["by"]
@@ -116,9 +122,12 @@ def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
         return [(INDEX, "is of another release")]
     listed = {file: digest for files in said.values() for file, digest in files.items()}
     wanted = {f"{name}.{suffix}" for name in said for suffix in ("parquet", "csv")}
-    names = [name for name in release.tables if not release.of_workplaces(name)]
+    names = _of_jobs(release)
     if sorted(said) != sorted(names) or set(listed) != wanted:
         return [(INDEX, "does not name the tables of the release")]
+    sources = {str(table["name"]): table.get("sizes") for table in index["tables"]}
+    if any(sources[name] != sizes_from(release, name) for name in names):
+        return [(INDEX, "does not say what the sizes are known from")]
     found = [
         (path.name, "is no part of the estimates")
         for path in sorted(folder.iterdir())
@@ -131,7 +140,21 @@ def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
         (f"{name}.parquet", "is not what the release gives, made again")
         for name in names
         if not _alike(folder / f"{name}.parquet", estimated_cells(release, name))
+    ] + [
+        (f"{name}.csv", "is not the twin of its Parquet file")
+        for name in names
+        if (folder / f"{name}.csv").read_bytes() != _lines(folder / f"{name}.parquet")
     ]
+
+
+def _lines(file: Path) -> bytes:
+    """The text that the twin of a file has."""
+    text = BytesIO()
+    try:
+        arrow_csv.write_csv(parquet.read_table(file), text)
+    except (OSError, ValueError, pa.ArrowException):
+        return b""
+    return text.getvalue()
 
 
 def _alike(file: Path, again: pa.Table) -> bool:

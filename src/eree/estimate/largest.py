@@ -26,11 +26,12 @@ Points = NDArray[np.uint8]
 #: As many sums stand for what the other workplaces have, and sizes for those of a class.
 _OTHERS, _INSIDE = 8, 3
 #: Prior probabilities below this are left out.
-_UNLIKELY = 1e-9
+_UNLIKELY = 1e-15
 #: A noisy count is taken to be within this share of itself, or half a job.
 _NEAR = 0.01
-#: The part of the posterior that follows the prior alone, so that there is one for any noisy count.
-_ANYHOW = 1e-6
+#: The part of the prior in which all sizes are possible, so that a count that the model calls
+#: impossible is believed.
+_ANYHOW = 1e-3
 #: As many equally likely sizes stand for the posterior of the largest workplace.
 POINTS = 8
 #: Cells that are looked at at once.
@@ -81,16 +82,20 @@ def _posterior(
         above = noise.up_to(j, (noisy[at] + near[at])[:, None] - counts)
         below = noise.up_to(j, (noisy[at] - near[at])[:, None] - counts - 1e-6)
         found[at, j] = (above - below).mean(1) / near[at]
-    found = prior * (found + _ANYHOW / np.maximum(sizes.sizes, 1))
-    found /= found.sum(1, keepdims=True)
-    return found
+    posterior = prior * found
+    whole = posterior.sum(1, keepdims=True)
+    result: Array = np.where(whole > 0, posterior / np.maximum(whole, 1e-300), prior)
+    return result
 
 
 def prior_of_largest(sizes: SizeDistribution, workplaces: Integers, kinds: Integers) -> Array:
     """The probability of each class of the largest of so many workplaces of a kind."""
     logs = np.log(np.maximum(sizes.up_to, 1e-300))[kinds]
-    found: Array = np.diff(np.exp(np.maximum(workplaces, 1)[:, None] * logs), axis=1, prepend=0.0)
-    return np.maximum(found, 0.0)
+    powers = np.exp(np.maximum(workplaces, 1)[:, None] * logs)
+    model = np.maximum(np.diff(powers, axis=1, prepend=0.0), 0.0)
+    anyhow = 1 / np.maximum(sizes.sizes, 1.0)
+    found: Array = (1 - _ANYHOW) * model + _ANYHOW * anyhow / anyhow.sum()
+    return found
 
 
 def _others(

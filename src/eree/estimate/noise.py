@@ -24,6 +24,8 @@ _SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 15, 1 << 13
 _EACH = 64
 #: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.
 _REACH, _FINE = 16.0, 32.0
+#: Levels of which far tails are kept.
+_LEVELS = 64
 #: Points of the ring on which sums of small noise are added up.
 RING = 128
 
@@ -41,11 +43,26 @@ class NoiseBySize:
     mean: Array
     covariance: Array
     joint_fourth: Array
+    least_variance: Array
+    mechanism: Mechanism
+
+    def far(self, level: float) -> tuple[Integers, Integers]:
+        """What noise stays within below and above zero at a level that draws do not show."""
+        key = level
+        if key not in self._far:
+            if len(self._far) >= _LEVELS:
+                self._far.clear()
+            self._far[key] = self.mechanism.half_widths(level, self.sizes)
+        return self._far[key]
+
+    @cached_property
+    def _far(self) -> dict[float, tuple[Integers, Integers]]:
+        return {}
 
     @cached_property
     def variance(self) -> Array:
-        """The variance of the noise."""
-        found: Array = self.draws.var(1)
+        """The variance of the noise: what the draws show, and no less than is known of it."""
+        found: Array = np.maximum(self.draws.var(1), self.least_variance)
         return found
 
     @cached_property
@@ -124,7 +141,9 @@ def noise_of_cells(mechanism: Mechanism, sizes: tuple[int, ...]) -> NoiseBySize:
             joint[i] = both - squares.mean() ** 2
     ordered = _sorted(drawn)
     mean = _means(mechanism, sizes, ordered)
-    return NoiseBySize(np.array(sizes), ordered, mean, covariance, joint)
+    least = np.array([min(mechanism.variance(size), 1e300) for size in sizes])
+    least = np.where(np.isfinite(least), least, 0.0)
+    return NoiseBySize(np.array(sizes), ordered, mean, covariance, joint, least, mechanism)
 
 
 @lru_cache(maxsize=8)
@@ -134,7 +153,7 @@ def noise_of_groups(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) ->
         return noise_of_cells(mechanism, sizes)
     sums = [groups.sum(1) for groups in _drawn(mechanism, sizes, cells)]
     mean, nothing = cells * noise_of_cells(mechanism, sizes).mean, np.zeros(len(sizes))
-    return NoiseBySize(np.array(sizes), _sorted(sums), mean, nothing, nothing)
+    return NoiseBySize(np.array(sizes), _sorted(sums), mean, nothing, nothing, nothing, mechanism)
 
 
 def _means(mechanism: Mechanism, sizes: tuple[int, ...], draws: Array) -> Array:
@@ -148,7 +167,7 @@ def _drawn(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> list[Arr
     """Draws of groups of cells without workers, beside workplaces of some sizes."""
     random, found = SeededRandom(_SEED), []
     for size in sizes:
-        groups = max((_DRAWS_SMALL if size <= _SMALL else _DRAWS) // cells, 1 << 11)
+        groups = max((_DRAWS_SMALL if size <= _SMALL else _DRAWS) // cells, 1 << 8)
         counts = np.full((groups, cells), size if mechanism.transform is not None else 0)
         each = mechanism.draw(counts, np.full_like(counts, size), random=random) - counts
         found.append(each.astype(np.float64) / mechanism.unit)

@@ -21,7 +21,7 @@ from eree.random.exact import Array, Integers
 
 #: From one class to the next, where classes hold more than one size.
 _STEP = 0.1
-_GREATEST = 60_000
+_GREATEST = 1_000_000
 #: Counts of a profile below so many times the mean size of its noise are taken from a power of
 #: the size instead, fitted to the counts from there up to so many times as many.
 _RELIABLE, _FITTED = 8.0, 10.0
@@ -29,6 +29,8 @@ _RELIABLE, _FITTED = 8.0, 10.0
 _SMALL = 100
 #: A profile knows the sizes of so many times as many workplaces as its numbers are off by.
 KNOWN = 20
+#: As many times its numbers are off by, workplaces of each kind are taken to be as all are.
+_OF_ALL = 8.0
 #: Powers that the numbers of large workplaces fall with, of the size.
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
 
@@ -95,6 +97,8 @@ class SizeDistribution:
         for i, kind in enumerate(zip(*(rows[name].to_pylist() for name in by), strict=True)):
             found.setdefault(kind, []).append(i)
         pooled = found.pop((None,) * len(by), []) if by else []
+        if not found:  # no size is counted apart
+            by, pooled = (), []
         own: dict[Kind, list[int]] = found if by else {(): list(range(len(at)))}
 
         def falling(place: list[int], most: float) -> Array:
@@ -114,7 +118,10 @@ class SizeDistribution:
             )
             for kind, curve in curves.items()
         }
-        return cls.from_numbers(by, numbers, least)._known(KNOWN * mean_error)
+        everyone = sum(numbers.values(), np.zeros(len(least)))
+        likely = _OF_ALL * mean_error * everyone / max(everyone.sum(), 1e-9)
+        shrunk = {kind: own + likely for kind, own in numbers.items()}
+        return cls.from_numbers(by, shrunk, least)._known(KNOWN * mean_error)
 
     def _known(self, number: float) -> Self:
         """The kinds of which there are so many workplaces; of the others nothing is known apart."""

@@ -188,8 +188,14 @@ class Areas:
         if known is None:
             return self.ends(miss)
         if simultaneous:
-            return known.joint_ends(self.sums, self.place, self.starts, miss)
-        return known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
+            low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
+        else:
+            low, high = known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
+        beyond = known.beyond[self.place // known.calibrated.cells]
+        chosen = np.flatnonzero(np.logical_or.reduceat(beyond, self.starts))
+        if chosen.size:  # counts that the model knows nothing of
+            low[chosen], high[chosen] = self.only(chosen).ends(miss)
+        return low, high
 
     @property
     def where(self) -> Mapping[str, tuple[Value, ...]]:
@@ -211,9 +217,12 @@ class Areas:
         above = self._above()
         if above is None:
             return self._own_ends(miss)
-        low, high = self._own_ends(_OWN_PART * miss)
         sums, place = above
-        most = sums.ends((1 - _OWN_PART) * miss)[1][place]
+        try:
+            low, high = self._own_ends(_OWN_PART * miss)
+            most = sums.ends((1 - _OWN_PART) * miss)[1][place]
+        except Refusal:  # so small a part of the probability to miss has no half-width
+            return self._own_ends(miss)
         bounded = np.where(high == UNBOUNDED, most, np.minimum(high, most))
         high = np.where(most == UNBOUNDED, high, bounded)
         return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
@@ -225,7 +234,8 @@ class Areas:
         def of_workplaces(names: Iterable[str]) -> list[str]:
             return [name for name in names if known[name].owner == "workplace"]
 
-        if not self.counted.touches_workers(self.schema) or not self.keys.num_columns:
+        named = self.keys.num_columns == len(self.wanted.by)
+        if not self.counted.touches_workers(self.schema) or not named:
             return None
         by, own = of_workplaces(self.wanted.by), of_workplaces(self.counted.where)
         where = {name: self.wanted.where[name] for name in of_workplaces(self.wanted.where)}
@@ -241,6 +251,8 @@ class Areas:
             )
             if whole and alike and {*by, *where} <= set(about["by"]):
                 sums = Areas.read(self.release, name, by, where)
+                if sums.measurement.mechanism.bound is not None:
+                    continue
                 keys = sums.keys.to_pylist() if by else [{}]
                 at = {tuple(key.values()): i for i, key in enumerate(keys)}
                 mine = self.keys.select(by).to_pylist() if by else [{}] * len(self)

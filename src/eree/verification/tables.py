@@ -56,7 +56,7 @@ class TableRecheck(Recheck):
 
     def _estimates(self) -> None:
         """Estimates beside the tables, made again."""
-        if self.faults or not (self.release.folder / FOLDER).exists():
+        if not (self.release.folder / FOLDER).exists():
             return
         self.tell("making the estimates again", 0.9)
         found = faults_of_estimates(self.release)
