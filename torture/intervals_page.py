@@ -100,6 +100,7 @@ def ranks_table(results: dict[str, dict[str, Any]]) -> str:
     keys = [f"{name}-{epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
     heads = [f"{name}, {epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
     lines = [f"| | {' | '.join(heads)} |", "|---" + "|--:" * len(heads) + "|"]
+    lines.append(f"| redraws | {' | '.join(str(results[key]['ranked']) for key in keys)} |")
     for title, (figure, text) in rows.items():
         shown = []
         for key in keys:
@@ -156,4 +157,4 @@ def write() -> None:
     page = marks.replaced(page, RANKS_MARK, ranks_table(results))
     page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
     PAGE.write_text(page, encoding="utf-8")
-    picture(results, [IMAGES / "intervals.svg", IMAGES / "intervals.png"])
+    picture(results, [IMAGES / "intervals.svg"])
