@@ -32,11 +32,10 @@ MISSED: dict[str, set[tuple[str, str]]] = {}
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """What was kept, by the names of the files."""
-    return {
-        file.stem: json.loads(file.read_text(encoding="utf-8"))
-        for file in sorted(RESULTS.glob("*.json"))
-    }
+    """What was kept, by the names of the files, those with the most strata first."""
+    files = sorted(RESULTS.glob("*.json"))
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1]["strata"])))
 
 
 def _stratum(found: dict[str, Any], kind: str, label: str) -> dict[str, Any]:
@@ -100,6 +99,7 @@ def ranks_table(results: dict[str, dict[str, Any]]) -> str:
     keys = [f"{name}-{epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
     heads = [f"{name}, {epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
     lines = [f"| | {' | '.join(heads)} |", "|---" + "|--:" * len(heads) + "|"]
+    lines.append(f"| redraws | {' | '.join(str(results[key]['ranked']) for key in keys)} |")
     for title, (figure, text) in rows.items():
         shown = []
         for key in keys:
@@ -145,7 +145,8 @@ def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
         f"place × sector × ownership, 10.9 million jobs, alpha 0.1,"
         f" {least if least == most else f'{least} to {most}'} redraws"
     )
-    intervals_figure(list(paths), panels=panels, level=LEVEL, low=LEAST, note=note)
+    strata = [(s["kind"], s["label"]) for found in results.values() for s in found["strata"]]
+    intervals_figure(list(paths), panels=panels, strata=strata, level=LEVEL, low=LEAST, note=note)
 
 
 def write() -> None:
@@ -156,4 +157,4 @@ def write() -> None:
     page = marks.replaced(page, RANKS_MARK, ranks_table(results))
     page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
     PAGE.write_text(page, encoding="utf-8")
-    picture(results, [IMAGES / "intervals.svg", IMAGES / "intervals.png"])
+    picture(results, [IMAGES / "intervals.svg"])

@@ -24,7 +24,7 @@ from torture.interval_tallies import (
 from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR
 
 JOBS = 10_900_000
-#: The usual population taught the model; the other was made to judge it.
+#: Prototypes were tried on both, so neither is free of tuning.
 POPULATIONS: dict[str, dict[str, Any]] = {
     "usual": {"seed": 7},
     "other": {"seed": 11, "assumptions": "other"},

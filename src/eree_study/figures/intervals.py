@@ -35,14 +35,16 @@ def intervals_figure(
     paths: Sequence[Path],
     *,
     panels: Mapping[str, Dots],
+    strata: Sequence[tuple[str, str]],
     level: float,
     note: str,
     low: float,
     lowest: float = 0.78,
 ) -> None:
-    """A panel for each title, strata down, populations as marks; `low` coverage has a colour."""
+    """A panel for each title, `strata` down in their order; `low` coverage has a colour."""
     populations = list(dict.fromkeys(key[0] for dots in panels.values() for key in dots))
-    rows = list(dict.fromkeys(key[1:] for dots in panels.values() for key in dots))
+    shown = {key[1:] for dots in panels.values() for key in dots}
+    rows = [row for row in dict.fromkeys(strata) if row in shown]
     kinds = list(dict.fromkeys(kind for kind, _ in rows))
     rows.sort(key=lambda row: kinds.index(row[0]))
     places, at, heads = {}, 0.0, {}
