@@ -92,7 +92,7 @@ def test_the_command_shows_ranks_and_writes_all_areas(
     assert (status, err) == (0, "")
     assert max(len(line) for line in shown.splitlines() if ".csv" not in line) <= 80
     assert "Jobs by sector × ownership, sector 44-45, 62, 72" in shown
-    assert "62 Health care" in shown  # labels of values
+    assert "62 Health" in shown  # labels of values
     assert "hold together with a probability of 0.9 or more" in shown
     assert "this release protects nothing" in shown
     found = eree.rank(release, "places", ["sector", "ownership"], {"sector": ["44-45", "62", "72"]})

@@ -104,7 +104,7 @@ class CalibratedTable:
     calibrated: Calibrated
     sizes: SizeDistribution
     own: Evidence | None
-    beyond: NDArray[np.bool_]
+    beyond: NDArray[np.bool_] | None = None
     fit: Fit | None = None
 
     def joint_ends(

@@ -191,6 +191,8 @@ class Areas:
             low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
         else:
             low, high = known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
+        if known.beyond is None or not known.beyond.any():
+            return low, high
         beyond = known.beyond[self.place // known.calibrated.cells]
         chosen = np.flatnonzero(np.logical_or.reduceat(beyond, self.starts))
         if chosen.size:  # counts that the model knows nothing of
