@@ -409,7 +409,7 @@ def test_the_command_tells_it_all_and_what_to_try_next(
         *("10,000 establishments", "3,450", "occupation × education × strength × telework"),
         *("epsilon 4 for whole establishments; 4 of 8", "sound: 8 checks"),
         "Figures by one variable",
-        *("Jobs by place", "true rank", STUDY, "100k and more", "within their intervals"),
+        *("Jobs by place", "own rank", STUDY, "100k and more", "calibrated intervals"),
         *("Picture  the demo/released.png", "Release  the demo/release", "memo.md"),
         *("Cube     the demo/cube", "two ledgers"),
     ):
