@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_tables_of_one_price_share_one_calibration_and_one_engine(
     assert len(opened) == 1
     for given, table in list(zip(tables, ahead.tables, strict=True))[:6]:
         alone = eree.expected_accuracy(plan_of(population.folder, [given]))
-        assert alone.tables == (table,)
+        assert tuple(replace(one, widths=None) for one in alone.tables) == (table,)
 
 
 def plan_of(folder: Path, tables: list[dict[str, Any]]) -> eree.Plan:

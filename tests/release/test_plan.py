@@ -304,7 +304,7 @@ def test_the_memo_says_what_a_board_must_know(data: Path) -> None:
         "Whether a worker is in the data",
         "Epsilon 3, delta 0.",
         "has epsilon 10 and delta 0 left; afterwards epsilon 7",
-        "women: intervals have no high end",
+        "women, calibrated intervals if sizes are as most are",
         "Approved / not approved",
     ):
         assert words in page

@@ -93,7 +93,7 @@ def test_the_command_shows_ranks_and_writes_all_areas(
     assert max(len(line) for line in shown.splitlines() if ".csv" not in line) <= 80
     assert "Jobs by sector × ownership, sector 44-45, 62, 72" in shown
     assert "62 Health" in shown  # labels of values
-    assert "hold together with a probability of 0.9 or more" in shown
+    assert "hold together at 0.9 if sizes of workplaces are" in shown
     assert "this release protects nothing" in shown
     found = eree.rank(release, "places", ["sector", "ownership"], {"sector": ["44-45", "62", "72"]})
     with out.open(encoding="utf-8", newline="") as file:
