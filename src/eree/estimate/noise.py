@@ -48,12 +48,11 @@ class NoiseBySize:
 
     def far(self, level: float) -> tuple[Integers, Integers]:
         """What noise stays within below and above zero at a level that draws do not show."""
-        key = level
-        if key not in self._far:
+        if level not in self._far:
             if len(self._far) >= _LEVELS:
                 self._far.clear()
-            self._far[key] = self.mechanism.half_widths(level, self.sizes)
-        return self._far[key]
+            self._far[level] = self.mechanism.half_widths(level, self.sizes)
+        return self._far[level]
 
     @cached_property
     def _far(self) -> dict[float, tuple[Integers, Integers]]:

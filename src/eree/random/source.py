@@ -71,7 +71,7 @@ class Random:
 
 
 class SeededRandom(Random):
-    """Randomness that repeats for a seed: for tests and studies, never for a release."""
+    """Randomness that repeats for a seed: for tests, studies and public draws, never a release."""
 
     secret = False
 
