@@ -66,10 +66,10 @@ def _posterior(
     near = np.maximum(0.5, _NEAR * np.abs(noisy))
     mean, variance = sizes.moments
     found = np.zeros_like(prior)
+    low, high = noise.reach
     for j in range(len(sizes.least)):
-        reach = noise.reach[j] + near
-        near_enough = (noisy + reach >= sizes.least[j]) & (
-            noisy - reach <= workplaces * sizes.greatest[j]
+        near_enough = (noisy + near - low[j] >= sizes.least[j]) & (
+            noisy - near - high[j] <= workplaces * sizes.greatest[j]
         )
         at = np.flatnonzero((prior[:, j] > _UNLIKELY) & near_enough)
         if not at.size:

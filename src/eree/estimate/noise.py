@@ -89,16 +89,17 @@ class NoiseBySize:
         return np.array(below) / number, np.array(above) / number
 
     @cached_property
-    def reach(self) -> Array:
-        """What the noise stays within, but for draws that nothing depends on."""
-        found: Array = np.maximum(_REACH * np.sqrt(self.variance), 2.0)
-        return found
+    def reach(self) -> tuple[Array, Array]:
+        """The least and the greatest noise of the draws, within so many standard deviations."""
+        most = np.maximum(_REACH * np.sqrt(self.variance), 2.0)
+        return np.maximum(self.draws[:, 0], -most), np.minimum(self.draws[:, -1], most)
 
     @cached_property
     def _lookup(self) -> tuple[Array, Array]:
         """The distance of values at which probabilities are kept, and these, a row for each."""
         step = np.maximum(np.floor(np.sqrt(self.variance) / _FINE), 1.0)
-        number = int(np.ceil((self.reach / step).max())) + 1
+        least, greatest = self.reach
+        number = int(np.ceil((np.maximum(greatest, -least) / step).max())) + 1
         values = np.arange(-number, number + 1)
         rows = [
             np.searchsorted(row, values * width, side="right") / self.draws.shape[1]
