@@ -88,7 +88,7 @@ def test_estimates_are_means_given_the_noisy_counts() -> None:
     _true, noisy, kinds, workplaces = made_up(60, 1)
     classed = by_workplaces(noisy.astype(np.int64), workplaces, variance(0.1))
     model = ShrunkGroups.learn(noisy.astype(np.int64), kinds, classed, (2, 3))
-    found = model.estimates()
+    found = model.moments()[0]
     for g in range(0, 60, 7):
         kind, grid = model.known[kinds[g]], classed.grids[classed.classes[g]]
         prior = model.weights[classed.classes[g]] / model.weights[classed.classes[g]].sum()

@@ -70,7 +70,7 @@ def test_sums_of_estimates_are_nearer_to_the_truth_than_sums_of_noisy_counts(eps
     counts, made = np.hstack([women, thirds - women]), knorm(epsilon, 6)
     noisy = made.draw(counts, random=eree.SeededRandom(1))
     learnt = ShrunkWorkplaces.learn(noisy, kinds, made, (2, 3))
-    estimates = learnt.estimates()
+    estimates = learnt.moments()[0]
     areas = np.arange(len(counts)) // 40
     errors = []
     for values in (noisy.astype(np.float64), estimates):
@@ -98,4 +98,4 @@ def test_almost_no_noise_leaves_counts_as_they_are() -> None:
     counts, kinds = workplaces(3_000, 0.1, 3)
     made = knorm("200", 3)
     learnt = ShrunkWorkplaces.learn(counts, kinds, made, (3,))
-    assert (np.abs(learnt.estimates() - counts) <= 0.5 + 0.02 * counts).all()
+    assert (np.abs(learnt.moments()[0] - counts) <= 0.5 + 0.02 * counts).all()

@@ -92,19 +92,44 @@ def test_estimates_of_areas_are_nearer_to_the_truth(
 def test_areas_have_their_sums_intervals_and_workplaces(
     people: eree.Shrunk, sites: eree.Release, county: eree.Tables
 ) -> None:
-    assert people.rows.column_names == [*PEOPLE, "estimate", "noisy", "low", "high", "workplaces"]
+    guaranteed = ["guaranteed_low", "guaranteed_high"]
+    numbers = ["estimate", "low", "high", "noisy", *guaranteed, "workplaces"]
+    assert people.rows.column_names == [*PEOPLE, *numbers]
     totals = eree.area_totals(sites, "sites", PEOPLE)
-    assert people.rows["noisy"].equals(totals.rows["noisy"])
-    for name in ("low", "high"):
-        assert people.rows[name].equals(totals.rows[f"guaranteed_{name}"])
+    assert people.rows.select(["noisy", *guaranteed]).equals(
+        totals.rows.select(["noisy", *guaranteed])
+    )
     exact = eree.tabulate(county, by=PEOPLE).confidential.to_pylist()
     known = {tuple(row[name] for name in PEOPLE): row["workplaces"] for row in exact}
     rows = people.rows.to_pylist()
     assert all(row["workplaces"] == known[tuple(row[n] for n in PEOPLE)] for row in rows)
-    assert all(row["low"] <= row["estimate"] <= row["high"] for row in rows)
     true = true_sums(county, PEOPLE, PEOPLE)
-    inside = [row["low"] <= true[tuple(row[n] for n in PEOPLE)] <= row["high"] for row in rows]
-    assert np.mean(inside) > 0.9
+    for low, high, least in (("low", "high", 0.8), (*guaranteed, 0.9)):
+        assert all(row[low] <= row["estimate"] <= row[high] for row in rows)
+        inside = [row[low] <= true[tuple(row[n] for n in PEOPLE)] <= row[high] for row in rows]
+        assert np.mean(inside) > least
+
+
+@pytest.mark.parametrize("by", [["place"], ["place", "sex"], ["sector", "sex"]])
+def test_sums_know_that_cells_of_a_workplace_err_together(
+    sites: eree.Release, county: eree.Tables, by: list[str]
+) -> None:
+    """Errors of all worker cells of a workplace go with its size: apart they would cancel."""
+    rows, true = eree.shrink(sites, "sites", by).rows.to_pylist(), true_sums(county, by, by)
+    inside = [row["low"] <= true[tuple(row[n] for n in by)] <= row["high"] for row in rows]
+    assert np.mean(inside) > 0.7
+    narrow = [
+        row["high"] - row["low"] < row["guaranteed_high"] - row["guaranteed_low"] for row in rows
+    ]
+    assert all(narrow)
+
+
+def test_noisy_sums_of_cells_that_were_drawn_together_have_the_guaranteed_interval(
+    sites: eree.Release,
+) -> None:
+    rows = eree.area_totals(sites, "sites", ["sector"]).rows
+    for name in ("low", "high"):
+        assert rows[name].equals(rows[f"guaranteed_{name}"])
 
 
 def test_areas_without_worker_attributes_count_each_workplace_once(

@@ -1,4 +1,4 @@
-"""Estimates from a release: made of it alone, nearer to the truth, with the release's intervals."""
+"""Estimates from a release: made of it alone, nearer to the truth, with two kinds of intervals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import eree
@@ -73,18 +74,46 @@ def test_estimates_are_nearer_to_the_truth(
 def test_everything_else_stays_as_it_was_released(crowd: eree.Release, people: eree.Shrunk) -> None:
     released = crowd.table("people")
     kept = [*PEOPLE, "noisy", "low", "high", "workplaces"]
-    assert people.rows.column_names == [*PEOPLE, "estimate", *kept[5:]]
-    assert people.rows.select(kept).equals(released.select(kept))
+    guaranteed = [*PEOPLE, "noisy", "guaranteed_low", "guaranteed_high", "workplaces"]
+    assert people.rows.column_names == [*PEOPLE, "estimate", "low", "high", *guaranteed[5:]]
+    same = people.rows.select(guaranteed).rename_columns(kept)
+    assert same.to_pydict() == released.select(kept).to_pydict()
     assert people.level == 0.9
     assert people.by == tuple(PEOPLE)
     assert not people.private
 
 
-def test_estimates_are_whole_and_inside_the_intervals_of_the_release(people: eree.Shrunk) -> None:
-    estimate, low = people.rows["estimate"].to_numpy(), people.rows["low"].to_numpy()
-    assert (estimate >= low).all()
-    for value, high in zip(estimate, people.rows["high"].to_pylist(), strict=True):
-        assert high is None or value <= high
+def test_estimates_are_whole_and_inside_both_intervals(people: eree.Shrunk) -> None:
+    estimate = people.rows["estimate"].to_numpy()
+    for kind in ("", "guaranteed_"):
+        assert (estimate >= people.rows[f"{kind}low"].to_numpy()).all()
+        for value, high in zip(estimate, people.rows[f"{kind}high"].to_pylist(), strict=True):
+            assert high is None or value <= high
+
+
+def test_calibrated_intervals_of_estimates_hold_and_are_narrower(
+    crowd: eree.Release, county: eree.Tables, people: eree.Shrunk
+) -> None:
+    exact = eree.tabulate(county, by=PEOPLE).confidential
+    true = {tuple(row[a] for a in PEOPLE): row["count"] for row in exact.to_pylist()}
+    counts = np.array([true[key] for key in zip(*keys(people.rows), strict=True)])
+    low, high = (people.rows[name].to_numpy() for name in ("low", "high"))
+    assert ((low <= counts) & (counts <= high)).mean() > 0.85  # of 1,936 cells; nominal 0.9
+    cells = eree.area_totals(crowd, "people", PEOPLE).rows
+    place = {key: i for i, key in enumerate(zip(*keys(cells), strict=True))}
+    same = np.array([place[key] for key in zip(*keys(people.rows), strict=True)])
+    wide = (cells["high"].to_numpy() - cells["low"].to_numpy() + 1)[same]
+    assert np.log((high - low + 1) / wide).mean() < np.log(0.9)
+
+
+def keys(rows: pa.Table) -> list[list[Any]]:
+    return [rows[name].to_pylist() for name in PEOPLE]
+
+
+def test_what_was_scaled_before_has_the_guaranteed_interval_alone(crowd: eree.Release) -> None:
+    rows = eree.shrink(crowd, "clipped").rows
+    for name in ("low", "high"):
+        assert rows[name].equals(rows[f"guaranteed_{name}"])
 
 
 def test_only_the_release_is_used(crowd: eree.Release, people: eree.Shrunk, tmp_path: Path) -> None:

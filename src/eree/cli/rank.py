@@ -211,9 +211,10 @@ def shrink(
     """Estimate the worker cells of TABLE of the release in DIR with smaller errors.
 
     Empirical-Bayes estimates: cells are shrunk to the shares of their kind of workplaces, the more,
-    the more noise they have.  Only the release is used, so it costs no privacy; low and high stay
-    what they are.  Tables that share no workplace are added up, such as large ones one by one and
-    small ones together.
+    the more noise they have.  Only the release is used, so it costs no privacy; low and high are
+    the calibrated interval, guaranteed_low and guaranteed_high hold whatever the estimates assume.
+    Tables that share no workplace are added up, such as large ones one by one and small ones
+    together.
     """
     _check(None, out)
     with progress() as tell:

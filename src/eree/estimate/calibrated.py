@@ -98,7 +98,8 @@ class Fit:
 class CalibratedTable:
     """What is known of the noise of a table's cells, and what follows when they are added up.
 
-    `beyond` are groups with noisy counts that no sizes of the model reach.
+    `beyond` are groups with noisy counts that no sizes of the model reach.  Without `sums` the
+    noise of cells that are added up is not known, but that of each is.
     """
 
     calibrated: Calibrated
@@ -106,6 +107,7 @@ class CalibratedTable:
     own: Evidence | None
     beyond: NDArray[np.bool_] | None = None
     fit: Fit | None = None
+    sums: bool = True
 
     def joint_ends(
         self, noisy: Integers, cells: Integers, starts: Integers, miss: float
@@ -192,8 +194,8 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
         place = (np.searchsorted(sizes.least, counts, side="right") - 1).astype(np.uint8)
-        beyond = counts > sizes.least[-1]
-        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None, beyond)
+        beyond, sums = counts > sizes.least[-1], table.mechanism.at_once == 1
+        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None, beyond, None, sums)
     cells = table.measurement.worker_cells
     totals = np.abs(table.rows["noisy"].to_numpy().reshape(-1, cells)).max(1)
     beyond = totals / np.maximum(table.groups["workplaces"].to_numpy(), 1) > sizes.least[-1]

@@ -61,6 +61,11 @@ class Calibrated:
         found: Array = self.noise.mean[self.points].mean(1)
         return found
 
+    def variance(self) -> Array:
+        """The variance of the noise of a cell, for each group."""
+        found: Array = self.widened**2 * self.noise.variance[self.points].mean(1)
+        return found
+
     def cell_ends(self, noisy: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of all cells, cell after cell of each group."""
         down, up = (np.repeat(side, self.cells) for side in self._cell_reach(level))

@@ -40,6 +40,8 @@ _LEARN_FROM, _ROUNDS = 40_000, 20
 _PRIOR = 0.02
 #: What the two covariances begin with, and the least they come to.
 _FIRST, _LEAST = (0.05, 0.005), 1e-6
+#: Points of a grid that are less likely than this are left out of an estimate.
+_UNLIKELY = 1e-9
 #: So many groups are looked at together.
 _AT_ONCE = 2_048
 
@@ -91,13 +93,18 @@ class _KindDistributions(NormalDistributions):
 
     gain: Array  # (points, d, d), what noisy counts are multiplied by
     offset: Array  # (points, d), and what is added
+    left: Array  # (points, d), the variances of counts that are left
 
-    def estimates(self, noisy: Array, posterior: Array) -> Array:
-        """Estimates of groups for which the points have these posterior probabilities."""
-        d = noisy.shape[1]
-        gain = (posterior @ self.gain.reshape(-1, d * d)).reshape(-1, d, d)
-        found: Array = (gain @ noisy[:, :, None])[:, :, 0] + posterior @ self.offset
-        return found
+    def moments(self, noisy: Array, posterior: Array) -> tuple[Array, Array]:
+        """Means and variances of counts where the points have these posterior probabilities."""
+        mean, square = np.zeros((2, *noisy.shape))
+        for point in np.flatnonzero(posterior.max(0, initial=0.0) > _UNLIKELY):
+            near = np.flatnonzero(posterior[:, point] > _UNLIKELY)
+            weight = posterior[near, point, None]
+            counts = noisy[near] @ self.gain[point].T + self.offset[point]
+            mean[near] += weight * counts
+            square[near] += weight * (counts**2 + self.left[point])
+        return mean, np.maximum(square - mean**2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,10 @@ class _Kind:
         normal = NormalDistributions.of(grid.n[:, None] * self.shares, whole)
         gain = spread @ normal.precision
         offset = normal.mean - (gain @ normal.mean[:, :, None])[:, :, 0]
-        return _KindDistributions(normal.mean, normal.precision, normal.log_size, gain, offset)
+        left = np.maximum(np.einsum("kii->ki", spread - gain @ spread), 0.0)
+        return _KindDistributions(
+            normal.mean, normal.precision, normal.log_size, gain, offset, left
+        )
 
     def evidence(
         self,
@@ -180,12 +190,21 @@ class ShrunkGroups:
             model = model._better(some)
         return model
 
-    def estimates(self) -> Array:
-        """The mean of every count given the noisy counts of its group."""
-        found = np.empty_like(self.noisy)
-        for at, _kind, _grid, normal, posterior, _use in self._each(np.arange(len(found))):
-            found[at] = normal.estimates(self.noisy[at], posterior)
-        return found
+    def moments(self, noise: Array | None = None) -> tuple[Array, Array]:
+        """The mean and the variance of every count given the noisy counts of its group.
+
+        `noise` has the variances that the noise of groups is known to have from elsewhere: where
+        they are more than those of the grid, noisy counts tell as much less.
+        """
+        mean, variance = np.empty((2, *self.noisy.shape))
+        for at, _kind, grid, normal, posterior, _use in self._each(np.arange(len(mean))):
+            mean[at], variance[at] = normal.moments(self.noisy[at], posterior)
+            if noise is not None:
+                own = posterior @ grid.noise
+                more = np.maximum(noise[at], own)[:, None]
+                prior = np.maximum(1 / np.maximum(variance[at], 1e-9) - 1 / own[:, None], 0.0)
+                variance[at] = np.maximum(variance[at], 1 / (prior + 1 / more))
+        return mean, variance
 
     def _each(
         self, some: Integers, least: float = 0.0
@@ -227,5 +246,5 @@ def shrunk_counts(
     """
     if not len(noisy):
         return noisy
-    found = ShrunkGroups.learn(noisy, kinds, classed, shape).estimates()
+    found, _variance = ShrunkGroups.learn(noisy, kinds, classed, shape).moments()
     return np.rint(np.maximum(found, 0.0)).astype(np.int64)

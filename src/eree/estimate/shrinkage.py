@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from eree.budget.compose import kept_workplaces, share_nothing
 from eree.errors import Refusal, Unreadable
+from eree.estimate.calibrated import calibrated_table
 from eree.estimate.grids import can_be_shrunk, classes_for
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
@@ -27,13 +27,15 @@ from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.policy.schema import Schema, Value
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 from eree.release.contents import SCALED_TO
 from eree.release.release import Release
 from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
+#: The columns of the guaranteed ends.
+LOW, HIGH = "guaranteed_low", "guaranteed_high"
 #: Fewer groups tell too little of their kinds.
 LEAST_GROUPS = 30
 
@@ -42,12 +44,13 @@ LEAST_GROUPS = 30
 class Shrunk(Listing):
     """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
 
-    Columns: the attributes, then `estimate`, and `noisy`, `low`, `high` and `workplaces` as the
-    release has them.  The intervals are the guaranteed ones, at the release's level: they hold
-    whatever the estimates assume.  `correlations` has the intra-class correlation of workers of one
-    workplace for each set of worker attributes.  Where cells were added up, `noisy` is the sum, and
-    its interval that of the sum.  `filters` are those of the tables; where these differ, `where`
-    has what all of them keep to.
+    Columns: the attributes, then `estimate`, its calibrated interval `low` and `high` (from the
+    variance that the model leaves), `noisy`, `guaranteed_low` and `guaranteed_high`, which hold
+    whatever the estimates assume, and `workplaces`; all at the release's level.  Where the model
+    leaves no variance, as of counts that were scaled before, both intervals are the same.  Where
+    cells were added up, all are of the sum.  `correlations` has the intra-class correlation of
+    workers of one workplace for each set of worker attributes.  `filters` are those of the tables;
+    where these differ, `where` has what all of them keep to.
     """
 
     correlations: dict[str, float]
@@ -100,7 +103,7 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
     level, first = checked_level(release.record["level"]), parts[0]
     if not asked:
         return first.listed(level)
-    rows = _added([part.sums(1 - (1 - level) / len(parts)) for part in parts], asked)
+    rows = _added([part.sums(1 - (1 - level) / len(parts)) for part in parts], asked, level)
     several = len(parts) > 1
     correlations = {
         f"{part.areas.table}: {name}" if several else name: value
@@ -123,10 +126,15 @@ def _kept_by_all(filters: Sequence[Kept]) -> Kept:
 
 @dataclass(frozen=True)
 class _Part:
-    """A table, and the estimates of all its cells."""
+    """A table, and the estimates of all its cells.
+
+    Where an area takes in several worker cells of a workplace, the first of them has the estimate
+    of all, and its variance, and the others have 0: their errors are not independent.
+    """
 
     areas: Areas
-    estimates: NDArray[np.float64]
+    estimates: Array
+    variances: Array
     correlations: dict[str, float]
 
     @classmethod
@@ -141,34 +149,43 @@ class _Part:
             raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
         noisy = areas.noisy.reshape(-1, cells)
         if len(noisy) < LEAST_GROUPS and several:
-            return cls(areas, np.maximum(areas.noisy, 0).astype(np.float64), {})
+            counts = np.maximum(areas.noisy, 0).astype(np.float64)
+            return cls(areas, counts, np.full(len(counts), np.inf), {})
         if len(noisy) < LEAST_GROUPS:
             raise Refusal(
                 f"table {table} has {len(noisy)} groups of worker cells; the shares of"
                 f" kinds can be learnt from {LEAST_GROUPS} or more"
             )
         kinds = _kinds(rows, schema, counted, cells)
-        learnt: ShrunkWorkplaces | ShrunkGroups
         if mechanism.transformed_covariance is not None:
-            learnt = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
-            correlations = learnt.correlations
+            sites = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
+            kept = [name in areas.wanted.by or not areas.wanted.by for name in workers]
+            sums = _sums_of_cells(shape, kept)
+            moments = np.zeros((2, *noisy.shape))
+            moments[:, :, sums.argmax(1)] = sites.moments(sums)
+            correlations = sites.correlations
         else:
             bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
             classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
             learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
-            correlations = learnt.correlations[:, 0]
+            known = calibrated_table(release, table)
+            noise = None if known is None else known.calibrated.variance()
+            correlations, moments = learnt.correlations[:, 0], np.stack(learnt.moments(noise))
         named = dict(zip(_sets(workers, shape), correlations.tolist(), strict=True))
-        return cls(areas, learnt.estimates().ravel(), named)
+        mean, variance = moments.reshape(2, -1)
+        if areas.measurement.clips:  # what was scaled away is not known
+            variance = np.full_like(variance, np.inf)
+        return cls(areas, mean, variance, named)
 
     def listed(self, level: float) -> Shrunk:
         """All cells of the table."""
         release, table, counted = self.areas.release, self.areas.table, self.areas.counted
-        rows = release.table(table)
-        low, high = rows["low"].to_numpy(), _high_ends(rows)
-        columns = rows.select([*counted.by, "noisy", "low", "high", "workplaces"])
-        estimates = pa.array(_within(self.estimates, low, high))
-        found = columns.add_column(len(counted.by), "estimate", estimates)
+        rows = release.table(table).rename_columns({"low": LOW, "high": HIGH})
+        moments = pa.table({"estimate": self.estimates, "variance": self.variances})
+        for name in moments.column_names:
+            rows = rows.append_column(name, moments[name])
         filters = {table: counted.where}
+        found = _listed(_with_ends(rows), counted.by, level)
         return Shrunk(
             release, table, counted.by, counted.where, level, found, self.correlations, filters
         )
@@ -185,32 +202,48 @@ class _Part:
         low, high = areas.ends(1 - level)
         columns = {name: areas.keys[name] for name in areas.wanted.by} | {
             "noisy": pa.array(areas.sums),
-            "low": pa.array(low),
-            "high": pa.array(high, mask=high == UNBOUNDED),
+            LOW: pa.array(low),
+            HIGH: pa.array(high, mask=high == UNBOUNDED),
             "workplaces": pa.array(workplaces),
             "estimate": pa.array(np.add.reduceat(self.estimates[areas.place], areas.starts)),
+            "variance": pa.array(np.add.reduceat(self.variances[areas.place], areas.starts)),
         }
-        return pa.table(columns)
+        return _with_ends(pa.table(columns))
 
 
-def _added(parts: list[pa.Table], by: tuple[str, ...]) -> pa.Table:
+def _added(parts: list[pa.Table], by: tuple[str, ...], level: float) -> pa.Table:
     """Areas of several tables, each once: whole estimates inside the sums of the intervals."""
-    closed = [_with_ends(part) for part in parts]
-    numbers = ("estimate", "noisy", "low", "high", "open", "workplaces")
-    both = pa.concat_tables(part.select([*by, *numbers]) for part in closed)
+    numbers = ("estimate", "variance", "noisy", LOW, HIGH, "open", "workplaces")
+    both = pa.concat_tables(part.select([*by, *numbers]) for part in parts)
     if len(parts) > 1:
         grouped = both.group_by(list(by), use_threads=False)
         both = grouped.aggregate([(name, "sum") for name in numbers])
         both = both.rename_columns([name.removesuffix("_sum") for name in both.column_names])
         both = both.sort_by([(name, "ascending") for name in by])
-    high, low = both["high"].to_numpy(), both["low"].to_numpy()
-    ends = np.where((both["open"].to_numpy() > 0) | (high >= LIMIT), UNBOUNDED, high)
-    columns = {name: both[name] for name in by} | {
-        "estimate": pa.array(_within(both["estimate"].to_numpy(), low, ends)),
-        "noisy": both["noisy"],
-        "low": both["low"],
-        "high": pa.array(ends, mask=ends == UNBOUNDED),
-        "workplaces": both["workplaces"],
+    return _listed(both, by, level)
+
+
+def _listed(rows: pa.Table, by: Iterable[str], level: float) -> pa.Table:
+    """Whole estimates within the guaranteed ends, and calibrated ends around them."""
+    from scipy.special import ndtri
+
+    least, most = rows[LOW].to_numpy(), rows[HIGH].to_numpy()
+    most = np.where((rows["open"].to_numpy() > 0) | (most >= LIMIT), UNBOUNDED, most)
+    estimates, variances = rows["estimate"].to_numpy(), rows["variance"].to_numpy()
+    known = np.isfinite(variances)
+    whole = _within(estimates, least, most)
+    away = ndtri((1 + level) / 2) * np.sqrt(np.where(known, variances, 0.0))
+    low = np.minimum(np.maximum(np.rint(estimates - away), 0).astype(np.int64), whole)
+    high = np.maximum(np.rint(estimates + away).astype(np.int64), whole)
+    low, high = np.where(known, low, least), np.where(known, high, most)
+    columns = {name: rows[name] for name in by} | {
+        "estimate": pa.array(whole),
+        "low": pa.array(low),
+        "high": pa.array(high, mask=high == UNBOUNDED),
+        "noisy": rows["noisy"],
+        LOW: pa.array(least),
+        HIGH: pa.array(most, mask=most == UNBOUNDED),
+        "workplaces": rows["workplaces"],
     }
     return pa.table(columns)
 
@@ -219,13 +252,13 @@ def _with_ends(part: pa.Table) -> pa.Table:
     """Rows whose high ends can be added up; `open` is 1 where there is none, and 0 is added."""
     high = _high_ends(part)
     unbounded = high == UNBOUNDED
-    place = part.column_names.index("high")
-    closed = part.set_column(place, "high", pa.array(np.where(unbounded, 0, high)))
+    place = part.column_names.index(HIGH)
+    closed = part.set_column(place, HIGH, pa.array(np.where(unbounded, 0, high)))
     return closed.append_column("open", pa.array(unbounded.astype(np.int64)))
 
 
 def _high_ends(rows: pa.Table) -> Integers:
-    found: Integers = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
+    found: Integers = rows[HIGH].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
     return found
 
 
@@ -265,7 +298,7 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
     )
 
 
-def _within(estimates: NDArray[np.float64], low: Integers, high: Integers) -> Integers:
+def _within(estimates: Array, low: Integers, high: Integers) -> Integers:
     """Integer estimates of at least 0, moved to the nearer end where they lie outside."""
     whole = np.rint(np.clip(estimates, 0, LIMIT)).astype(np.int64)
     found = np.maximum(whole, low)
@@ -288,6 +321,15 @@ def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Int
     groups = zip(*columns, strict=True) if declared else [()] * (rows.num_rows // cells)
     numbers = [kinds.setdefault(key, len(kinds)) for key in groups]
     return np.array(numbers, dtype=np.int64)
+
+
+def _sums_of_cells(shape: Sequence[int], kept: Sequence[bool]) -> Array:
+    """Which worker cells lie in each cell by the kept attributes alone: a row for each of these."""
+    found: Array = np.ones((1, 1))
+    for values, keeps in zip(shape, kept, strict=True):
+        each: Array = np.eye(values) if keeps else np.ones((1, values))
+        found = np.kron(found, each).astype(np.float64)
+    return found
 
 
 def _sets(workers: list[str], shape: list[int]) -> list[str]:

@@ -165,7 +165,9 @@ class Areas:
     def moments(self) -> Moments | None:
         """Of the noise of the sums; None where it is not known."""
         made = self._known
-        return None if made is None else made.calibrated.moments(self.place, self.starts)
+        if made is None or not (made.sums or (self._cells == 1).all()):
+            return None
+        return made.calibrated.moments(self.place, self.starts)
 
     @property
     def _known(self) -> CalibratedTable | None:
@@ -191,11 +193,12 @@ class Areas:
             low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
         else:
             low, high = known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
-        if known.beyond is None or not known.beyond.any():
-            return low, high
-        beyond = known.beyond[self.place // known.calibrated.cells]
-        chosen = np.flatnonzero(np.logical_or.reduceat(beyond, self.starts))
-        if chosen.size:  # counts that the model knows nothing of
+        unknown = np.zeros(len(self), dtype=np.bool_) if known.sums else self._cells > 1
+        if known.beyond is not None and known.beyond.any():
+            beyond = known.beyond[self.place // known.calibrated.cells]
+            unknown |= np.logical_or.reduceat(beyond, self.starts)
+        chosen = np.flatnonzero(unknown)
+        if chosen.size:  # what the model knows nothing of
             low[chosen], high[chosen] = self.only(chosen).ends(miss)
         return low, high
 

@@ -151,32 +151,46 @@ class ShrunkWorkplaces:
             model = model._better(some)
         return model._better(places)  # few workplaces are large: all of them are heard
 
-    def estimates(self) -> Array:
-        """The mean of every count given the noisy counts of its workplace."""
-        found = np.zeros_like(self.noisy)
+    def moments(self, sums: Array | None = None) -> tuple[Array, Array]:
+        """The mean and the variance of every count given the noisy counts of its workplace.
+
+        Of sums of counts, if asked for: a row for each sum, with 1 for the counts in it.
+        """
+        added = np.eye(self.noisy.shape[1]) if sums is None else sums
+        mean, square = np.zeros((2, len(self.noisy), len(added)))
         for kind, normal, spread, _scale, at in self._each(
             [np.flatnonzero(self.kinds == kind) for kind in range(len(self.known))]
         ):
             gain = spread @ normal.precision
-            left = np.maximum(np.einsum("lii->li", spread - gain @ spread), 0.0)
+            left = spread - gain @ spread
             for start in range(0, len(at), _AT_ONCE):
                 rows = at[start : start + _AT_ONCE]
                 seen = self.noisy[rows]
                 posterior = normal.posterior(seen, np.log(self.weights[kind]))
                 for point in np.flatnonzero(posterior.max(0) > _UNLIKELY):
                     near = np.flatnonzero(posterior[:, point] > _UNLIKELY)
-                    middle = normal.mean[point]
+                    weight, middle = posterior[near, point, None], normal.mean[point]
                     values = middle + (seen[near] - middle) @ gain[point].T
-                    means = self._mean_counts(values, left[point])
-                    found[rows[near]] += posterior[near, point, None] * means
-        return found
+                    counts, deviations, alike = self._counts(values, left[point])
+                    own = counts @ added.T
+                    each = deviations[:, None, :] * added
+                    mean[rows[near]] += weight * own
+                    square[rows[near]] += weight * (own**2 + ((each @ alike) * each).sum(2))
+        return mean, np.maximum(square - mean**2, 0.0)
 
-    def _mean_counts(self, transformed: Array, variances: Array) -> Array:
-        """The mean count of normal transformed counts: Gauss and Hermite's rule of three points."""
-        away = np.sqrt(3 * variances)
-        ends = self.noise.counts(transformed - away) + self.noise.counts(transformed + away)
-        found: Array = ends / 6 + self.noise.counts(transformed) * 2 / 3
-        return found
+    def _counts(self, transformed: Array, covariance: Array) -> tuple[Array, Array, Array]:
+        """Means and standard deviations of counts whose transforms are normal; correlations.
+
+        Gauss and Hermite's rule of three points; counts are correlated as their transforms are.
+        """
+        deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        away = 3**0.5 * deviation
+        down, middle, up = (self.noise.counts(transformed + a) for a in (-away, 0.0, away))
+        mean = (down + up) / 6 + middle * 2 / 3
+        square = (down**2 + up**2) / 6 + middle**2 * 2 / 3
+        unit = np.maximum(deviation, 1e-12)
+        alike = covariance / unit[:, None] / unit
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0)), alike
 
     def _each(
         self, places: Sequence[Integers]

@@ -104,7 +104,7 @@ class BySizeShrunk(BySize):
             kinds = _numbered(cells.kinds[small.groups])
             classed = classes_for(self.together, small.noisy, small.workplaces)
             learnt = ShrunkGroups.learn(small.noisy, kinds, classed, self.shape)
-            sums[small.groups] += learnt.estimates()
+            sums[small.groups] += learnt.moments()[0]
         return np.rint(np.maximum(sums, 0)).ravel()
 
 
@@ -121,7 +121,7 @@ def _alone(noisy: Integers, kinds: Integers, mechanism: Mechanism, shape: tuple[
     """Estimates of single workplaces."""
     if not len(noisy):
         return noisy.astype(np.float64)
-    return ShrunkWorkplaces.learn(noisy, _numbered(kinds), mechanism, shape).estimates()
+    return ShrunkWorkplaces.learn(noisy, _numbered(kinds), mechanism, shape).moments()[0]
 
 
 def _added(counts: NDArray[np.generic], groups: Integers, cells: Counted) -> Array:
