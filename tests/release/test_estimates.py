@@ -178,6 +178,60 @@ def test_a_filtered_table_has_the_sizes_of_its_workplaces(
     assert width.sum() < 0.6 * counts.sum()
 
 
+# -------------------------------------------------------------- sizes that the office gives
+
+GIVEN = "from,to,workplaces,jobs\n1,4,600,1300\n5,19,300,2900\n20,99,90,3600\n100,,10,2500\n"
+
+
+def test_intervals_go_by_public_sizes_that_were_given(copy: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copy / "estimates")
+    by_profile = eree.area_totals(eree.Release.open(copy), "people", ["place"]).rows
+    (tmp_path / "sizes.csv").write_text(GIVEN.replace("100,,10,2500", "10000,,10,250000"))
+    run = CliRunner()
+    done = run.invoke(cli, ["estimate", str(copy), "--sizes", str(tmp_path / "sizes.csv")])
+    assert done.exit_code == 0, done.output
+    release = eree.Release.open(copy)
+    assert sizes_from(release, "people") == "_sizes.csv"
+    assert (copy / "estimates" / "_sizes.csv").read_bytes() == (tmp_path / "sizes.csv").read_bytes()
+    rows = eree.area_totals(release, "people", ["place"]).rows
+    for name in ("noisy", "guaranteed_low", "guaranteed_high"):
+        assert rows[name].equals(by_profile[name])
+    wide, narrow = (t["high"].to_numpy() - t["low"].to_numpy() for t in (rows, by_profile))
+    assert (wide != narrow).any()  # ten giants among a thousand workplaces
+    assert eree.verify(release).sound
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (_text("_sizes.csv", "600", "601"), "was changed: its SHA-256"),
+        (lambda folder: (folder / "_sizes.csv").unlink(), "which public sizes"),
+        (_text("estimates.json", '"_sizes.csv"', '"jobs"'), "what the sizes are known from"),
+        (_text("estimates.json", '"public_sizes"', '"sizes"'), "which public sizes"),
+    ],
+)
+def test_changed_sizes_are_found(
+    copy: Path, tmp_path: Path, change: Callable[[Path], None], rule: str
+) -> None:
+    shutil.rmtree(copy / "estimates")
+    (tmp_path / "sizes.csv").write_text(GIVEN)
+    eree.write_estimates(eree.Release.open(copy), tmp_path / "sizes.csv")
+    change(copy / "estimates")
+    found = eree.verify(eree.Release.open(copy))
+    assert not found.sound
+    assert any(rule in str(fault) for fault in found.faults), found.faults
+
+
+def test_sizes_that_cannot_be_read_are_refused_and_nothing_is_left(
+    copy: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(copy / "estimates")
+    (tmp_path / "sizes.csv").write_text("from,to\n1,4\n")
+    with pytest.raises(eree.Refusal, match="needs the columns"):
+        eree.write_estimates(eree.Release.open(copy), tmp_path / "sizes.csv")
+    assert not [path for path in copy.iterdir() if "estimates" in path.name]
+
+
 # --------------------------------------------------------------------- a check of the model
 
 

@@ -124,11 +124,36 @@ def test_fewer_cells_are_not_better_cells(population: eree.Tables, tmp_path: Pat
         "lodes", made.folder, "--geocode", "place", "--out", tmp_path / "wac.csv"
     )
     assert status == 0
-    said = {name: f"{error:,.3g}" for name, error in found.predicted["C000"].items()}
+    errors = found.predicted["C000"]
+    assert errors["clip"] is None  # what was scaled away is not known
     assert (
-        f"C000: jobs, predicted mean error {said['jobs']} an area"
-        f" ({said['people']} from people, {said['clip']} from clip)"
+        f"C000: jobs, predicted mean error {errors['jobs']:,.3g} an area"
+        f" ({errors['people']:,.3g} from people, not known from clip)"
     ) in shown
+
+
+def test_columns_have_the_calibrated_intervals_of_their_sums(
+    release: eree.Release, tmp_path: Path
+) -> None:
+    found = eree.lodes(release, "tract")
+    counts = {row["w_geocode"]: row for row in found.rows.to_pylist()}
+    for column, where in (("C000", None), ("CNS07", {"sector": ["44-45"]})):
+        sums = eree.area_totals(release, found.sources[column], ["tract"], where)
+        ends = {row["tract"]: (row["low"], row["high"]) for row in sums.rows.to_pylist()}
+        own = [row for row in found.intervals.to_pylist() if row["column"] == column]
+        assert [row["w_geocode"] for row in own] == list(counts)
+        for row in own:
+            assert (row["low"], row["high"]) == ends.get(row["w_geocode"], (0, 0))
+    files = tmp_path / "wac.csv", tmp_path / "intervals.csv"
+    status, *_ = eree_command(
+        *("lodes", release.folder, "--geocode", "tract"),
+        *("--out", files[0], "--intervals", files[1]),
+    )
+    assert status == 0
+    with files[1].open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(counts) * (len(found.rows.column_names) - 1)
+    assert list(lines[0]) == ["w_geocode", "column", "low", "high"]
 
 
 def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release) -> None:
@@ -142,6 +167,8 @@ def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release)
     assert found.predicted["C000"]["tracts"] is None
     assert found.sources["C000"] != "tracts"
     assert (found.sources["CNS07"], found.predicted["CNS07"]) == ("tracts", {"tracts": None})
+    own = [row for row in found.intervals.to_pylist() if row["column"] == "CNS07"]
+    assert {row["high"] for row in own} <= {None, 0}  # 0 where there is no workplace
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_calibrated_intervals_of_estimates_hold_and_are_narrower(
     true = {tuple(row[a] for a in PEOPLE): row["count"] for row in exact.to_pylist()}
     counts = np.array([true[key] for key in zip(*keys(people.rows), strict=True)])
     low, high = (people.rows[name].to_numpy() for name in ("low", "high"))
-    assert ((low <= counts) & (counts <= high)).mean() > 0.85  # of 1,936 cells; nominal 0.9
+    assert ((low <= counts) & (counts <= high)).mean() > 0.82  # learnt from 242 groups; nominal 0.9
     cells = eree.area_totals(crowd, "people", PEOPLE).rows
     place = {key: i for i, key in enumerate(zip(*keys(cells), strict=True))}
     same = np.array([place[key] for key in zip(*keys(people.rows), strict=True)])

@@ -155,6 +155,7 @@ def threshold(
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Use these tables only.")
 @path("--columns", "FILE.toml", "Other columns than those of LODES.")
 @path("--out", "FILE.csv", "A new file.", required=True)
+@path("--intervals", "FILE.csv", "A new file for calibrated intervals.")
 @as_json
 def lodes(
     folder: Path,
@@ -162,6 +163,7 @@ def lodes(
     tables: tuple[str, ...],
     columns: Path | None,
     out: Path,
+    intervals: Path | None,
     as_json: bool,
 ) -> None:
     """Write noisy counts of the release in DIR in columns like those of LODES.
@@ -171,11 +173,12 @@ def lodes(
     CFS) to count by.
     """
     _check(None, out)
+    _check(None, intervals)
     with progress() as tell:
         tell("adding up", 0.0)
         release = eree.Release.open(folder)
         made = eree.lodes(release, geocode, columns=columns, tables=tables or None)
-        made.write(out)
+        made.write(out, intervals)
     if as_json:
         click.echo(json.dumps({"file": str(out), **made.as_json()}))
         return

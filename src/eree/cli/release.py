@@ -225,17 +225,22 @@ def release(
 
 @cli.command(
     short_help="Estimates and calibrated intervals of a release, for nothing.",
-    examples=["eree estimate out"],
+    examples=["eree estimate out", "eree estimate out --sizes business-patterns.csv"],
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@path(
+    "--sizes", "FILE.csv", "Public numbers of workplaces by class of size; kept in DIR/estimates."
+)
 @as_json
-def estimate(folder: Path, as_json: bool) -> None:
+def estimate(folder: Path, sizes: Path | None, as_json: bool) -> None:
     """Write every cell of the release in DIR with calibrated intervals, into DIR/estimates.
 
     They are made of what was released, so they cost no budget; 'eree verify' makes them again.
+    Sizes of workplaces are those of the file, else of the release's size profile, else learnt from
+    the tables.  The file has the columns from, to, workplaces, and perhaps jobs and attributes.
     """
     with progress() as tell:
-        made = eree.write_estimates(eree.Release.open(folder), tell)
+        made = eree.write_estimates(eree.Release.open(folder), sizes, progress=tell)
     if as_json:
         fits = {name: asdict(fit) for name, fit in made.fits.items()}
         found = {"folder": str(made.folder), "tables": list(made.tables), "fits": fits}

@@ -1,8 +1,8 @@
 """Calibrated intervals of released tables: what is known of the noise of their cells.
 
 Everything here is made of a release alone, so it costs no privacy, and anyone can make it again.
-The sizes of workplaces are those of the release's size profile; where it has none they are learnt
-from the noisy counts of the table itself.
+The sizes of workplaces are public ones that the office gave, else those of the release's size
+profile; where there are neither they are learnt from the noisy counts of the table itself.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
 from eree.estimate.size_distribution import KNOWN, Kind, SizeDistribution, size_classes
+from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
 from eree.policy.plain_data import guarantee_of
 from eree.random.exact import Array, Integers
 from eree.release.contents import counted_by
 from eree.release.price import measurement_for
-from eree.release.release import Release
+from eree.release.release import PUBLIC_SIZES, Release
 
 #: Rounds in which sizes are learnt from a table, and cells that they are learnt from.
 _ROUNDS, _LEARN_FROM = 5, 3_000
@@ -147,10 +148,12 @@ def _source(key: _Key, table: str) -> str:
 
 
 def sizes_from(release: Release, table: str) -> str:
-    """What the sizes of a table's workplaces are known from: a profile, or the table itself.
+    """What sizes of a table's workplaces are known from: a file, a profile, or the table itself.
 
     A profile is of the same workplaces, or else of all, and of so many that its noise hides little.
     """
+    if release.public_sizes is not None:
+        return PUBLIC_SIZES.name
     profiles = {
         name: _kept(release, name)
         for name in release.tables
@@ -171,11 +174,12 @@ def _kept(release: Release, table: str) -> dict[str, list[str]]:
 
 
 class _Key:
-    """A release, known by its folder and its name."""
+    """A release, known by its folder, its name and the public sizes that go with it."""
 
     def __init__(self, release: Release) -> None:
-        self.release = release
-        self._name = str(release.folder.resolve()), release.identity
+        self.release, sizes = release, release.public_sizes
+        made = None if sizes is None else (str(sizes.resolve()), sizes.stat().st_mtime_ns)
+        self._name = str(release.folder.resolve()), release.identity, made
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -268,11 +272,14 @@ def _table(key: _Key, name: str) -> MeasuredTable:
 
 @lru_cache(maxsize=1024)
 def _sizes(key: _Key, name: str) -> SizeDistribution:
-    """The sizes of the workplaces of a table: by the release's profile, or learnt."""
-    source = _source(key, name)
+    """The sizes of the workplaces of a table: given, by the release's profile, or learnt."""
+    source, release = _source(key, name), key.release
     if source == name:
         return _learnt(_table(key, name))
-    return _profiled(key.release, source).told_apart_by(_table(key, name).attributes)
+    if release.public_sizes is not None:
+        given = WorkplaceSizes.read(release.public_sizes, release.schema)
+        return SizeDistribution.from_public(given).told_apart_by(_table(key, name).attributes)
+    return _profiled(release, source).told_apart_by(_table(key, name).attributes)
 
 
 def _profiled(release: Release, name: str) -> SizeDistribution:

@@ -7,8 +7,9 @@ They are made of the release alone and cost no budget.  `tables/` stays what was
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -22,11 +23,12 @@ import pyarrow.parquet as parquet
 from eree.errors import Refusal
 from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.estimate.listing import checked_level
+from eree.estimate.sizes import WorkplaceSizes
 from eree.estimate.totals import area_totals
 from eree.partial import appearing_folder
 from eree.random.exact import Array
 from eree.release.record import file_digest, file_fault
-from eree.release.release import Release
+from eree.release.release import PUBLIC_SIZES, Release
 
 FOLDER, INDEX = "estimates", "estimates.json"
 FORMAT = 1
@@ -56,19 +58,29 @@ class CellEstimates:
 
 
 def write_estimates(
-    release: Release, progress: Callable[[str, float], None] | None = None
+    release: Release,
+    sizes: str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[str, float], None] | None = None,
 ) -> CellEstimates:
     """Write the estimates of all tables of jobs into `estimates/` of a release.
 
     Columns: the attributes, `noisy`, `estimate`, `low` and `high` (calibrated), `guaranteed_low`
-    and `guaranteed_high`, all at the level of the release.
+    and `guaranteed_high`, all at the level of the release.  `sizes` is a CSV file of public numbers
+    of workplaces by class of size, as `WorkplaceSizes` reads it; it is kept beside the estimates,
+    and intervals of the release go by it from then on.
     """
     target = release.folder / FOLDER
     if target.exists():
         raise Refusal(f"{target} exists already; remove it to make the estimates again")
     names = _of_jobs(release)
     said, fits = [], {}
+    given = None if sizes is None else WorkplaceSizes.read(sizes, release.schema)
     with appearing_folder(target) as folder:
+        if sizes is not None and given is not None:
+            own = folder / PUBLIC_SIZES.name
+            own.write_bytes(Path(sizes).read_bytes())
+            release = replace(release, public_sizes=own)
         for i, name in enumerate(names):
             if progress:
                 progress(f"estimating {name}", i / len(names))
@@ -94,8 +106,10 @@ def write_estimates(
             "digest": release.record["digest"],
             "tables": said,
         }
+        if release.public_sizes is not None:
+            index["public_sizes"] = file_digest(release.public_sizes)
         (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-    return CellEstimates(release, target, tuple(names), fits)
+    return CellEstimates(Release.open(release.folder), target, tuple(names), fits)
 
 
 def _of_jobs(release: Release) -> list[str]:
@@ -121,10 +135,14 @@ def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
     if index.get("digest") != release.record["digest"]:
         return [(INDEX, "is of another release")]
     listed = {file: digest for files in said.values() for file, digest in files.items()}
+    given = {PUBLIC_SIZES.name: index["public_sizes"]} if "public_sizes" in index else {}
+    if (release.public_sizes is not None) != bool(given):
+        return [(INDEX, "does not say which public sizes it was made with")]
     wanted = {f"{name}.{suffix}" for name in said for suffix in ("parquet", "csv")}
     names = _of_jobs(release)
     if sorted(said) != sorted(names) or set(listed) != wanted:
         return [(INDEX, "does not name the tables of the release")]
+    listed |= given
     sources = {str(table["name"]): table.get("sizes") for table in index["tables"]}
     if any(sources[name] != sizes_from(release, name) for name in names):
         return [(INDEX, "does not say what the sizes are known from")]
@@ -136,10 +154,19 @@ def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
     for file, digest in listed.items():
         if rule := file_fault(folder / file, str(digest)):
             found.append((file, rule.replace("the record", INDEX)))
-    return found or [
+    return found or _not_made_again(release, folder, names)
+
+
+def _not_made_again(release: Release, folder: Path, names: list[str]) -> list[tuple[str, str]]:
+    """Files that are not what the release gives."""
+    try:
+        again = {name: estimated_cells(release, name) for name in names}
+    except Refusal:
+        return [(INDEX, "is of estimates that cannot be made again")]
+    return [
         (f"{name}.parquet", "is not what the release gives, made again")
         for name in names
-        if not _alike(folder / f"{name}.parquet", estimated_cells(release, name))
+        if not _alike(folder / f"{name}.parquet", again[name])
     ] + [
         (f"{name}.csv", "is not the twin of its Parquet file")
         for name in names

@@ -6,17 +6,8 @@ NAICS sector (`CNS`), race (`CR`), ethnicity (`CT`), education (`CD`), sex (`CS`
 of the firm (`CFA`, `CFS`).  Earnings and firms are not in the tables here, so that `CE`, `CFA` and
 `CFS` have no default.
 
-How far off sums of released cells are likely to be, predicted from the release alone.
-
-The noise of a cell grows with its largest workplace, whose size is confidential.  Public are the
-noisy count n of the cell and the number m of its workplaces.  Sizes of workplaces follow Zipf's law
-roughly, the k-th largest having a k-th of the workers of the largest, so that the largest has n /
-H_m of them, H_m = 1 + 1/2 + … + 1/m.  With this size a cell has the mean error of its mechanism.
-The noise of cells that are added up is uncorrelated, so that the squares of their errors add up,
-and not their errors; but where workplaces are cut to a bound all errors are on one side, and add up
-as they are.
-
-It is a guess for choosing between tables, never a promise: intervals are that.
+Of the tables that hold a column the one is taken whose sums are least in error, as the calibrated
+noise of their cells has it (`eree.estimate.calibrated`).
 """
 
 from __future__ import annotations
@@ -25,7 +16,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, pi, sqrt
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,73 +26,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from eree.cells import Cell
 from eree.errors import Refusal, Unreadable
-from eree.estimate.listing import in_words, write_csv
+from eree.estimate.calibrated import calibrated_table
+from eree.estimate.listing import checked_level, in_words, write_csv
 from eree.estimate.measured import measurement_of
+from eree.estimate.totals import Areas
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.schema import Value
-from eree.random.exact import Array, Integers
-from eree.release.price import Measurement
+from eree.random.exact import Integers
 from eree.release.release import Release
-
-#: At so many sizes errors are computed; between them they are interpolated.
-_SIZES = 60
-
-
-class CellErrors:
-    """The errors that the cells of a released table are likely to have; `known` where they are."""
-
-    def __init__(self, release: Release, table: str, rows: pa.Table) -> None:
-        self._errors, self._biased = np.full(rows.num_rows, np.inf), False
-        try:
-            measurement = measurement_of(release, table)[1]
-        except Unreadable:
-            raise
-        except Refusal:  # made by another version: nothing is known of it
-            return
-        if measurement.mechanism.bound is None:  # what is left out of the counts is not known
-            self._errors = _errors(measurement, rows)
-            self._biased = measurement.clips
-
-    def mean(self, area: Integers, kept: NDArray[np.intp], areas: int) -> float | None:
-        """The mean error of areas, each the sum of those kept cells that lie in it."""
-        power = 1 if self._biased else 2
-        sums = np.bincount(area, weights=self._errors[kept] ** power, minlength=areas)
-        found = float((sums ** (1 / power)).mean())
-        return found if np.isfinite(found) else None
-
-
-def _errors(measurement: Measurement, rows: pa.Table) -> Array:
-    """The mean error of each cell at the size that its largest workplace is likely to have."""
-    cells = measurement.worker_cells
-    if rows.num_rows % cells:
-        raise Unreadable("a table lacks some of its worker cells; run 'eree verify'")
-    counts = np.maximum(rows["noisy"].to_numpy(), 0).astype(np.float64)
-    totals = np.repeat(counts.reshape(-1, cells).sum(axis=1), cells)
-    sizes = totals if "largest_total" in measurement.statistics else counts
-    if measurement.mechanism.transform is None:
-        sizes = sizes * _largest_share(rows["workplaces"].to_numpy())
-    top = max(float(sizes.max(initial=1.0)), 1.0)
-    at = np.unique(np.concatenate([[0], np.geomspace(1, np.ceil(top), _SIZES).astype(np.int64)]))
-    found: Array = np.interp(sizes, at, [_error(measurement, int(size)) for size in at])
-    return found
-
-
-def _error(measurement: Measurement, size: int) -> float:
-    """The mean error of a cell whose largest workplace has a size, or that has it itself."""
-    count = size // measurement.worker_cells if measurement.clips else size
-    return measurement.mechanism.total_error(Cell(count, size))
-
-
-def _largest_share(workplaces: Integers) -> Array:
-    """The share of its workers that the largest of so many workplaces has: 1 / H_m."""
-    numbers, place = np.unique(np.maximum(workplaces, 1), return_inverse=True)
-    exact = np.cumsum(1 / np.arange(1.0, 1_001.0))
-    far = np.log(numbers) + np.euler_gamma + 1 / (2 * numbers)  # H_m, to within 1 / (12 m^2)
-    sums = np.where(numbers <= len(exact), exact[np.minimum(numbers, len(exact)) - 1], far)
-    found: Array = (1 / sums)[place]
-    return found
-
 
 GEOCODE = "w_geocode"
 
@@ -139,12 +72,15 @@ class LodesTable:
     the least error, as `predicted` has it for each of them (the mean of all areas; None where it is
     not known).  `missing` says why a column is left out.  Counts are the signed noisy ones: sums of
     them are right on average where the noise is the same on both sides.  Columns from one table add
-    up to each other; columns from two tables differ by their noise.
+    up to each other; columns from two tables differ by their noise.  `intervals` has the calibrated
+    ones, a row for each area and column, at the level of the release; the guaranteed ones where the
+    noise is not known.
     """
 
     release: Release
     geocode: str
     rows: pa.Table = field(repr=False)
+    intervals: pa.Table = field(repr=False)
     sources: Mapping[str, str]
     predicted: Mapping[str, Mapping[str, float | None]]
     missing: Mapping[str, str]
@@ -166,8 +102,12 @@ class LodesTable:
             "missing": dict(self.missing),
         }
 
-    def write(self, out: str | os.PathLike[str]) -> Path:
-        """Write the table into a new CSV file."""
+    def write(
+        self, out: str | os.PathLike[str], intervals: str | os.PathLike[str] | None = None
+    ) -> Path:
+        """Write the table into a new CSV file, and its intervals into another."""
+        if intervals is not None:
+            write_csv(self.intervals, intervals)
         return write_csv(self.rows, out)
 
 
@@ -202,6 +142,7 @@ def lodes(
     areas: pa.Array[Any] = pa.array(sorted(codes))
     found: dict[str, pa.Array[Any]] = {GEOCODE: areas}
     sources, predicted, missing = dict[str, str](), dict[str, dict[str, float | None]](), {}
+    intervals = []
     for column, kept in wanted.items():
         able = {n: table.error(kept, areas) for n, table in held.items() if table.holds(kept)}
         if not able:
@@ -209,13 +150,16 @@ def lodes(
             continue
         sources[column] = min(able, key=lambda name: _rank(able[name]))
         predicted[column] = able
-        found[column] = pa.array(held[sources[column]].counts(kept, areas))
+        source = held[sources[column]]
+        found[column] = pa.array(source.counts(kept, areas))
+        intervals.append(source.intervals(column, kept, areas))
     if not sources:
         raise Refusal(
             f"no table by {geocode} holds any of the columns ({next(iter(missing.values()))});"
             f" publish one, such as by {geocode} and sector, without a filter"
         )
-    return LodesTable(release, geocode, pa.table(found), sources, predicted, missing)
+    both = pa.table(found), pa.concat_tables(intervals)
+    return LodesTable(release, geocode, *both, sources, predicted, missing)
 
 
 def _rank(error: float | None) -> float:
@@ -226,12 +170,20 @@ class _Held:
     """A released table, and which columns it holds."""
 
     def __init__(self, release: Release, name: str, geocode: str, wanted: Columns) -> None:
-        self.name, self.rows = name, release.table(name)
+        self.name, self.rows, self._release = name, release.table(name), release
         about = release.about(name)
         self.by: Sequence[str] = about["by"]
         self.where: Mapping[str, Sequence[Value]] = about["where"]
         self._schema, self._geocode, self._wanted = release.schema, geocode, wanted
-        self._errors = CellErrors(release, name, self.rows)
+        self._readable = True
+        try:
+            measurement_of(release, name)
+            known = calibrated_table(release, name)
+        except Unreadable:
+            raise
+        except Refusal:  # made by another version: nothing is known of it
+            known, self._readable = None, False
+        self._noise = None if known is None or not known.sums else known.calibrated
 
     def codes(self, name: str) -> list[Any]:
         """The values of an attribute: those that are declared, else those that have cells."""
@@ -306,7 +258,34 @@ class _Held:
     def error(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> float | None:
         """The mean error that is predicted for the areas of a column."""
         cells, place = self._cells(kept, areas)
-        return self._errors.mean(place, cells, len(areas))
+        if self._noise is None or not len(cells):
+            return None if self._noise is None else 0.0
+        order = np.argsort(place, kind="stable")
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        variance = self._noise.moments(cells[order], starts).variance
+        return float(sqrt(2 / pi) * np.sqrt(variance).sum() / len(areas))
+
+    def intervals(
+        self, column: str, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
+    ) -> pa.Table:
+        """The calibrated intervals of a column; an area without cells has no jobs, surely."""
+        where = {name: values for name, values in kept.items() if name in self.by}
+        low, high = np.zeros((2, len(areas)), dtype=np.int64)
+        cells, place = self._cells(kept, areas)
+        if not self._readable:
+            high[place] = UNBOUNDED
+        elif len(cells):
+            level = self._release.record["level"]
+            sums = Areas.read(self._release, self.name, [self._geocode], where)
+            at = pc.index_in(sums.keys[self._geocode], areas).to_numpy()
+            low[at], high[at] = sums.calibrated_ends(checked_level(level), simultaneous=False)
+        columns = {
+            GEOCODE: areas,
+            "column": pa.array([column] * len(areas)),
+            "low": pa.array(low),
+            "high": pa.array(high, mask=high == UNBOUNDED),
+        }
+        return pa.table(columns)
 
 
 def _why(

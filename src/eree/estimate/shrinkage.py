@@ -233,8 +233,8 @@ def _listed(rows: pa.Table, by: Iterable[str], level: float) -> pa.Table:
     known = np.isfinite(variances)
     whole = _within(estimates, least, most)
     away = ndtri((1 + level) / 2) * np.sqrt(np.where(known, variances, 0.0))
-    low = np.minimum(np.maximum(np.rint(estimates - away), 0).astype(np.int64), whole)
-    high = np.maximum(np.rint(estimates + away).astype(np.int64), whole)
+    low = np.minimum(np.maximum(np.ceil(estimates - away), 0).astype(np.int64), whole)
+    high = np.maximum(np.floor(estimates + away).astype(np.int64), whole)
     low, high = np.where(known, low, least), np.where(known, high, most)
     columns = {name: rows[name] for name in by} | {
         "estimate": pa.array(whole),

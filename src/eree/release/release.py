@@ -20,6 +20,9 @@ from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, columns_of, misread, schema_of
 from eree.release.record import FORMAT, RECORD
 
+#: Where estimates have the public sizes that they were made with: no table is called so.
+PUBLIC_SIZES = Path("estimates", "_sizes.csv")
+
 
 @dataclass(frozen=True)
 class Release:
@@ -27,6 +30,8 @@ class Release:
 
     folder: Path
     record: Mapping[str, Any] = field(repr=False)
+    #: Public numbers of workplaces by class of size that intervals are to go by.
+    public_sizes: Path | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Release:
@@ -43,7 +48,8 @@ class Release:
             raise Unreadable(f"{path} cannot be read as a release's record") from None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise Unreadable(f"{path} is no record that this version of eree knows")
-        return cls(Path(folder), record)
+        sizes = Path(folder) / PUBLIC_SIZES
+        return cls(Path(folder), record, sizes if sizes.is_file() else None)
 
     @property
     def identity(self) -> str:
