@@ -30,6 +30,7 @@ def kept(folder: Path) -> None:
     """Small results of a whole campaign."""
     sums = [stratum("sums", f"by {name}") for name in ("place", "sector", "state")]
     strata = [stratum("cells", "all"), stratum("sector", "62", 0.5), *sums]
+    strata.append(stratum("noisy count", "200 to 999"))
     ranks = {
         f"{way}: {figure}": 0.5
         for way in ("calibrated", "scale known")
@@ -38,7 +39,8 @@ def kept(folder: Path) -> None:
     found = {"redraws": 7, "strata": strata, "ranks": ranks, "ranked": 3, "guaranteed": 0.97}
     found["single"] = {"sectors": {"62": 0.25}}
     names = [f"{n}-{e}" for n in intervals_page.POPULATIONS for e in intervals_page.EPSILONS]
-    for name in (*names, *(f"{unlike}-2" for unlike in intervals_page.UNLIKE)):
+    shares = [f"share-{share}" for share in intervals_page.SHARES]
+    for name in (*names, *shares, *(f"{unlike}-2" for unlike in intervals_page.UNLIKE)):
         (folder / f"{name}.json").write_text(json.dumps(found))
     of_workers = [stratum("cells", "all")]
     of_workers += [stratum("sums", f"by {name}") for name in ("sex and place", "sex and education")]
@@ -52,17 +54,18 @@ def test_tables_and_picture_are_written_from_what_was_kept(
 ) -> None:
     kept(tmp_path)
     page = tmp_path / "intervals.md"
-    names = (intervals_page.MARK, intervals_page.RANKS_MARK, intervals_page.UNLIKE_MARK)
+    names = [getattr(intervals_page, name) for name in dir(intervals_page) if name.endswith("MARK")]
     page.write_text("".join(f"<!-- {n}:begin -->\n<!-- {n}:end -->\n" for n in names))
     for name, value in (("RESULTS", tmp_path), ("PAGE", page), ("IMAGES", tmp_path)):
         monkeypatch.setattr(intervals_page, name, value)
     intervals_page.write()
     text = page.read_text()
     assert "| usual, epsilon 1 | 7 | 90.0 (91.0)% · 1.05 |" in marks.shown(text, names[0])
-    assert "| 1 of 5 |" in marks.shown(text, names[0])
+    assert "| 1 of 6 |" in marks.shown(text, names[0])
     assert "| redraws | 3 | 3 | 3 | 3 | 3 | 3 |" in marks.shown(text, names[1])
     assert "| thresholds undecided | 50% (50%) |" in marks.shown(text, names[1])
-    assert "50.0 (91.0)% · 1.05 | 25% of redraws | 97.0% |" in marks.shown(text, names[2])
+    assert "| 0.25% | 90.0 (91.0)% · 1.05 |" in marks.shown(text, names[2])
+    assert "50.0 (91.0)% · 1.05 | 25% of redraws | 97.0% |" in marks.shown(text, names[3])
     assert b"<svg" in (tmp_path / "intervals.svg").read_bytes()
 
 

@@ -16,7 +16,9 @@ from torture.interval_tallies import LEAST, enough, fault
 RESULTS = OUT / "intervals"
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 IMAGES = PAGE.parent / "images"
-MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
+MARK, UNLIKE_MARK, RANKS_MARK, SHARES_MARK = "coverage", "unlike", "ranks", "shares"
+#: Shares of epsilon that a size profile may have.
+SHARES = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.2)
 #: A sector whose workplaces get one size.
 SECTOR = "62"
 POPULATIONS, EPSILONS = ("usual", "other"), ("1", "2", "4")
@@ -126,6 +128,21 @@ def unlike_table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def shares_table(results: dict[str, dict[str, Any]]) -> str:
+    """What a size profile brings in a small population, by its share of epsilon."""
+    keys = {
+        "cells": ("cells", "all"),
+        "noisy counts of 200 to 999": ("noisy count", "200 to 999"),
+        "sums by place": ("sums", "by place"),
+        "by sector": ("sums", "by sector"),
+    }
+    lines = [f"| share of epsilon | {' | '.join(keys)} |", "|--:" * (1 + len(keys)) + "|"]
+    for share in SHARES:
+        each = [_shown(_stratum(results[f"share-{share}"], *key)) for key in keys.values()]
+        lines.append(f"| {100 * share:g}% | {' | '.join(each)} |")
+    return "\n".join(lines) + "\n"
+
+
 def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
     """Coverage by stratum at every epsilon."""
     panels = {}
@@ -156,5 +173,6 @@ def write() -> None:
     page = marks.replaced(page, MARK, coverage_table(results))
     page = marks.replaced(page, RANKS_MARK, ranks_table(results))
     page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
+    page = marks.replaced(page, SHARES_MARK, shares_table(results))
     PAGE.write_text(page, encoding="utf-8")
     picture(results, [IMAGES / "intervals.svg"])

@@ -13,17 +13,19 @@ import pytest
 import eree_study
 from torture.figures import Figures
 from torture.interval_populations import Workplaces
-from torture.interval_runs import Judged, JudgedWorkers, judge
+from torture.interval_runs import PROFILE_SHARE, Judged, JudgedWorkers, judge
 from torture.interval_tallies import (
+    BELOW_KNOWN,
+    LEAST,
     LEAST_DOMINATED,
     MOST_WIDTH,
     PAIRS,
     enough,
     fault,
 )
-from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR
+from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR, SHARES
 
-JOBS = 10_900_000
+JOBS, FEW_JOBS = 10_900_000, 250_000
 #: Prototypes were tried on both, so neither is free of tuning.
 POPULATIONS: dict[str, dict[str, Any]] = {
     "usual": {"seed": 7},
@@ -37,10 +39,10 @@ REDRAWS, JOINT_REDRAWS, FEW_REDRAWS = 100, 200, 25
 
 
 @cache
-def population(name: str) -> Workplaces:
+def population(name: str, jobs: int = JOBS) -> Workplaces:
     """A synthetic population, made once in every process."""
     folder = Path(mkdtemp()) / name
-    eree_study.synthesize(folder, jobs=JOBS, **POPULATIONS[name])
+    eree_study.synthesize(folder, jobs=jobs, **POPULATIONS[name])
     return Workplaces.read(folder, workers=True)
 
 
@@ -98,6 +100,20 @@ def hold(name: str, epsilon: str, figures: Figures) -> None:
         found = kept(f"workers-{name}-{epsilon}", workers.as_json())
         figures["coverage_of_worker_cells"] = found["strata"][0]["coverage"]
         check(f"workers-{name}-{epsilon}", found, {})
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_profile_serves_a_small_population_too(share: float, figures: Figures) -> None:
+    judged = Judged("small", population("usual", FEW_JOBS), "2", profile_share=share)
+    judge(judged, JOINT_REDRAWS, ranks=False)
+    found = kept(f"share-{share}", judged.as_json())
+    figures["redraws"] = found["redraws"]
+    strata = {(s["kind"], s["label"]): s for s in found["strata"]}
+    figures["coverage_of_cells"] = strata["cells", "all"]["coverage"]
+    assert strata["cells", "all"]["coverage"] > LEAST
+    large = strata["noisy count", "200 to 999"]
+    figures["coverage_of_cells_of_200_to_999"] = large["coverage"]
+    assert large["coverage"] > large["known"] - (BELOW_KNOWN if share >= PROFILE_SHARE else 0.06)
 
 
 @pytest.mark.parametrize("unlike", ["one-size-40", "one-size-400", "giants"])
