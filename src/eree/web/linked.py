@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import permutations
-from math import ceil, floor
+from math import ceil, floor, prod
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +50,8 @@ from eree.workload import Marginal
 UNRELIABLE = 0.5
 #: For a finer and a coarser attribute: the one value of the coarser that each of the finer lies in.
 Nests = Mapping[tuple[str, str], Mapping[Value, Value]]
+#: So many combinations of codes are marked one by one to be counted.
+MOST_MARKED = 1 << 20
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 
@@ -96,6 +98,7 @@ class LinkedTable(DataSet):
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
         schema, self.rows = self._areas.schema, rows.num_rows
+        self._cells = np.arange(self.rows)
         self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
         self.measures = {JOBS: "Jobs"}
         counted = (*by, *about["where"])
@@ -124,17 +127,27 @@ class LinkedTable(DataSet):
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
         cells, axes, on_axes = self._kept(asked)
-        return len(np.unique(combined(axes, on_axes, len(cells))))
+        keys, number = combined(axes, on_axes, len(cells)), prod(len(axis.codes) for axis in axes)
+        if number > MOST_MARKED:
+            return len(np.unique(keys))
+        found = np.zeros(number, dtype=np.bool_)
+        found[keys] = True
+        return int(np.count_nonzero(found))
 
     def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Integers]]:
         """The cells that a filter keeps, the axes of the table, and where they are on each."""
-        kept = np.ones(self.rows, dtype=np.bool_)
-        for name, codes in asked.where.items():
-            kept &= np.isin(self._codes[name], self.variable(name).held(codes))
-        cells, axes, places = np.flatnonzero(kept), [], []
+        cells, axes, places = self._cells, [], []
+        if asked.where:
+            kept = np.ones(self.rows, dtype=np.bool_)
+            for name, codes in asked.where.items():
+                held = np.zeros(len(self.variable(name).codes), dtype=np.bool_)
+                held[self.variable(name).held(codes)] = True
+                kept &= held[self._codes[name]]
+            cells = np.flatnonzero(kept)
         for name in asked.by:
             variable, level = self.variable(name), asked.groups.get(name)
-            place = self._codes[name][cells]
+            place = self._codes[name]
+            place = place if cells is self._cells else place[cells]
             axes.append(variable.axis(level))
             places.append(place if level is None else variable.group_places(level)[place])
         return cells, tuple(axes), places
@@ -145,9 +158,11 @@ class LinkedTable(DataSet):
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         cells, axes, on_axes = self._kept(asked)
         keys = combined(axes, on_axes, len(cells))
-        order = np.argsort(keys, kind="stable")
-        cells, keys = cells[order], keys[order]
-        starts: Integers = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        starts: Integers = np.zeros(min(len(cells), 1), dtype=np.int64)
+        if axes:
+            order = _in_order(keys, prod(len(axis.codes) for axis in axes))
+            cells, keys = cells[order], keys[order]
+            starts = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
         places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
         if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
@@ -257,6 +272,12 @@ class _Remembered(Measurement):
             return found
 
         return ends
+
+
+def _in_order(keys: Integers, number: int) -> NDArray[np.intp]:
+    """What sorts keys below a number; short ones are sorted in time linear in their number."""
+    small = number <= np.iinfo(np.uint16).max
+    return np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
 
 
 _NO_KEYS = pa.table({})
