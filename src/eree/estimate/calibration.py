@@ -10,7 +10,7 @@ Sums have the moments of their cells; where noise is of a few jobs, all probabil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import floor, log2
 
@@ -98,8 +98,8 @@ class Calibrated:
             width = int(columns[some].max())
             first, last = int(points[some].min()), int(points[some].max()) + 1
             weights = _weights(points[some] - first, last - first)
-            tails = (weights @ side[first:last, :width] for side in (below, above))
-            ends = shortest(*tails, distances[:width], 1 - level)
+            one, two = (weights @ side[first:last, :width] for side in (below, above))
+            ends = shortest(one, two, distances[:width], 1 - level)
             found[:, some] = np.ceil(self.widened * np.stack(ends))
         return found
 
@@ -127,6 +127,20 @@ class Calibrated:
         if self.cells == 1:
             spread = found[2] - found[1] ** 2
             found[2:] = found[3] + 3 * spread, spread
+        return found
+
+    @cached_property
+    def variance(self) -> Array:
+        """The variance of the noise of a cell of each group, not widened."""
+        found: Array = self.noise.variance[self.points].mean(1)
+        return found
+
+    def with_points(self, groups: Integers, points: Points) -> Calibrated:
+        """The same with other points of some groups; what is known of the others is kept."""
+        new, known = self.points.copy(), self._groups.copy()
+        new[groups], known[:, groups] = points, self._of_points(points)
+        found = replace(self, points=new)
+        found.__dict__["_groups"] = known
         return found
 
     def moments(self, cells: Integers, starts: Integers) -> Moments:

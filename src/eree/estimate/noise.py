@@ -24,6 +24,8 @@ _SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 15, 1 << 13
 _EACH = 64
 #: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.
 _REACH, _FINE = 16.0, 32.0
+#: Half jobs for which probabilities of a class are kept.
+_MOST_KEPT = 1 << 16
 #: Levels of which far tails are kept.
 _LEVELS = 64
 #: Points of the ring on which sums of small noise are added up.
@@ -114,6 +116,31 @@ class NoiseBySize:
         at = np.floor(values / step[place]) + middle
         found: Array = rows[place][np.clip(at, 0, 2 * middle).astype(np.intp)]
         return found
+
+    def up_to_all(self, place: int, twice: Integers, sizes: Array) -> Array:
+        """The same of values less each of some sizes, added up over these.
+
+        Twice the values are integers, and so are twice the sizes.  Where noise is of a few thousand
+        jobs at most, what is found for each integer is kept.
+        """
+        step, rows = self._lookup
+        middle = rows.shape[1] // 2
+        far = 2 * middle * int(step[place])
+        first, last = int(2 * sizes[0]) - far, int(2 * sizes[-1]) + far
+        if last - first > _MOST_KEPT:
+            return sum((self.up_to(place, twice / 2 - size) for size in sizes), np.zeros(()))
+        key = place, float(sizes[0]), float(sizes[-1])
+        kept = self._added_up.get(key)
+        if kept is None:
+            at = np.arange(first, last + 1) / 2
+            kept = sum((self.up_to(place, at - size) for size in sizes), np.zeros(()))
+            self._added_up[key] = kept
+        found: Array = kept.take(twice - first, mode="clip")
+        return found
+
+    @cached_property
+    def _added_up(self) -> dict[tuple[int, float, float], Array]:
+        return {}
 
     @cached_property
     def waves(self) -> NDArray[np.complex128]:

@@ -52,6 +52,11 @@ class Release:
             raise self._damaged("release")
         return str(self.record["release"])
 
+    @cached_property
+    def place(self) -> str:
+        """The folder from the root on, links followed."""
+        return str(self.folder.resolve())
+
     @property
     def data_set(self) -> str:
         """How the data are called, by their declaration."""
