@@ -19,7 +19,8 @@ from eree.errors import Refusal
 from eree.estimate.rank import rank_intervals
 from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
-from eree.web.answer import ABSENT, MOST_CELLS, Block, Cell, Side, TooLarge, in_a_line, keyed
+from eree.web.answer import MOST_CELLS, Side, TooLarge, in_a_line
+from eree.web.block import ABSENT, Block, Cell, beside, keyed
 from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query
 
@@ -52,14 +53,9 @@ class Ranking:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "areas": [
-                {"rank": area.rank, "best": area.best, "worst": area.worst}
-                | keyed(self.query.by, area.codes)
-                | record
-                for area, record in zip(self.areas, self.figures.records(), strict=True)
-            ]
-        }
+        names = ("rank", "best", "worst", *beside(self.query.by))
+        keys = ((area.rank, area.best, area.worst, *area.codes) for area in self.areas)
+        return {"areas": self.figures.records(keys, names)}
 
 
 def ranking(data: DataSet, query: Query) -> Ranking:

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from eree.policy.plain_data import guarantee_as_json
 from eree.survey.estimates import decimals
 from eree.survey.query import Axis
-from eree.web.answer import ABSENT, FLAGGED, FLAGS, MOST_CELLS, TAKEN, Answer, TooLarge
+from eree.web.answer import MOST_CELLS, Answer, TooLarge
+from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 
@@ -175,10 +176,7 @@ def tidy(answer: Answer) -> pa.Table:
 
 def _axes(answer: Answer) -> list[tuple[Axis, NDArray[np.intp]]]:
     """Each axis of an answer, with the place on it of every cell, row by row."""
-    rows, cols = (
-        np.array(side.places, dtype=np.intp).reshape(len(side), len(side.axes))
-        for side in (answer.rows, answer.cols)
-    )
+    rows, cols = (side.grid.astype(np.intp) for side in (answer.rows, answer.cols))
     places = [*np.repeat(rows, len(cols), axis=0).T, *np.tile(cols, (len(rows), 1)).T]
     return list(zip((*answer.rows.axes, *answer.cols.axes), places, strict=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import eree
-from eree.web.answer import FLAGS
+from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
 from eree.web.comparison import MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet
