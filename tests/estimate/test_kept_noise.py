@@ -6,7 +6,10 @@ from math import erfc, sqrt
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 import eree
 from eree.estimate import largest as largest_file
@@ -22,7 +25,7 @@ from eree.estimate.largest import (
     prior_of_largest,
 )
 from eree.estimate.noise import NoiseBySize, noise_of_cells
-from eree.estimate.size_distribution import SizeDistribution, size_classes
+from eree.estimate.size_distribution import SizeDistribution, not_rising, size_classes
 
 LEAST = size_classes()
 NOISY = np.array([-40, -1, 0, 1, 2, 9, 33, 99, 100, 101, 700, 1_234, 20_000, 450_000, 33, 9])
@@ -72,7 +75,7 @@ def cell_by_cell(noise: NoiseBySize, sizes: SizeDistribution) -> NDArray[np.floa
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("kept", [8_192, 1])
+@pytest.mark.parametrize("kept", [4_096, 1])
 def test_the_posterior_is_that_of_each_cell(
     noise: NoiseBySize, sizes: SizeDistribution, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +114,14 @@ def test_joint_ends_are_those_of_all_cells_asked_again(
     reach = np.maximum(down, larger.joint_reach(cells, starts, 1 - miss))
     assert low.tolist() == np.maximum(np.ceil(sums - moments.mean - down), 0).tolist()
     assert high.tolist() == np.maximum(np.floor(sums - moments.mean + reach), 0).tolist()
+
+
+@given(st.lists(st.one_of(st.integers(-50, 50), st.floats(-1e6, 1e6)), min_size=1, max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_numbers_that_do_not_rise_are_those_of_isotonic_regression(numbers: list[float]) -> None:
+    given_ = np.array(numbers, dtype=np.float64)
+    found = not_rising(given_)
+    assert found.tolist() == isotonic_regression(given_, increasing=False).x.tolist()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12])

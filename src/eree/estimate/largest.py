@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ _ANYHOW = 1e-3
 #: As many equally likely sizes stand for the posterior of the largest workplace.
 POINTS = 8
 #: Kinds and numbers of workplaces of which sums of others are kept.
-_MOST_KEPT = 8_192
+_MOST_KEPT = 4_096
 #: Cells that are looked at at once.
 _AT_ONCE = 2_048
 
@@ -68,18 +67,17 @@ class LargestWorkplace:
         return prior_of_largest(self.sizes, self.workplaces, self.kinds)
 
     @cached_property
-    def _others(self) -> list[NDArray[np.signedinteger[Any]]]:
+    def _others(self) -> list[Integers]:
         return [self._twice_others(j) for j in range(len(self.sizes.least))]
 
-    def _twice_others(self, j: int) -> NDArray[np.signedinteger[Any]]:
+    def _twice_others(self, j: int) -> Integers:
         """Twice the equally likely sums of other workplaces, none above a class, in columns."""
         mean, variance = self.sizes.moments
         own = mean[:, j], variance[:, j]
         sums = 2 * _others(self.sizes, self.workplaces - 1, self.kinds, j, *own).T
-        narrow = sums.max(initial=0) < np.iinfo(np.int32).max
-        return np.ascontiguousarray(sums.astype(np.int32 if narrow else np.int64))
+        return np.ascontiguousarray(sums.astype(np.int64))
 
-    def _sums(self, j: int, which: Integers) -> NDArray[np.signedinteger[Any]]:
+    def _sums(self, j: int, which: Integers) -> Integers:
         """These of some cells; of too many that differ none are kept."""
         if len(self.workplaces) <= _MOST_KEPT:
             return self._others[j].take(which, axis=1)
@@ -112,19 +110,22 @@ class LargestWorkplace:
     def _posterior(self, noisy: Integers, which: Integers) -> Array:
         sizes, (low, high) = self.sizes, self.noise.reach
         near = np.maximum(0.5, _NEAR * np.abs(noisy))
-        most, least, workplaces = noisy + near, noisy - near, self.workplaces[which]
+        most, least = noisy + near, noisy - near
+        workplaces = self.workplaces[which].astype(np.float64)
+        latest, greatest = most.max(initial=-np.inf), workplaces.max(initial=0.0)
+        earliest = least.min(initial=np.inf)
         # sizes are halves of integers, so that twice the ends may be rounded down
         above, below = (np.floor(2 * v).astype(np.int64) for v in (most, least - 1e-6))
         likely = np.zeros((len(sizes.least), len(noisy)))
-        for j in range(len(sizes.least)):
-            near_enough = most - low[j] >= sizes.least[j]
-            near_enough &= least - high[j] <= workplaces * sizes.greatest[j]
-            at = near_enough.nonzero()[0]
+        for j, (size, top) in enumerate(zip(sizes.least, sizes.greatest, strict=True)):
+            if latest - low[j] < size or earliest - high[j] > greatest * top:
+                continue
+            at = ((most - low[j] >= size) & (least - high[j] <= workplaces * top)).nonzero()[0]
             if not at.size:
                 continue
             others, inside = self._sums(j, which.take(at)), self._inside[j]
-            between = self.noise.up_to_all(j, above.take(at) - others, inside).sum(0)
-            between -= self.noise.up_to_all(j, below.take(at) - others, inside).sum(0)
+            between = self.noise.up_to_all(j, above.take(at), others, inside)
+            between -= self.noise.up_to_all(j, below.take(at), others, inside)
             likely[j, at] = between / len(others) / len(inside) / near.take(at)
         prior = self._prior[which]
         found: Array = prior * likely.T

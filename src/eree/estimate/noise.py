@@ -117,29 +117,35 @@ class NoiseBySize:
         found: Array = rows[place][np.clip(at, 0, 2 * middle).astype(np.intp)]
         return found
 
-    def up_to_all(self, place: int, twice: Integers, sizes: Array) -> Array:
-        """The same of values less each of some sizes, added up over these.
+    def up_to_all(self, place: int, twice: Integers, less: Integers, sizes: Array) -> Array:
+        """The same of values less each of some numbers and each of some sizes, added up over both.
 
-        Twice the values are integers, and so are twice the sizes.  Where noise is of a few thousand
-        jobs at most, what is found for each integer is kept.
+        `twice` the values and the numbers, `less`, a column for each value, are integers, and so
+        are twice the sizes.  Where noise is of a few thousand jobs at most, what is found for each
+        integer is kept.
         """
         step, rows = self._lookup
-        middle = rows.shape[1] // 2
-        far = 2 * middle * int(step[place])
+        far = (rows.shape[1] // 2) * 2 * int(step[place])
         first, last = int(2 * sizes[0]) - far, int(2 * sizes[-1]) + far
         if last - first > _MOST_KEPT:
-            return sum((self.up_to(place, twice / 2 - size) for size in sizes), np.zeros(()))
-        key = place, float(sizes[0]), float(sizes[-1])
+            wide: Array = self._over_sizes(place, (twice - less) / 2, sizes).sum(0)
+            return wide
+        key = place, first, last
         kept = self._added_up.get(key)
         if kept is None:
-            at = np.arange(first, last + 1) / 2
-            kept = sum((self.up_to(place, at - size) for size in sizes), np.zeros(()))
+            kept = self._over_sizes(place, np.arange(first, last + 1) / 2, sizes)
             self._added_up[key] = kept
-        found: Array = kept.take(twice - first, mode="clip")
+        found: Array = kept.take((twice - first) - less, mode="clip").sum(0)
+        return found
+
+    def _over_sizes(self, place: int, values: Array, sizes: Array) -> Array:
+        found = np.zeros(values.shape)
+        for size in sizes:
+            found += self.up_to(place, values - size)
         return found
 
     @cached_property
-    def _added_up(self) -> dict[tuple[int, float, float], Array]:
+    def _added_up(self) -> dict[tuple[int, int, int], Array]:
         return {}
 
     @cached_property

@@ -54,6 +54,8 @@ Nests = Mapping[tuple[str, str], Mapping[Value, Value]]
 MOST_MARKED = 1 << 20
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
+#: So many answers whose intervals hold together are remembered.
+MOST_TOGETHER = 8
 
 
 class LinkedTable(DataSet):
@@ -122,7 +124,9 @@ class LinkedTable(DataSet):
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
         super().__init__(name, title, release, variables, checks)
-        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
+        self._lock, self._together = Lock(), list[tuple[Asked, Figures]]()
+        for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks
+            self.figures(Asked(names, {}, {}))
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
@@ -153,7 +157,21 @@ class LinkedTable(DataSet):
         return cells, tuple(axes), places
 
     def figures(self, asked: Asked) -> Figures:
-        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them.
+
+        Those that hold together take long, and have several pages: some are kept.
+        """
+        if not asked.together:
+            return self._figures(asked)
+        with self._lock:
+            kept = next((found for one, found in self._together if one == asked), None)
+        if kept is None:
+            kept = self._figures(asked)
+            with self._lock:
+                self._together = [(asked, kept), *self._together[: MOST_TOGETHER - 1]]
+        return kept
+
+    def _figures(self, asked: Asked) -> Figures:
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         cells, axes, on_axes = self._kept(asked)

@@ -200,16 +200,16 @@ class Site:
         made = ranking(data, asked)
         if as_json:
             return self._with_metadata(data, asked, made.as_json())
-        shown = made.areas[page_of(len(made.areas), PAGE_AREAS, asked.page)]
+        shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
         return self._data_page(
             "ranking.html",
             data,
             asked,
             areas=shown,
-            pages=pages_of(len(made.areas), PAGE_AREAS),
-            count=len(made.areas),
+            pages=pages_of(len(made), PAGE_AREAS),
+            count=len(made),
             decimals=made.figures.decimals,
-            rank_ticks=ticks_between(("1", "", f"{max(len(made.areas), 2):,}")),
+            rank_ticks=ticks_between(("1", "", f"{max(len(made), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
 
