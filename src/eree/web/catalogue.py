@@ -22,7 +22,8 @@ from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
-from eree.web.linked import LinkedTable, nests_of
+from eree.web.hierarchy import nests_of
+from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
 
