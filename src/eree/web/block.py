@@ -20,7 +20,11 @@ FLAGS = (NEGATIVE, UNRELIABLE, ABSENT, OPEN)
 _COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
 #: What stands beside codes in plain data and in files; a variable of such a name gets one more _.
 TAKEN = frozenset(
-    (*_COLUMNS, "rank", "best", "worst", "damage", "decision", "damage_per_job", "release")
+    (
+        *_COLUMNS,
+        *("guaranteed_low", "guaranteed_high", "rank", "best", "worst"),
+        *("damage", "decision", "damage_per_job", "release"),
+    )
 )
 #: Flags by the sum of their powers of 2.
 FLAGGED = tuple(

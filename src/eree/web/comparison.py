@@ -101,7 +101,7 @@ def ranking(data: DataSet, query: Query) -> Ranking:
 
 @dataclass(frozen=True)
 class Decision:
-    """An area with its damage, and what is sure about it: above, below, or undecided."""
+    """An area with its damage, and what its interval says: above, below, or undecided."""
 
     codes: tuple[str, ...]
     labels: tuple[str, ...]

@@ -89,7 +89,9 @@ class LinkedTable(DataSet):
             order = np.array([place[code] for code in found], dtype=np.int64)
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
-        schema, self.rows = self._areas.schema, rows.num_rows
+        self._known, schema, self.rows = codes, self._areas.schema, rows.num_rows
+        self.intervals = "calibrated" if areas.calibrated else "guaranteed"
+        self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
         self._cells = np.arange(self.rows)
         self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
         self.measures = {JOBS: "Jobs"}
@@ -180,12 +182,25 @@ class LinkedTable(DataSet):
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
-        # only which attributes these are matters for intervals
-        wanted = Marginal(asked.by, MappingProxyType(dict(asked.where)))
-        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=cells, starts=starts)
-        low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
+        where: Mapping[str, tuple[Value, ...]] = asked.where
+        keys_of = _NO_KEYS
+        if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
+            where = {name: self._values_of(name, codes) for name, codes in asked.where.items()}
+        if asked.guaranteed and not asked.groups:
+            pairs = zip(asked.by, places, strict=True)
+            keys_of = pa.table({n: [self._known[n][p] for p in own.tolist()] for n, own in pairs})
+        wanted = Marginal(asked.by, MappingProxyType(dict(where)))
+        areas = replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
+        if asked.guaranteed:
+            low, high = areas.ends(1 - asked.confidence)
+        else:
+            low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _values_of(self, name: str, codes: Sequence[str]) -> tuple[Value, ...]:
+        """The values in the table that a filter keeps by codes and groups."""
+        return tuple(self._known[name][place] for place in self.variable(name).held(codes))
 
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""

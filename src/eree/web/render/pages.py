@@ -20,7 +20,7 @@ import eree
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, NEGATIVE, OPEN, Block, Cell
 from eree.web.dataset import ERRORS
-from eree.web.query import CONFIDENCES, SORTS, carried, written
+from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
 from eree.web.render.charts import decision_line, error, figure, interval, number, rank_line
 
 KINDS = {
@@ -75,6 +75,7 @@ class Pages:
             "number": number,
             "carried": carried,
             "written": written,
+            "quoted": quoted,
             "rank_line": rank_line,
             "decision_line": decision_line,
             "flag_means": {
