@@ -25,6 +25,7 @@ TABLES: list[dict[str, Any]] = [
     {"name": "tracts", "by": ["county", "tract"], "epsilon": "2"},
     {"name": "women", "by": ["county"], "where": {"sex": ["F"]}, "epsilon": "2"},
     {"name": "branches", "by": ["place", "county", "supersector"], "epsilon": "2"},
+    {"name": "sizes", "count": "workplaces", "by": [], "epsilon": "1"},
     {"name": "bent", "by": ["county", "sector"], "epsilon": "1", "mechanism": "log-laplace-tight"},
 ]
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import eree
 from eree.survey.query import Query as CubeQuery
 from eree.survey.shape import Impossible
-from eree.web.answer import ABSENT, NEGATIVE, Cell, TooLarge, answer
+from eree.web.answer import TooLarge, answer
+from eree.web.block import ABSENT, NEGATIVE, Cell
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
@@ -55,7 +56,8 @@ def test_a_figure_is_the_same_in_every_table(catalogue: Catalogue, data: st.Data
     i = data.draw(st.integers(0, len(found.rows) - 1))
     j = data.draw(st.integers(0, len(found.cols) - 1))
     where = dict(query.where)
-    for name, code in (found.rows.keyed(i) | found.cols.keyed(j)).items():
+    codes = found.rows.codes(i) + found.cols.codes(j)
+    for name, code in zip(query.by, codes, strict=True):
         if name in where and name in query.groups:
             return  # a group that a filter cuts is not the whole group
         where[name] = chosen.variable(name).filter_of(code, query.groups.get(name))

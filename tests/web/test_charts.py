@@ -9,7 +9,8 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eree.web.answer import Cell, answer
+from eree.web.answer import answer
+from eree.web.block import Cell
 from eree.web.catalogue import Catalogue
 from eree.web.render.charts import (
     MINUS,

@@ -12,7 +12,8 @@ import pytest
 
 from eree.release.contents import schema_of
 from eree.web.dataset import Group, Variable
-from eree.web.linked import LinkedTable, nests_of
+from eree.web.hierarchy import nests_of
+from eree.web.linked import LinkedTable
 from eree.web.query import Query, default_query
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import eree
-from eree.web.answer import UNRELIABLE, answer
+from eree.web.answer import answer
 from eree.web.app import application
+from eree.web.block import UNRELIABLE
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
 from eree.web.query import Query, parse, read

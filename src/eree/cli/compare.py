@@ -56,8 +56,9 @@ def compare(
         ends = found.ratio_low, found.ratio_high
         known = f": {ends[0]:.4g} to {ends[1]:.4g}" if None not in ends else ", of any size"
         click.echo(f"ratio {found.ratio:.4g}{known}")
-    sure = {1: "the first surely has more", 2: "the second surely has more"}
-    click.echo(sure.get(found.larger or 0, "neither surely has more"))
+    which = {1: "the first has more", 2: "the second has more"}
+    by = f"by the calibrated interval at {found.level:g}"
+    click.echo(f"{by}, {which.get(found.larger or 0, 'either may have more')}")
     warn_of_seed(release.private)
 
 

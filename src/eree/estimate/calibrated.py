@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.calibration import MOST_KURTOSIS, Calibrated, ends_around, quantiles
-from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
+from eree.estimate.largest import (
+    LargestWorkplace,
+    Points,
+    equally_likely,
+    posterior_of_largest,
+    prior_of_largest,
+)
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
@@ -53,12 +59,30 @@ class Evidence:
     noisy: Integers | None = None
     noise: NoiseBySize | None = None
 
-    def posterior(self, sizes: SizeDistribution, up: Array | None = None) -> Array:
-        """The probabilities of the classes, a row for each group; `up` moves the noisy counts."""
+    def posterior(self, sizes: SizeDistribution) -> Array:
+        """The probabilities of the classes, a row for each group."""
         if self.noisy is None or self.noise is None:
             return prior_of_largest(sizes, self.workplaces, self.kinds)
-        noisy = self.noisy if up is None else np.rint(self.noisy + up).astype(np.int64)
-        return posterior_of_largest(self.noise, sizes, noisy, self.workplaces, self.kinds)
+        return posterior_of_largest(self.noise, sizes, self.noisy, self.workplaces, self.kinds)
+
+    def points(self, sizes: SizeDistribution, variance: Array) -> Points:
+        """Equally likely classes that stand for these, a row for each group."""
+        if self.noisy is None:
+            return equally_likely(self.posterior(sizes), variance)
+        known, which = self.largest(sizes)
+        return known.points(self.noisy, which, variance)
+
+    def largest(self, sizes: SizeDistribution) -> tuple[LargestWorkplace, Integers]:
+        """What noisy counts would say of the largest workplaces, and of which a group has one."""
+        assert self.noise is not None
+        if not self._asked or self._asked[0][0] is not sizes:
+            found = LargestWorkplace.of(self.noise, sizes, self.workplaces, self.kinds)
+            self._asked[:] = [(sizes, found)]
+        return self._asked[0][1]
+
+    @cached_property
+    def _asked(self) -> list[tuple[SizeDistribution, tuple[LargestWorkplace, Integers]]]:
+        return []  # what was said for the sizes that were asked for last
 
     def some(self, place: Integers) -> Evidence:
         """The evidence of some groups."""
@@ -122,19 +146,25 @@ class CalibratedTable:
         made, level = self.calibrated, 1 - miss
         moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, level)
         up = down
-        if self.own is not None and self.own.noisy is not None:
-            number = np.diff(np.append(starts, len(cells)))
-            share = made.noise.variance[made.points].mean(1)[cells // made.cells]
+        if self._largest is not None and self.own is not None and self.own.noisy is not None:
+            number, groups = np.diff(np.append(starts, len(cells))), cells // made.cells
+            share = made.variance[groups]
             share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
-            moved = np.zeros(len(made.points))
-            np.add.at(moved, cells // made.cells, share)
-            touched = np.unique(cells // made.cells)
-            posterior = self.own.some(touched).posterior(self.sizes, moved[touched])
-            points = made.points.copy()
-            points[touched] = equally_likely(posterior, made.noise.variance)
-            larger = replace(made, points=points)
+            moved = np.bincount(groups, share, len(made.points))
+            (known, which), seen = self._largest, self.own.noisy
+            now = np.rint(seen + moved).astype(np.int64)
+            changed = np.flatnonzero(now != seen)
+            points = known.points(now[changed], which[changed], made.noise.variance)
+            larger = made.with_points(changed, points)
             up = np.maximum(down, larger.joint_reach(cells, starts, level))
         return ends_around(noisy - moments.mean, down, up)
+
+    @cached_property
+    def _largest(self) -> tuple[LargestWorkplace, Integers] | None:
+        """Where noisy counts say something: what larger ones would say of each group."""
+        if self.own is None or self.own.noisy is None:
+            return None
+        return self.own.largest(self.sizes)
 
 
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
@@ -177,9 +207,8 @@ class _Key:
     """A release, known by its folder, its name and the public sizes that go with it."""
 
     def __init__(self, release: Release) -> None:
-        self.release, sizes = release, release.public_sizes
-        made = None if sizes is None else (str(sizes.resolve()), sizes.stat().st_mtime_ns)
-        self._name = str(release.folder.resolve()), release.identity, made
+        self.release = release
+        self._name = release.place, release.identity
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -208,7 +237,7 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
         return None  # nothing public says how large its workplaces are
     if finer is None:
         own = _evidence(table, sizes)
-        points = equally_likely(own.posterior(sizes), noise.variance)
+        points = own.points(sizes, noise.variance)
         return CalibratedTable(Calibrated(noise, points, cells), sizes, own, beyond)
     other, place = finer
     parts = _sizes(key, other)

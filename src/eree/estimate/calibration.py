@@ -10,7 +10,7 @@ Sums have the moments of their cells; where noise is of a few jobs, all probabil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import floor, log2
 
@@ -21,8 +21,8 @@ from eree.estimate.largest import Points
 from eree.estimate.noise import RING, NoiseBySize
 from eree.random.exact import Array, Integers
 
-#: Cells whose noise is added up on a ring at once.
-_ADDED_UP = 4_096
+#: Intervals that are looked for at once.
+_AT_ONCE = 1_024
 #: Levels of which the intervals of all cells are kept.
 _LEVELS = 16
 #: Draws that have to lie beyond an end, else tails are the mechanism's own.
@@ -68,47 +68,90 @@ class Calibrated:
 
     def cell_ends(self, noisy: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of all cells, cell after cell of each group."""
-        down, up = (np.repeat(side, self.cells) for side in self._cell_reach(level))
+        groups = np.arange(len(self.points))
+        down, up = (np.repeat(side, self.cells) for side in self._cell_reach(level, groups))
         return np.maximum(noisy - up, 0), np.maximum(noisy + down, 0)
 
-    def _cell_reach(self, level: float) -> tuple[Integers, Integers]:
-        """How far the noise of a cell of each group reaches down and up; few levels are kept."""
-        found = self._kept.get(level)
+    def _cell_reach(self, level: float, groups: Integers) -> tuple[Integers, Integers]:
+        """How far the noise of a cell of some groups reaches down and up; few levels are kept."""
         if 1 - level < _SHOWN / self.noise.draws.shape[1]:
             far = self.noise.far(_bucket(level))
-            top = self.points.max(1)
-            found = far[0][top], far[1][top]
+            top = self.points[groups].max(1)
+            return far[0][top], far[1][top]
+        distinct, back = self._distinct
+        found = self._kept.get(level)
         if found is None:
-            distinct, back = _distinct(self.points)
-            weights = _weights(distinct, len(self.noise.sizes))
-            below, above = (weights @ side for side in self.noise.tails)
-            ends = shortest(below, above, self.noise.distances, 1 - level)
-            down, up = (np.ceil(self.widened * side).astype(np.int64)[back] for side in ends)
-            found = down, up
+            found = np.full((2, len(distinct)), -1)
             if len(self._kept) < _LEVELS:
                 self._kept[level] = found
+        rows = back[groups]
+        new = np.unique(rows[found[1, rows] < 0])
+        if new.size:
+            found[:, new] = self._shortest(distinct[new], level)
+        return found[0, rows], found[1, rows]
+
+    def _shortest(self, points: Points, level: float) -> Integers:
+        """How far the shortest intervals reach down and up that hold the noise of some points."""
+        distances, (below, above) = self.noise.distances, self.noise.tails
+        # half of what may be missed on each side: the shortest is twice as long at most
+        enough = (np.maximum(below, above) > (1 - level) / 2).sum(1)
+        twice = np.append(2 * distances, 2 * distances[-1])[enough]
+        number = np.minimum(np.searchsorted(distances, twice) + 1, len(distances))
+        columns = number[points].max(1)
+        found = np.empty((2, len(points)), dtype=np.int64)
+        for some in _cut(np.argsort(columns, kind="stable"), _AT_ONCE):
+            width = int(columns[some].max())
+            first, last = int(points[some].min()), int(points[some].max()) + 1
+            weights = _weights(points[some] - first, last - first)
+            one, two = (weights @ side[first:last, :width] for side in (below, above))
+            ends = shortest(one, two, distances[:width], 1 - level)
+            found[:, some] = np.ceil(self.widened * np.stack(ends))
         return found
 
     @cached_property
-    def _kept(self) -> dict[float, tuple[Integers, Integers]]:
+    def _kept(self) -> dict[float, Integers]:
         return {}
 
     @cached_property
     def _groups(self) -> Array:
-        """Means over the points of each group, a column for each: what moments of sums need."""
+        """What moments of sums need of each group, a column for each.
+
+        Of single cells that is their mean, variance, fourth cumulant and variance of the variance;
+        of groups means over their points, because it goes by how many cells a sum has of them.
+        """
+        return self._of_points(self.points)
+
+    def _of_points(self, points: Points) -> Array:
         noise, square = self.noise, self.widened**2
         v, c = square * noise.variance, square * noise.covariance
         fourth, joint = square**2 * noise.fourth, square**2 * noise.joint_fourth
-        of_classes = np.stack([noise.mean, v, v**2, fourth, c, v * c, c**2, joint])
-        found: Array = of_classes[:, self.points].mean(2)
+        known = [noise.mean, v, v**2, fourth]
+        if self.cells > 1:
+            known += [c, v * c, c**2, joint]
+        found: Array = np.stack([each[points].mean(1) for each in known])
+        if self.cells == 1:
+            spread = found[2] - found[1] ** 2
+            found[2:] = found[3] + 3 * spread, spread
+        return found
+
+    @cached_property
+    def variance(self) -> Array:
+        """The variance of the noise of a cell of each group, not widened."""
+        found: Array = self.noise.variance[self.points].mean(1)
+        return found
+
+    def with_points(self, groups: Integers, points: Points) -> Calibrated:
+        """The same with other points of some groups; what is known of the others is kept."""
+        new, known = self.points.copy(), self._groups.copy()
+        new[groups], known[:, groups] = points, self._of_points(points)
+        found = replace(self, points=new)
+        found.__dict__["_groups"] = known
         return found
 
     def moments(self, cells: Integers, starts: Integers) -> Moments:
         """Of the sums of runs of cells; those of one group in a run lie side by side."""
         if self.cells == 1:
-            mean, variance, square, fourth = self._groups[:4, cells]
-            spread = square - variance**2
-            parts, runs = (mean, variance, fourth + 3 * spread, spread), starts
+            parts, runs = tuple(row.take(cells) for row in self._groups), starts
         else:
             groups = cells // self.cells
             new = np.diff(groups, prepend=-1) != 0
@@ -144,7 +187,7 @@ class Calibrated:
         single = np.diff(np.append(starts, len(cells))) == 1
         if single.any():
             own = cells[starts[single]] // self.cells
-            down, up = (side[own] for side in self._cell_reach(level))
+            down, up = self._cell_reach(level, own)
             low[single] = np.maximum(noisy[single] - up, 0)
             high[single] = np.maximum(noisy[single] + down, 0)
         if self.cells == 1 and self.widened == 1:
@@ -172,32 +215,37 @@ class Calibrated:
         return np.maximum(_reach(variance, known, level), self.widened * alone)
 
     @cached_property
+    def _distinct(self) -> tuple[Points, NDArray[np.intp]]:
+        """The rows of points that differ, and which of them each group has."""
+        return _distinct(self.points)
+
+    @cached_property
     def _waves(self) -> NDArray[np.complex64]:
-        """The characteristic function of the noise of each cell on a ring of integers."""
-        waves = self.noise.waves.astype(np.complex64)
-        found = waves[self.points[:, 0]]
-        for column in self.points.T[1:]:
+        """The characteristic function of noise on a ring of integers, for points that differ."""
+        waves, points = self.noise.waves.astype(np.complex64), self._distinct[0]
+        found = waves[points[:, 0]]
+        for column in points.T[1:]:
             found += waves[column]
-        return found / np.float32(self.points.shape[1])
+        return found / np.float32(points.shape[1])
 
     def _small(
         self, cells: Integers, starts: Integers, chosen: Integers, level: float
     ) -> tuple[Integers, Integers]:
         """How far sums of small noise are off, from all probabilities of the sum."""
-        ends = np.append(starts[1:], len(cells))[chosen]
-        number = ends - starts[chosen]
-        distances = np.arange(RING // 2)
-        parts = []
-        for some in np.array_split(np.arange(len(chosen)), 1 + int(number.sum()) // _ADDED_UP):
-            own = np.concatenate([cells[starts[chosen[i]] : ends[i]] for i in some])
-            waves = self._waves[own]
-            runs = np.cumsum(number[some]) - number[some]
-            pmf = np.fft.irfft(np.multiply.reduceat(waves, runs, axis=0), RING, axis=1)
-            pmf = np.maximum(pmf, 0.0)
+        number = np.append(starts[1:], len(cells))[chosen] - starts[chosen]
+        own, waves = self._distinct[1], self._waves
+        found = np.empty((2, len(chosen)), dtype=np.int64)
+        for some in _cut(np.argsort(-number, kind="stable"), _AT_ONCE):  # sums of many cells first
+            first, fewer = starts[chosen[some]], -number[some]
+            product = waves[own[cells[first]]]
+            for place in range(1, -int(fewer[0])):  # one more cell of all sums that have as many
+                more = int(np.searchsorted(fewer, -place))
+                product[:more] *= waves[own[cells[first[:more] + place]]]
+            pmf = np.maximum(np.fft.irfft(product, RING, axis=1), 0.0)
             up, down = pmf[:, 1 : RING // 2 + 1], pmf[:, : RING // 2 - 1 : -1]
             below, above = (np.cumsum(side[:, ::-1], axis=1)[:, ::-1] for side in (down, up))
-            parts.append(shortest(below, above, distances, 1 - level))
-        return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+            found[:, some] = shortest(below, above, np.arange(RING // 2), 1 - level)
+        return found[0], found[1]
 
 
 def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:
@@ -206,6 +254,11 @@ def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:
     texts = np.ascontiguousarray(points).view(np.dtype((np.void, width))).ravel()
     _, first, back = np.unique(texts, return_index=True, return_inverse=True)
     return points[first], back.reshape(-1)
+
+
+def _cut(order: NDArray[np.intp], most: int) -> list[NDArray[np.intp]]:
+    """Parts of an order, each of so many at most."""
+    return [order[start : start + most] for start in range(0, len(order), most)]
 
 
 def _weights(points: Points, classes: int) -> Array:
@@ -221,27 +274,31 @@ def shortest(
 ) -> tuple[Integers, Integers]:
     """How far the shortest intervals around zero reach down and up, which miss no more than so.
 
-    `below` and `above` have the probabilities beyond each distance, a row for each interval.
+    `below` and `above` have the probabilities beyond each distance, a row for each interval.  The
+    farther an interval reaches down, the less far it has to reach up: both ends move one way.
     """
     rows, last = len(below), len(distances) - 1
     best = np.full(rows, np.iinfo(np.int64).max)
     down, up = np.full((2, rows), distances[-1])
-    for a, reach in enumerate(distances):
-        left = miss - below[:, a] + 1e-12
-        open_ = np.flatnonzero((left >= 0) & (best > reach))
-        if not open_.size:
-            if (best <= reach).all():
-                break
-            continue
-        low, high = np.full(len(open_), -1), np.full(len(open_), last)
-        while (high - low > 1).any():
-            middle = np.maximum((low + high) // 2, 0)
-            enough = above[open_, middle] <= left[open_]
-            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-        length = reach + distances[high]
-        better = length < best[open_]
-        chosen = open_[better]
-        best[chosen], down[chosen], up[chosen] = length[better], reach, distances[high[better]]
+    one = (miss - below + 1e-12 < 0).sum(1)
+    row = np.flatnonzero(one <= last)
+    one = one[row]
+    two = np.minimum((above[row] > (miss - below[row, one] + 1e-12)[:, None]).sum(1), last)
+    while row.size:
+        left = miss - below[row, one] + 1e-12
+        less = np.flatnonzero(two)
+        while less.size:
+            less = less[above[row[less], two[less] - 1] <= left[less]]
+            two[less] -= 1
+            less = less[two[less] > 0]
+        length = distances[one] + distances[two]
+        better = length < best[row]
+        at = row[better]
+        best[at], down[at], up[at] = length[better], distances[one[better]], distances[two[better]]
+        one += 1
+        open_ = one <= last
+        open_[open_] = distances[one[open_]] < best[row[open_]]
+        row, one, two = row[open_], one[open_], two[open_]
     return down, up
 
 
@@ -269,6 +326,10 @@ def _reach(variance: Array, fourth: Array, level: float) -> Array:
 
 #: Excess kurtosis of sums is taken to be no more than this.
 MOST_KURTOSIS = 60.0
+#: Probabilities that no sum of others shows, and a number beyond which no normal noise is.
+_NEVER, _NOTHING = 1e-34, 9.0
+#: A step of Newton's method after which no other is needed, as a share of the number.
+_LAST = 1e-8
 _KURTOSES = np.concatenate([[0.0], np.geomspace(0.02, MOST_KURTOSIS, 48)])
 
 
@@ -288,21 +349,50 @@ def _bucket(level: float) -> float:
     return level if miss > _FEW else 1 - 2.0 ** (floor(8 * log2(miss)) / 8)
 
 
-@lru_cache(maxsize=256)
-def _quantiles_of_kurtoses(level: float) -> Array:
-    from scipy.special import erfc, erfcinv
-
-    found = [float(np.sqrt(2) * erfcinv(1 - level))]
+@lru_cache(maxsize=1)
+def _mixtures() -> list[tuple[Array, Array]]:
+    """For each kurtosis, standard deviations of normal distributions, and how likely each is."""
+    found = []
     for kurtosis in _KURTOSES[1:]:
         shape = 3 / kurtosis
         logs = np.linspace(-40 / min(shape, 1.0) ** 0.5 - 6, np.log(1 + 60 / shape), 4_000)
         weight = np.exp(shape * (logs - np.exp(logs) + 1))
         weight /= weight.sum()
-        deviation = np.exp(logs / 2)
-        low, high = 0.0, 200.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            beyond = float((weight * erfc(middle / (np.sqrt(2) * deviation))).sum())
-            low, high = (middle, high) if beyond > 1 - level else (low, middle)
-        found.append(high)
+        seen = weight > _NEVER
+        found.append((weight[seen], np.exp(logs[seen] / 2)))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _quantiles_of_kurtoses(level: float) -> Array:
+    from scipy.special import erfcinv
+
+    found = [float(np.sqrt(2) * erfcinv(1 - level))]
+    for weight, deviation in _mixtures():
+        near = found[-1] if len(found) < 3 else found[-1] ** 2 / found[-2]
+        found.append(_beyond_which(weight, deviation, 1 - level, near))
     return np.array(found)
+
+
+def _beyond_which(weight: Array, deviation: Array, miss: float, near: float) -> float:
+    """What a mixture of normal distributions is beyond with a probability, by Newton's method.
+
+    Its steps go by the logarithm of the probability, from what is near; one that would leave the
+    interval in which the number is known to lie halves that instead.
+    """
+    from scipy.special import erfc
+
+    low, high, at = 0.0, 200.0, near
+    scaled = np.sqrt(2) * deviation
+    for _ in range(100):
+        first = int(np.searchsorted(scaled, at / _NOTHING))
+        x = at / scaled[first:]
+        beyond = float(weight[first:] @ erfc(x))
+        low, high = (at, high) if beyond > miss else (low, at)
+        slope = float((weight[first:] / scaled[first:]) @ np.exp(-(x**2))) * 2 / np.sqrt(np.pi)
+        step = float(np.log(beyond / miss)) * beyond / slope if min(beyond, slope) > 0 else np.inf
+        inside = low < at + step < high
+        at = at + step if inside else (low + high) / 2
+        if (inside and abs(step) < _LAST * at) or high - low < 1e-15 * high:
+            break
+    return at

@@ -26,7 +26,7 @@ class Comparison:
     """Two sums of a table, with calibrated intervals of their difference and of their ratio.
 
     `ratio` and its ends are None where the second sum may be zero, and `ratio_high` where it may be
-    near it.  `larger` is 1 or 2, the area that surely has more jobs, or None.
+    near it.  `larger` is 1 or 2, the area that has more jobs by all of the interval, or None.
     """
 
     estimates: tuple[float, float]
@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def larger(self) -> int | None:
-        """Which of the two has more jobs, where that is sure."""
+        """Which of the two has more jobs, where all of the interval says so."""
         return 1 if self.low > 0 else 2 if self.high < 0 else None
 
     def as_json(self) -> dict[str, Any]:

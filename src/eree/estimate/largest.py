@@ -14,6 +14,9 @@ y the noisy count.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +28,6 @@ from eree.random.exact import Array, Integers
 Points = NDArray[np.uint8]
 #: As many sums stand for what the other workplaces have, and sizes for those of a class.
 _OTHERS, _INSIDE = 8, 3
-#: Prior probabilities below this are left out.
-_UNLIKELY = 1e-15
 #: A noisy count is taken to be within this share of itself, or half a job.
 _NEAR = 0.01
 #: The part of the prior in which all sizes are possible, so that a count that the model calls
@@ -34,8 +35,115 @@ _NEAR = 0.01
 _ANYHOW = 1e-3
 #: As many equally likely sizes stand for the posterior of the largest workplace.
 POINTS = 8
+#: Kinds and numbers of workplaces of which sums of others are kept.
+_MOST_KEPT = 4_096
 #: Cells that are looked at at once.
-_AT_ONCE = 8_192
+_AT_ONCE = 2_048
+
+
+@dataclass(frozen=True, eq=False)
+class LargestWorkplace:
+    """What noisy counts say of the largest workplace of cells of some kinds and numbers.
+
+    `workplaces` and `kinds` are of those that differ; `which` of them a cell has is asked with its
+    noisy count.  Sums of other workplaces go by them alone, so they are made once.
+    """
+
+    noise: NoiseBySize
+    sizes: SizeDistribution
+    workplaces: Integers
+    kinds: Integers
+
+    @classmethod
+    def of(
+        cls, noise: NoiseBySize, sizes: SizeDistribution, workplaces: Integers, kinds: Integers
+    ) -> tuple[LargestWorkplace, Integers]:
+        """Those that differ among some cells, and which of them each cell has."""
+        first, which = distinct(workplaces, kinds)
+        return cls(noise, sizes, workplaces[first], kinds[first]), which
+
+    @cached_property
+    def _prior(self) -> Array:
+        return prior_of_largest(self.sizes, self.workplaces, self.kinds)
+
+    @cached_property
+    def _others(self) -> list[Integers]:
+        return [self._twice_others(j) for j in range(len(self.sizes.least))]
+
+    def _twice_others(self, j: int) -> Integers:
+        """Twice the equally likely sums of other workplaces, none above a class, in columns."""
+        mean, variance = self.sizes.moments
+        own = mean[:, j], variance[:, j]
+        sums = 2 * _others(self.sizes, self.workplaces - 1, self.kinds, j, *own).T
+        return np.ascontiguousarray(sums.astype(np.int64))
+
+    def _sums(self, j: int, which: Integers) -> Integers:
+        """These of some cells; of too many that differ none are kept."""
+        if len(self.workplaces) <= _MOST_KEPT:
+            return self._others[j].take(which, axis=1)
+        some = replace(self, workplaces=self.workplaces[which], kinds=self.kinds[which])
+        return some._twice_others(j)
+
+    @cached_property
+    def _inside(self) -> list[Array]:
+        """Sizes that stand for those of each class."""
+        ends = zip(self.sizes.least.tolist(), self.sizes.greatest.tolist(), strict=True)
+        return [np.linspace(one, two, _INSIDE if one < two else 1) for one, two in ends]
+
+    def posterior(self, noisy: Integers, which: Integers) -> Array:
+        """The probability of each class of the largest workplace, a row for each cell."""
+        first, back = distinct(noisy, which)
+        found = np.empty((len(first), len(self.sizes.least)))
+        for some in _parts(len(first)):
+            found[some] = self._posterior(noisy[first[some]], which[first[some]])
+        return found[back]
+
+    def points(self, noisy: Integers, which: Integers, variance: Array) -> Points:
+        """Equally likely classes that stand for the posterior, a row for each cell."""
+        first, back = distinct(noisy, which)  # by the noisy count, so that few classes are near
+        found: Points = np.empty((len(first), POINTS), dtype=np.uint8)
+        for some in _parts(len(first)):
+            posterior = self._posterior(noisy[first[some]], which[first[some]])
+            found[some] = equally_likely(posterior, variance)
+        return found[back]
+
+    def _posterior(self, noisy: Integers, which: Integers) -> Array:
+        sizes, (low, high) = self.sizes, self.noise.reach
+        near = np.maximum(0.5, _NEAR * np.abs(noisy))
+        most, least = noisy + near, noisy - near
+        workplaces = self.workplaces[which].astype(np.float64)
+        latest, greatest = most.max(initial=-np.inf), workplaces.max(initial=0.0)
+        earliest = least.min(initial=np.inf)
+        # sizes are halves of integers, so that twice the ends may be rounded down
+        above, below = (np.floor(2 * v).astype(np.int64) for v in (most, least - 1e-6))
+        likely = np.zeros((len(sizes.least), len(noisy)))
+        for j, (size, top) in enumerate(zip(sizes.least, sizes.greatest, strict=True)):
+            if latest - low[j] < size or earliest - high[j] > greatest * top:
+                continue
+            at = ((most - low[j] >= size) & (least - high[j] <= workplaces * top)).nonzero()[0]
+            if not at.size:
+                continue
+            others, inside = self._sums(j, which.take(at)), self._inside[j]
+            between = self.noise.up_to_all(j, above.take(at), others, inside)
+            between -= self.noise.up_to_all(j, below.take(at), others, inside)
+            likely[j, at] = between / len(others) / len(inside) / near.take(at)
+        prior = self._prior[which]
+        found: Array = prior * likely.T
+        whole = found.sum(1, keepdims=True)
+        found /= np.maximum(whole, 1e-300)
+        nowhere = np.flatnonzero(whole[:, 0] == 0)  # no class is near: nothing is learnt
+        found[nowhere] = prior[nowhere]
+        return found
+
+
+def distinct(one: Integers, two: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first place of each pair of numbers that differs from others, and which each one is."""
+    order = np.lexsort((two, one))
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(one[order]) != 0) | (np.diff(two[order]) != 0)
+    back = np.empty(len(order), dtype=np.intp)
+    back[order] = np.cumsum(new) - 1
+    return order[new], back
 
 
 def posterior_of_largest(
@@ -46,46 +154,12 @@ def posterior_of_largest(
     kinds: Integers,
 ) -> Array:
     """The probability of each class of the largest workplace, a row for each cell."""
-    parts = [
-        _posterior(noise, sizes, noisy[some], workplaces[some], kinds[some])
-        for some in (
-            slice(start, start + _AT_ONCE) for start in range(0, max(len(noisy), 1), _AT_ONCE)
-        )
-    ]
-    return np.concatenate(parts)
+    known, which = LargestWorkplace.of(noise, sizes, workplaces, kinds)
+    return known.posterior(noisy, which)
 
 
-def _posterior(
-    noise: NoiseBySize,
-    sizes: SizeDistribution,
-    noisy: Integers,
-    workplaces: Integers,
-    kinds: Integers,
-) -> Array:
-    prior = prior_of_largest(sizes, workplaces, kinds)
-    near = np.maximum(0.5, _NEAR * np.abs(noisy))
-    mean, variance = sizes.moments
-    found = np.zeros_like(prior)
-    low, high = noise.reach
-    for j in range(len(sizes.least)):
-        near_enough = (noisy + near - low[j] >= sizes.least[j]) & (
-            noisy - near - high[j] <= workplaces * sizes.greatest[j]
-        )
-        at = np.flatnonzero((prior[:, j] > _UNLIKELY) & near_enough)
-        if not at.size:
-            continue
-        others = _others(sizes, workplaces[at] - 1, kinds[at], j, mean[:, j], variance[:, j])
-        inside = np.linspace(sizes.least[j], sizes.greatest[j], _INSIDE)
-        if sizes.least[j] == sizes.greatest[j]:
-            inside = inside[:1]
-        counts = (others[:, :, None] + inside).reshape(len(at), -1)
-        above = noise.up_to(j, (noisy[at] + near[at])[:, None] - counts)
-        below = noise.up_to(j, (noisy[at] - near[at])[:, None] - counts - 1e-6)
-        found[at, j] = (above - below).mean(1) / near[at]
-    posterior = prior * found
-    whole = posterior.sum(1, keepdims=True)
-    result: Array = np.where(whole > 0, posterior / np.maximum(whole, 1e-300), prior)
-    return result
+def _parts(number: int) -> list[slice]:
+    return [slice(start, start + _AT_ONCE) for start in range(0, number, _AT_ONCE)]
 
 
 def prior_of_largest(sizes: SizeDistribution, workplaces: Integers, kinds: Integers) -> Array:
@@ -134,27 +208,42 @@ def equally_likely(posterior: Array, variance: Array) -> Points:
     Each is the one whose noise has the variance that the part of the posterior has, which it stands
     for.
     """
-    ends = np.cumsum(posterior, axis=1)
+    ends = np.ascontiguousarray(np.cumsum(posterior, axis=1))
     ends /= ends[:, -1:]
     found: Points = np.empty((len(posterior), POINTS), dtype=np.uint8)
     rising = np.maximum.accumulate(variance)
-    before = np.zeros(len(posterior))
-    whole = np.cumsum(posterior * rising, axis=1)
+    before, place = np.zeros(len(posterior)), np.zeros(len(posterior), dtype=np.int64)
+    whole = np.ascontiguousarray(np.cumsum(posterior * rising, axis=1))
     for i in range(POINTS):
-        upto = _integral(ends, whole, rising, (i + 1) / POINTS)
+        place = _up_to(ends, (i + 1) / POINTS, place)
+        upto = _integral(ends, whole, rising, (i + 1) / POINTS, place)
         means = (upto - before) * POINTS
         before = upto
-        place = np.searchsorted(rising, means)
-        lower = np.maximum(place - 1, 0)
-        place = np.minimum(place, len(rising) - 1)
-        nearer = np.abs(rising[lower] - means) < np.abs(rising[place] - means)
-        found[:, i] = np.where(nearer, lower, place)
+        above = np.searchsorted(rising, means)
+        lower = np.maximum(above - 1, 0)
+        above = np.minimum(above, len(rising) - 1)
+        nearer = np.abs(rising[lower] - means) < np.abs(rising[above] - means)
+        found[:, i] = np.where(nearer, lower, above)
     return found
 
 
-def _integral(ends: Array, whole: Array, rising: Array, share: float) -> Array:
+def _up_to(ends: Array, share: float, least: Integers) -> Integers:
+    """The first class of each row that ends at a share or beyond it, not before another; bisected.
+
+    The last class stands for a share that no class ends at.
+    """
+    rows, classes = np.arange(len(ends)) * ends.shape[1], ends.shape[1]
+    flat, low, high = ends.ravel(), least.copy(), np.full(len(ends), classes - 1)
+    for _ in range(classes.bit_length()):
+        middle = (low + high) // 2
+        beyond = flat.take(rows + middle) >= share
+        high, low = np.where(beyond, middle, high), np.where(beyond, low, middle + 1)
+        low = np.minimum(low, high)
+    return high
+
+
+def _integral(ends: Array, whole: Array, rising: Array, share: float, place: Integers) -> Array:
     """The part of the mean variance that the smallest share of the posterior has."""
-    place = np.minimum((ends < share).sum(1), ends.shape[1] - 1)
     row = np.arange(len(ends))
     below = np.where(place > 0, ends[row, place - 1], 0.0)
     before = np.where(place > 0, whole[row, place - 1], 0.0)

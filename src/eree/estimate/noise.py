@@ -24,6 +24,8 @@ _SMALL, _DRAWS_SMALL, _DRAWS = 64, 1 << 15, 1 << 13
 _EACH = 64
 #: Standard deviations beyond which noise is not looked for, and parts of one that are told apart.
 _REACH, _FINE = 16.0, 32.0
+#: Half jobs for which probabilities of a class are kept.
+_MOST_KEPT = 1 << 16
 #: Levels of which far tails are kept.
 _LEVELS = 64
 #: Points of the ring on which sums of small noise are added up.
@@ -114,6 +116,37 @@ class NoiseBySize:
         at = np.floor(values / step[place]) + middle
         found: Array = rows[place][np.clip(at, 0, 2 * middle).astype(np.intp)]
         return found
+
+    def up_to_all(self, place: int, twice: Integers, less: Integers, sizes: Array) -> Array:
+        """The same of values less each of some numbers and each of some sizes, added up over both.
+
+        `twice` the values and the numbers, `less`, a column for each value, are integers, and so
+        are twice the sizes.  Where noise is of a few thousand jobs at most, what is found for each
+        integer is kept.
+        """
+        step, rows = self._lookup
+        far = (rows.shape[1] // 2) * 2 * int(step[place])
+        first, last = int(2 * sizes[0]) - far, int(2 * sizes[-1]) + far
+        if last - first > _MOST_KEPT:
+            wide: Array = self._over_sizes(place, (twice - less) / 2, sizes).sum(0)
+            return wide
+        key = place, first, last
+        kept = self._added_up.get(key)
+        if kept is None:
+            kept = self._over_sizes(place, np.arange(first, last + 1) / 2, sizes)
+            self._added_up[key] = kept
+        found: Array = kept.take((twice - first) - less, mode="clip").sum(0)
+        return found
+
+    def _over_sizes(self, place: int, values: Array, sizes: Array) -> Array:
+        found = np.zeros(values.shape)
+        for size in sizes:
+            found += self.up_to(place, values - size)
+        return found
+
+    @cached_property
+    def _added_up(self) -> dict[tuple[int, int, int], Array]:
+        return {}
 
     @cached_property
     def waves(self) -> NDArray[np.complex128]:

@@ -190,9 +190,7 @@ def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> A
     Where they are few they are lost in the noise: a power of the size follows, fitted to those
     before.
     """
-    from scipy.optimize import isotonic_regression
-
-    counts: Array = np.clip(isotonic_regression(noisy, increasing=False).x, 0.0, most)
+    counts: Array = np.clip(not_rising(noisy), 0.0, most)
     few = (counts < _RELIABLE * mean_error) & (sizes > _SMALL)
     if not few.any():
         return counts
@@ -208,6 +206,37 @@ def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> A
         start = min(float(np.exp(level + slope * np.log(at))), most)
     counts[first:] = start * (sizes[first:] / at) ** -power
     return np.minimum.accumulate(counts)
+
+
+def not_rising(numbers: Array) -> Array:
+    """The numbers nearest to some, by the sum of squares, of which none is above one before it.
+
+    Neighbours that rise are pooled.  (That is what SciPy's isotonic regression does, in the same
+    order and so to the last digit, without a second for loading all of its optimizers.)
+    """
+    means: list[float] = []
+    weights: list[float] = []
+    backwards = numbers[::-1].tolist()
+    i, last = 0, len(backwards) - 1
+    while i <= last:
+        mean, weight = backwards[i], 1.0
+        if means and means[-1] >= mean:
+            before = weights.pop()
+            total, weight = before * means.pop() + mean, 1.0 + before
+            mean = total / weight
+            while i < last and mean >= backwards[i + 1]:
+                i += 1
+                total, weight = total + backwards[i], weight + 1.0
+                mean = total / weight
+            while means and means[-1] >= mean:
+                before = weights.pop()
+                total, weight = total + before * means.pop(), weight + before
+                mean = total / weight
+        means.append(mean)
+        weights.append(weight)
+        i += 1
+    found: Array = np.repeat(means, np.array(weights, dtype=np.int64))[::-1]
+    return found
 
 
 def _classed(many: float, sizes: Integers, counts: Array, least: Integers) -> Array:

@@ -1,4 +1,4 @@
-"""Damage per job against a threshold: which areas are surely above it, surely below, or neither.
+"""Damage per job against a threshold: which areas are above it, or below, with all their interval.
 
 A disaster may be declared where the damage is more than so much for each job.  The jobs of an area
 are known within an interval only; all comparisons are exact.
@@ -63,8 +63,9 @@ def threshold(
     values in their order, or a CSV file with these attributes and `damage` as columns.  Amounts are
     exact: texts such as "1250000.50", or integers.  Areas without one are left out.
 
-    With N jobs, damage D and the threshold t an area is above if D > t N.  That is sure if
-    D > t high, and D < t low is sure for the contrary; where high is not known nothing is above.
+    With N jobs, damage D and the threshold t an area is above if D > t N.  That is so for all of
+    the interval if D > t high, and the contrary if D < t low; where high is not known nothing is
+    above.
     """
     least = _amount(per_job, "the threshold per job")
     if least == 0:
@@ -109,7 +110,7 @@ def threshold(
 
 
 def decide(damage: Fraction, per_job: Fraction, low: int, high: int | None) -> str:
-    """Whether the damage for each of low to high jobs is surely above a threshold, or below."""
+    """Whether the damage for each of low to high jobs is above a threshold, or below, for all."""
     if high is not None and damage > per_job * high:
         return "above"
     return "below" if damage < per_job * low else "undecided"

@@ -170,6 +170,11 @@ class Areas:
         return made.calibrated.moments(self.place, self.starts)
 
     @property
+    def calibrated(self) -> bool:
+        """Whether intervals can be calibrated: whether the noise is known."""
+        return self._known is not None
+
+    @property
     def _known(self) -> CalibratedTable | None:
         return calibrated_table(self.release, self.table)
 

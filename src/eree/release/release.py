@@ -58,6 +58,12 @@ class Release:
             raise self._damaged("release")
         return str(self.record["release"])
 
+    @cached_property
+    def place(self) -> tuple[str, int]:
+        """The folder from the root on, links followed, and when public sizes were put there."""
+        sizes = self.public_sizes
+        return str(self.folder.resolve()), 0 if sizes is None else sizes.stat().st_mtime_ns
+
     @property
     def data_set(self) -> str:
         """How the data are called, by their declaration."""

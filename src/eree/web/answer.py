@@ -6,11 +6,11 @@ made of what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import isfinite, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,144 +19,18 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.random.exact import Integers
 from eree.survey.query import Axis
-from eree.web.dataset import DataSet, Figures, Mask, Reals, combined
+from eree.web.block import ABSENT, FLAGS, NEGATIVE, OPEN, UNRELIABLE, Block, Cell, Places, beside
+from eree.web.dataset import DataSet, Figures, combined
 from eree.web.query import Query
 
 #: The most cells of one answer.
 MOST_CELLS = 100_000
 #: The most cells, rows and columns that one page shows.
 PAGE_CELLS, PAGE_ROWS, PAGE_COLUMNS = 2_000, 100, 60
-NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
-FLAGS = (NEGATIVE, UNRELIABLE, ABSENT, OPEN)
-#: The parts of a figure in plain data; without a standard error where that is not public.
-_COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
-#: What stands beside codes in plain data and in files; a variable of such a name gets one more _.
-TAKEN = frozenset(
-    (*_COLUMNS, "rank", "best", "worst", "damage", "decision", "damage_per_job", "release")
-)
-#: Flags by the sum of their powers of 2.
-FLAGGED = tuple(
-    [name for number, name in enumerate(FLAGS) if value >> number & 1]
-    for value in range(1 << len(FLAGS))
-)
-
-#: Some rows or columns.
-Places = NDArray[np.intp] | slice
 
 
 class TooLarge(Refusal):
     """The answer would have more cells than one may have."""
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Figures in the shape of a table, or of its totals."""
-
-    values: Integers
-    unit: int
-    low: Reals
-    high: Reals
-    deviation: Reals | None
-    margin: Reals
-    flags: Mapping[str, Mask]
-
-    @cached_property
-    def jobs(self) -> Reals:
-        """The estimates in whole units."""
-        return self.values / self.unit
-
-    @cached_property
-    def relative(self) -> Reals:
-        """The standard error, or the margin where there is none, by the estimate."""
-        error = self.margin if self.deviation is None else self.deviation
-        found = np.full(self.values.shape, np.inf)
-        np.divide(error, self.jobs, out=found, where=self.values > 0)
-        found[(self.values == 0) & (error == 0)] = 0.0
-        return found
-
-    @property
-    def decimals(self) -> int:
-        """As many as show every figure without rounding."""
-        return 3 if self.unit > 1 and (self.values % self.unit).any() else 0
-
-    @cached_property
-    def flag_sums(self) -> Integers:
-        """The flags of each figure, as the sum of their powers of 2."""
-        found: Integers = np.zeros(self.values.shape, dtype=np.int64)
-        for number, name in enumerate(FLAGS):
-            found += self.flags[name] * (1 << number)
-        return found
-
-    def taken(self, *places: Places) -> Block:
-        """Some of the rows, or all rows and some of the columns."""
-
-        def kept(numbers: NDArray[Any]) -> NDArray[Any]:
-            return numbers[places]
-
-        return Block(
-            kept(self.values),
-            self.unit,
-            kept(self.low),
-            kept(self.high),
-            None if self.deviation is None else kept(self.deviation),
-            kept(self.margin),
-            {name: kept(mask) for name, mask in self.flags.items()},
-        )
-
-    def cell(self, *place: int) -> Cell:
-        """One figure."""
-        deviation = None if self.deviation is None else float(self.deviation[place])
-        flags = tuple(name for name, mask in self.flags.items() if mask[place])
-        return Cell(
-            int(self.values[place]),
-            self.unit,
-            float(self.low[place]),
-            float(self.high[place]),
-            deviation,
-            float(self.margin[place]),
-            float(self.relative[place]),
-            flags,
-        )
-
-    def records(self) -> list[dict[str, Any]]:
-        """All figures as plain data, in their order: what has no bound is null."""
-        errors = () if self.deviation is None else (self.deviation,)
-        reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
-        rounded: list[list[Any]] = np.round(reals, 4).reshape(len(reals), -1).tolist()
-        if not np.isfinite(reals).all():
-            rounded = [[n if isfinite(n) else None for n in numbers] for numbers in rounded]
-        if self.unit == 1:  # integers, but for the relative error
-            for place in (0, 1, 2):
-                rounded[place] = [n if n is None or n % 1 else int(n) for n in rounded[place]]
-        estimates = self.values if self.unit == 1 else self.jobs
-        columns = [estimates.ravel().tolist(), *rounded]
-        columns.append([FLAGGED[number] for number in self.flag_sums.ravel().tolist()])
-        names = _COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])
-        return [dict(zip(names, cell, strict=True)) for cell in zip(*columns, strict=True)]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure of a table; `value` counts parts, of which `unit` make one."""
-
-    value: int
-    unit: int
-    low: float
-    high: float
-    deviation: float | None
-    margin: float
-    relative: float
-    flags: tuple[str, ...]
-
-    @property
-    def estimate(self) -> int | float:
-        """The estimate as a number."""
-        return self.value if self.unit == 1 else self.value / self.unit
-
-
-def keyed(names: Iterable[str], codes: Iterable[str]) -> dict[str, str]:
-    """Codes by the names of their variables, as plain data has them beside a figure."""
-    return {f"{n}_" if n in TAKEN else n: code for n, code in zip(names, codes, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -177,14 +51,33 @@ class Side:
         """Their labels."""
         return tuple(a.labels[p] for a, p in zip(self.axes, self.places[number], strict=True))
 
-    def keyed(self, number: int) -> dict[str, str]:
-        """The codes by the names of their variables."""
-        return keyed((a.name for a in self.axes), self.codes(number))
+    @cached_property
+    def grid(self) -> NDArray[np.int64]:
+        """The places as numbers, a row for each."""
+        return np.array(self.places, dtype=np.int64).reshape(len(self), len(self.axes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables beside figures."""
+        return beside(axis.name for axis in self.axes)
+
+    def all_codes(self) -> list[tuple[str, ...]]:
+        """The codes of all of them."""
+        if not self.axes:
+            return [()] * len(self)
+        columns = zip(self.axes, self.grid.T.tolist(), strict=True)
+        return list(zip(*([a.codes[p] for p in places] for a, places in columns), strict=True))
 
     def taken(self, kept: Places) -> Side:
         """Some of them."""
-        numbers = np.arange(len(self))[kept].tolist()
-        return Side(self.axes, tuple(self.places[number] for number in numbers))
+        return Side.of(self.axes, self.grid[kept])
+
+    @classmethod
+    def of(cls, axes: tuple[Axis, ...], grid: NDArray[np.int64]) -> Side:
+        """From places as numbers, a row for each."""
+        found = cls(axes, tuple(map(tuple, grid.tolist())))
+        found.__dict__["grid"] = grid
+        return found
 
 
 #: Where no variable is: one row or column, of all.
@@ -203,8 +96,8 @@ def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers]:
     places = figures.places[first:last]
     keys = combined(axes, places, len(figures))
     _, start, where = np.unique(keys, return_index=True, return_inverse=True)
-    found = tuple(tuple(int(place[i]) for place in places) for i in start.tolist())
-    return Side(axes, found), where.astype(np.int64)
+    found = np.stack([place[start].astype(np.int64) for place in places], axis=1)
+    return Side.of(axes, found), where.astype(np.int64)
 
 
 def in_a_line(data: DataSet, figures: Figures) -> tuple[Side, Block]:
@@ -302,14 +195,14 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
-        rows = [self.rows.keyed(i) for i in range(len(self.rows))]
-        cols = [self.cols.keyed(j) for j in range(len(self.cols))]
-        keys = [row | col for row in rows for col in cols]
+        rows, cols = self.rows.all_codes(), self.cols.all_codes()
+        of_rows, of_cols = self.rows.names, self.cols.names
+        keys = (row + col for row in rows for col in cols)
         totals: dict[str, Any] = {"all": self.total.records()[0]}
         if self.query.rows and self.query.cols:
-            totals["rows"] = _joined(rows, self.row_totals)
-            totals["columns"] = _joined(cols, self.col_totals)
-        return {"cells": _joined(keys, self.body), "totals": totals}
+            totals["rows"] = self.row_totals.records(rows, of_rows)
+            totals["columns"] = self.col_totals.records(cols, of_cols)
+        return {"cells": self.body.records(keys, of_rows + of_cols), "totals": totals}
 
 
 def answer(data: DataSet, query: Query) -> Answer:
@@ -369,8 +262,7 @@ def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     """The totals of rows or columns, in their order."""
     if figures.places is None:
         return filled(data, figures, figures.keys, (len(side),))
-    places = np.array(side.places, dtype=np.int64).reshape(len(side), len(figures.axes))
-    keys = combined(figures.axes, list(places.T), len(side))
+    keys = combined(figures.axes, list(side.grid.T), len(side))
     at = np.searchsorted(keys, figures.keys)  # both are in ascending order
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]
@@ -391,8 +283,3 @@ def _sorted(found: Answer) -> Answer:
             np.add.at(sums, where, values)
             keys += [where, sums[where]]
     return found._with_rows(np.lexsort(keys).astype(np.intp))
-
-
-def _joined(keys: Sequence[Mapping[str, str]], block: Block) -> list[dict[str, Any]]:
-    """The codes of figures with the figures."""
-    return [{**key, **record} for key, record in zip(keys, block.records(), strict=True)]

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+import pyarrow as pa
+
 from eree.errors import Refusal
 from eree.release.record import RECORD
 from eree.release.release import Release
@@ -22,7 +24,8 @@ from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
-from eree.web.linked import LinkedTable, nests_of
+from eree.web.hierarchy import nests_of
+from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
 
@@ -139,11 +142,26 @@ def _opened(folder: Path) -> Release:
     return Release.open(folder)
 
 
+class _InMemory(Release):
+    """A release whose tables are read once: other tables may bound figures of one at any time."""
+
+    @cached_property
+    def _read(self) -> dict[str, pa.Table]:
+        return {}
+
+    def table(self, name: str) -> pa.Table:
+        """The public rows of a table."""
+        if name not in self._read:
+            self._read[name] = super().table(name)
+        return self._read[name]
+
+
 def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
     ending = release.identity[:DIGITS]
     if release.record.get("kind") == KIND:
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
+    release = _InMemory(release.folder, release.record)
     taken: set[str] = set()
     nests = nests_of(release, release.schema)
     for table in release.tables:

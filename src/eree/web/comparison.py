@@ -19,7 +19,9 @@ from eree.errors import Refusal
 from eree.estimate.rank import rank_intervals
 from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
-from eree.web.answer import ABSENT, MOST_CELLS, Block, Cell, Side, TooLarge, in_a_line, keyed
+from eree.random.exact import Integers
+from eree.web.answer import MOST_CELLS, Side, TooLarge, in_a_line
+from eree.web.block import ABSENT, Block, Cell, beside, keyed
 from eree.web.dataset import JOBS, DataSet
 from eree.web.query import Query
 
@@ -42,24 +44,45 @@ class Ranked:
     cell: Cell
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranking:
-    """Areas from the largest estimate to the smallest, and their figures."""
+    """Areas from the largest estimate to the smallest: their ranks, codes and figures."""
 
     query: Query
-    areas: tuple[Ranked, ...]
+    ranks: Integers
+    best: Integers
+    worst: Integers
+    side: Side
     figures: Block
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def areas(self) -> tuple[Ranked, ...]:
+        """All areas."""
+        return self.shown(slice(None))
+
+    def shown(self, some: slice) -> tuple[Ranked, ...]:
+        """Some of the areas, as a page shows them."""
+        return tuple(
+            Ranked(
+                int(self.ranks[i]),
+                int(self.best[i]),
+                int(self.worst[i]),
+                self.side.codes(i),
+                self.side.labels(i),
+                self.figures.cell(i),
+            )
+            for i in range(len(self))[some]
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "areas": [
-                {"rank": area.rank, "best": area.best, "worst": area.worst}
-                | keyed(self.query.by, area.codes)
-                | record
-                for area, record in zip(self.areas, self.figures.records(), strict=True)
-            ]
-        }
+        names = ("rank", "best", "worst", *beside(self.query.by))
+        ranks = zip(*(c.tolist() for c in (self.ranks, self.best, self.worst)), strict=True)
+        keys = (rank + codes for rank, codes in zip(ranks, self.side.all_codes(), strict=True))
+        return {"areas": self.figures.records(keys, names)}
 
 
 def ranking(data: DataSet, query: Query) -> Ranking:
@@ -71,18 +94,14 @@ def ranking(data: DataSet, query: Query) -> Ranking:
     values = block.values
     ranks = 1 + len(values) - np.searchsorted(np.sort(values), values, side="right")
     order = np.argsort(-values, kind="stable")
-    areas = tuple(
-        Ranked(
-            int(ranks[i]), int(best[i]), int(worst[i]), side.codes(i), side.labels(i), block.cell(i)
-        )
-        for i in order.tolist()
+    return Ranking(
+        query, ranks[order], best[order], worst[order], side.taken(order), block.taken(order)
     )
-    return Ranking(query, areas, block.taken(order))
 
 
 @dataclass(frozen=True)
 class Decision:
-    """An area with its damage, and what is sure about it: above, below, or undecided."""
+    """An area with its damage, and what its interval says: above, below, or undecided."""
 
     codes: tuple[str, ...]
     labels: tuple[str, ...]

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
@@ -260,6 +261,7 @@ class Asked:
     measure: str = JOBS
     confidence: float = 0.9
     together: bool = False  # whether all intervals hold at once
+    guaranteed: bool = False  # whether intervals hold whatever the data are
 
     def by_some(self, by: tuple[str, ...]) -> Asked:
         """The same by some of its variables alone."""
@@ -282,6 +284,10 @@ class DataSet(ABC):
     #: What makes an estimate unreliable, and what an absent figure is.
     unreliable_means: str
     absent_means: str
+    #: Which intervals are shown, where there are two kinds: "calibrated" or "guaranteed".
+    intervals: str = ""
+    #: Numbers of workplaces by size in the same release, by name: tables to be read as they are.
+    profiles: Mapping[str, pa.Table] = MappingProxyType({})
     #: What a reader must know before all else, and what the guarantee rests on.
     warnings: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, prod
 from types import MappingProxyType
 from typing import Any
@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from eree.policy.plain_data import guarantee_as_json
 from eree.survey.estimates import decimals
 from eree.survey.query import Axis
-from eree.web.answer import ABSENT, FLAGGED, FLAGS, MOST_CELLS, TAKEN, Answer, TooLarge
-from eree.web.dataset import DataSet
+from eree.web.answer import MOST_CELLS, Answer, TooLarge
+from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
+from eree.web.dataset import JOBS, DataSet, Reals, combined
 from eree.web.query import Query
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
@@ -119,10 +120,17 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
         " give the same figure in every table of it.",
     ]
     confidence = f"{float(query.confidence):.0%}"
-    if data.kind == "table":
+    if data.intervals == "calibrated":
         found.append(
-            f"Intervals are calibrated: {confidence} of them hold the true count, if sizes of"
-            " workplaces are as the release shows them; the margin of error is the farther end."
+            f"Intervals (low, high) are calibrated: {confidence} of them hold the true count, if"
+            " sizes of workplaces are as the release shows them; the margin of error is the farther"
+            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
+            " guaranteed_high), which rest on no sizes and are wider."
+        )
+    elif data.intervals:
+        found.append(
+            f"Intervals (low, high) are guaranteed: each holds the true count with a probability of"
+            f" {confidence} or more, whatever the data are; the margin of error is the farther end."
         )
     else:
         found.append(
@@ -162,7 +170,8 @@ def tidy(answer: Answer) -> pa.Table:
     columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
     if body.deviation is not None:
         columns["standard_error"] = pa.array(np.round(body.deviation.reshape(-1), 3))
-    for name, numbers in (("low", body.low), ("high", body.high), ("margin", body.margin)):
+    shown = {"low": body.low, "high": body.high, "margin": body.margin, **guaranteed(answer)}
+    for name, numbers in shown.items():
         flat = np.round(numbers.reshape(-1), 3)
         known = np.isfinite(flat)
         kind = pa.int64() if body.unit == 1 else pa.float64()
@@ -173,19 +182,35 @@ def tidy(answer: Answer) -> pa.Table:
     return pa.table(columns)
 
 
+def guaranteed(answer: Answer) -> dict[str, Reals]:
+    """Ends of intervals that hold whatever the data are, where others are shown."""
+    data, query = answer.data, answer.query
+    if data.intervals != "calibrated" or query.measure != JOBS:
+        return {}
+    figures = data.figures(replace(query.asked(), guaranteed=True))
+    axes = _axes(answer)
+    keys = combined(
+        [axis for axis, _ in axes], [places for _, places in axes], answer.body.values.size
+    )
+    at = np.minimum(np.searchsorted(figures.keys, keys), len(figures) - 1)
+    there = figures.keys[at] == keys  # where no workplace is there are no jobs, exactly
+    ends = {"guaranteed_low": figures.low, "guaranteed_high": figures.high}
+    return {name: np.where(there, end[at], 0.0) for name, end in ends.items()}
+
+
 def _axes(answer: Answer) -> list[tuple[Axis, NDArray[np.intp]]]:
     """Each axis of an answer, with the place on it of every cell, row by row."""
-    rows, cols = (
-        np.array(side.places, dtype=np.intp).reshape(len(side), len(side.axes))
-        for side in (answer.rows, answer.cols)
-    )
+    rows, cols = (side.grid.astype(np.intp) for side in (answer.rows, answer.cols))
     places = [*np.repeat(rows, len(cols), axis=0).T, *np.tile(cols, (len(rows), 1)).T]
     return list(zip((*answer.rows.axes, *answer.cols.axes), places, strict=True))
 
 
 def as_csv(answer: Answer, metadata: Metadata) -> bytes:
     """CSV in UTF-8; the last column names the release."""
-    table = tidy(answer)
+    return _written(tidy(answer), metadata.release)
+
+
+def _written(table: pa.Table, release: str) -> bytes:
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\r\n")
     lines.writerow([*map(safe, table.column_names), "release"])
@@ -193,8 +218,7 @@ def as_csv(answer: Answer, metadata: Metadata) -> bytes:
         [safe(value) if isinstance(value, str) else value for value in column.to_pylist()]
         for column in table.columns
     ]
-    release = [metadata.release] * table.num_rows
-    lines.writerows(zip(*columns, release, strict=True))
+    lines.writerows(zip(*columns, [release] * table.num_rows, strict=True))
     return b"\xef\xbb\xbf" + text.getvalue().encode()
 
 
@@ -325,6 +349,18 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "extension": {"eree": metadata.as_json()},
     }
     return json.dumps(made, ensure_ascii=False).encode()
+
+
+def profile_file(data: DataSet, file: str) -> tuple[str, bytes] | None:
+    """Numbers of workplaces by size as they were released, as NAME.csv or NAME.json."""
+    name, _, ending = file.rpartition(".")
+    rows, release = data.profiles.get(name), data.release.identity
+    if rows is None or ending not in ("csv", "json"):
+        return None
+    if ending == "csv":
+        return EXPORTS["csv"][0], _written(rows, release)
+    about = {"release": release, "made": data.made, "table": name, "rows": rows.to_pylist()}
+    return "application/json", json.dumps(about, ensure_ascii=False).encode()
 
 
 Export = Callable[[Answer, Metadata], bytes]

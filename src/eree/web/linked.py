@@ -1,19 +1,11 @@
-"""A released table of linked data in memory, with sums and intervals of public things alone.
-
-Levels above its codes are what its release publishes of groups and hierarchies.  A group that was
-declared (sector groups of sectors) is in the record.  A hierarchy (tracts in counties) is seen in
-the public rows of any table of the release: which workplaces exist, and where, is public, and every
-row has one.  A table of some workplaces alone shows too little: what lies in one county there may
-lie in others as well.
-"""
+"""A released table of linked data in memory, with sums and intervals of public things alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import permutations
-from math import ceil, floor
+from math import ceil, floor, prod
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -38,20 +30,22 @@ from eree.web.dataset import (
     Asked,
     DataSet,
     Figures,
-    Group,
     Mask,
     Variable,
     combined,
     in_one_line,
 )
+from eree.web.hierarchy import Nests, levels_of
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
-#: For a finer and a coarser attribute: the one value of the coarser that each of the finer lies in.
-Nests = Mapping[tuple[str, str], Mapping[Value, Value]]
+#: So many combinations of codes are marked one by one to be counted.
+MOST_MARKED = 1 << 20
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
+#: So many answers whose intervals hold together are remembered.
+MOST_TOGETHER = 8
 
 
 class LinkedTable(DataSet):
@@ -95,7 +89,10 @@ class LinkedTable(DataSet):
             order = np.array([place[code] for code in found], dtype=np.int64)
             codes[attribute.name] = known
             self._codes[attribute.name] = order[column.indices.to_numpy()]
-        schema, self.rows = self._areas.schema, rows.num_rows
+        self._known, schema, self.rows = codes, self._areas.schema, rows.num_rows
+        self.intervals = "calibrated" if areas.calibrated else "guaranteed"
+        self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
+        self._cells = np.arange(self.rows)
         self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
         self.measures = {JOBS: "Jobs"}
         counted = (*by, *about["where"])
@@ -119,35 +116,63 @@ class LinkedTable(DataSet):
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
         super().__init__(name, title, release, variables, checks)
-        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
+        self._lock, self._together = Lock(), list[tuple[Asked, Figures]]()
+        for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks
+            self.figures(Asked(names, {}, {}))
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
         cells, axes, on_axes = self._kept(asked)
-        return len(np.unique(combined(axes, on_axes, len(cells))))
+        keys, number = combined(axes, on_axes, len(cells)), prod(len(axis.codes) for axis in axes)
+        if number > MOST_MARKED:
+            return len(np.unique(keys))
+        found = np.zeros(number, dtype=np.bool_)
+        found[keys] = True
+        return int(np.count_nonzero(found))
 
     def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Integers]]:
         """The cells that a filter keeps, the axes of the table, and where they are on each."""
-        kept = np.ones(self.rows, dtype=np.bool_)
-        for name, codes in asked.where.items():
-            kept &= np.isin(self._codes[name], self.variable(name).held(codes))
-        cells, axes, places = np.flatnonzero(kept), [], []
+        cells, axes, places = self._cells, [], []
+        if asked.where:
+            kept = np.ones(self.rows, dtype=np.bool_)
+            for name, codes in asked.where.items():
+                held = np.zeros(len(self.variable(name).codes), dtype=np.bool_)
+                held[self.variable(name).held(codes)] = True
+                kept &= held[self._codes[name]]
+            cells = np.flatnonzero(kept)
         for name in asked.by:
             variable, level = self.variable(name), asked.groups.get(name)
-            place = self._codes[name][cells]
+            place = self._codes[name]
+            place = place if cells is self._cells else place[cells]
             axes.append(variable.axis(level))
             places.append(place if level is None else variable.group_places(level)[place])
         return cells, tuple(axes), places
 
     def figures(self, asked: Asked) -> Figures:
-        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them.
+
+        Those that hold together take long, and have several pages: some are kept.
+        """
+        if not asked.together:
+            return self._figures(asked)
+        with self._lock:
+            kept = next((found for one, found in self._together if one == asked), None)
+        if kept is None:
+            kept = self._figures(asked)
+            with self._lock:
+                self._together = [(asked, kept), *self._together[: MOST_TOGETHER - 1]]
+        return kept
+
+    def _figures(self, asked: Asked) -> Figures:
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         cells, axes, on_axes = self._kept(asked)
         keys = combined(axes, on_axes, len(cells))
-        order = np.argsort(keys, kind="stable")
-        cells, keys = cells[order], keys[order]
-        starts: Integers = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
+        starts: Integers = np.zeros(min(len(cells), 1), dtype=np.int64)
+        if axes:
+            order = _in_order(keys, prod(len(axis.codes) for axis in axes))
+            cells, keys = cells[order], keys[order]
+            starts = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
         places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
         if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
@@ -157,12 +182,25 @@ class LinkedTable(DataSet):
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
-        # only which attributes these are matters for intervals
-        wanted = Marginal(asked.by, MappingProxyType(dict(asked.where)))
-        areas = replace(self._areas, wanted=wanted, keys=_NO_KEYS, place=cells, starts=starts)
-        low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
+        where: Mapping[str, tuple[Value, ...]] = asked.where
+        keys_of = _NO_KEYS
+        if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
+            where = {name: self._values_of(name, codes) for name, codes in asked.where.items()}
+        if asked.guaranteed and not asked.groups:
+            pairs = zip(asked.by, places, strict=True)
+            keys_of = pa.table({n: [self._known[n][p] for p in own.tolist()] for n, own in pairs})
+        wanted = Marginal(asked.by, MappingProxyType(dict(where)))
+        areas = replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
+        if asked.guaranteed:
+            low, high = areas.ends(1 - asked.confidence)
+        else:
+            low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _values_of(self, name: str, codes: Sequence[str]) -> tuple[Value, ...]:
+        """The values in the table that a filter keeps by codes and groups."""
+        return tuple(self._known[name][place] for place in self.variable(name).held(codes))
 
     def unreliable(self, figures: Figures) -> Mask:
         """A margin above half of the estimate; exact figures never."""
@@ -259,6 +297,12 @@ class _Remembered(Measurement):
         return ends
 
 
+def _in_order(keys: Integers, number: int) -> NDArray[np.intp]:
+    """What sorts keys below a number; short ones are sorted in time linear in their number."""
+    small = number <= np.iinfo(np.uint16).max
+    return np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
+
+
 _NO_KEYS = pa.table({})
 _LEVELS = (
     "The number of the levels is a digest of all plateaus of the distribution, which follow"
@@ -303,61 +347,3 @@ def _worded(name: str) -> str:
     """The name of a table, for people."""
     title = name.replace("-", " ").replace("_", " ").strip() or name
     return title[:1].upper() + title[1:]
-
-
-def nests_of(release: Release, schema: Schema) -> Nests:
-    """Which attributes of workplaces lie in others, by all tables of a release together."""
-    found: dict[tuple[str, str], dict[Value, Value]] = {}
-    crossing: set[tuple[str, str]] = set()
-    for table in release.tables:
-        about = release.about(table)
-        by = [n for n in about["by"] if schema.attributes[n].owner == "workplace"]
-        some = any(schema.attributes[n].owner == "workplace" for n in about["where"])
-        if len(by) < 2 or some or about.get("profile"):  # whose pooled rows have no attributes
-            continue
-        rows = release.table(table).select(by)
-        for fine, coarse in permutations(by, 2):
-            if (fine, coarse) in crossing:
-                continue
-            pairs = rows.group_by([fine, coarse]).aggregate([])  # each once
-            known = found.setdefault((fine, coarse), {})
-            for one, two in zip(*(pairs[name].to_pylist() for name in (fine, coarse)), strict=True):
-                if known.setdefault(one, two) != two:
-                    crossing.add((fine, coarse))
-                    break
-    for pair in crossing:
-        del found[pair]
-    for (fine, middle), lower in list(found.items()):  # tracts in counties, counties in states
-        for (other, coarse), upper in list(found.items()):
-            new = other == middle and coarse != fine and (fine, coarse) not in {*found, *crossing}
-            if new and set(lower.values()) <= set(upper):
-                found[fine, coarse] = {one: upper[two] for one, two in lower.items()}
-    return found
-
-
-def levels_of(
-    name: str, codes: Sequence[Value], schema: Schema, nests: Nests
-) -> dict[str, tuple[Group, ...]]:
-    """The levels above an attribute's codes, from the coarsest, each with all codes in groups."""
-    found: dict[str, tuple[Group, ...]] = {}
-    for attribute in schema.attributes.values():
-        if attribute.of == name:
-            lies_in: Mapping[Value, Value] = attribute.members
-        elif (name, attribute.name) in nests:
-            lies_in = nests[name, attribute.name]
-        else:
-            continue
-        members: dict[Value, list[int]] = {}
-        for place, code in enumerate(codes):
-            if code not in lies_in:
-                break
-            members.setdefault(lies_in[code], []).append(place)
-        else:
-            if 1 < len(members) <= len(codes) // 2 or (attribute.of == name and len(members) > 1):
-                order = list(attribute.values or sorted(members, key=str))
-                found[attribute.name] = tuple(
-                    Group(str(value), attribute.describe(value), tuple(members[value]))
-                    for value in order
-                    if value in members
-                )
-    return dict(sorted(found.items(), key=lambda pair: len(pair[1])))

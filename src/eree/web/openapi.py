@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import eree
-from eree.web.answer import FLAGS
+from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
 from eree.web.comparison import MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet
@@ -66,6 +66,15 @@ def _paths(data: DataSet) -> dict[str, Any]:
         found[f"/d/{name}.{ending}"] = _get(
             f"{name}-{ending}", f"{title}: {ending}", settings, body, kind.partition(";")[0]
         )
+    for profile in data.profiles:
+        for ending, kind in (("csv", "text/csv"), ("json", "application/json")):
+            found[f"/d/{name}/sizes/{quoted(profile)}.{ending}"] = _get(
+                f"{name}-{profile}-{ending}",
+                f"Workplaces by size: {profile}",
+                [],
+                {"type": "object"} if ending == "json" else {"type": "string", "format": "binary"},
+                kind,
+            )
     find = _parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")
     for variable in data.variables:
         found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = _get(

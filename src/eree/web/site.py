@@ -14,7 +14,7 @@ from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.comparison import DEFAULT_PER_JOB, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
-from eree.web.export import EXPORTS, Metadata, metadata
+from eree.web.export import EXPORTS, Metadata, metadata, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.openapi import openapi
 from eree.web.query import (
@@ -110,6 +110,7 @@ class Site:
             "universe": data.universe,
             "measures": dict(data.measures),
             "errors": list(data.errors),
+            "intervals": data.intervals,
             "variables": [
                 {"name": v.name, "label": v.label, "codes": len(v.codes), "levels": list(v.levels)}
                 for v in data.variables
@@ -200,16 +201,16 @@ class Site:
         made = ranking(data, asked)
         if as_json:
             return self._with_metadata(data, asked, made.as_json())
-        shown = made.areas[page_of(len(made.areas), PAGE_AREAS, asked.page)]
+        shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
         return self._data_page(
             "ranking.html",
             data,
             asked,
             areas=shown,
-            pages=pages_of(len(made.areas), PAGE_AREAS),
-            count=len(made.areas),
+            pages=pages_of(len(made), PAGE_AREAS),
+            count=len(made),
             decimals=made.figures.decimals,
-            rank_ticks=ticks_between(("1", "", f"{max(len(made.areas), 2):,}")),
+            rank_ticks=ticks_between(("1", "", f"{max(len(made), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
 
@@ -279,6 +280,15 @@ class Site:
                 "checks": data.checks,
             }
         )
+
+    def profile(self, name: str, file: str, query: str) -> Reply:
+        """Numbers of workplaces by size, as a file."""
+        data = self.catalogue.data_set(name)
+        _refuse_settings("this file", query)
+        made = profile_file(data, file)
+        if made is None:
+            raise Missing("there is no such file; the page About lists those that there are")
+        return Reply(200, *made, (("content-disposition", "attachment"),))
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""

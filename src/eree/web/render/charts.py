@@ -14,7 +14,8 @@ from math import ceil, floor, isinf, log, log10
 
 import numpy as np
 
-from eree.web.answer import ABSENT, UNRELIABLE, Answer, Cell
+from eree.web.answer import Answer
+from eree.web.block import ABSENT, UNRELIABLE, Cell
 from eree.web.dataset import Error
 
 MINUS = "−"

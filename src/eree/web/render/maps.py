@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from eree.errors import Refusal
-from eree.web.answer import ABSENT, MOST_CELLS, UNRELIABLE, Cell, TooLarge, in_a_line
+from eree.web.answer import MOST_CELLS, TooLarge, in_a_line
+from eree.web.block import ABSENT, UNRELIABLE, Cell
 from eree.web.dataset import DataSet, Variable
 from eree.web.query import MOST_SIDES, Query
 from eree.web.render.areas import AreaMap, Box, area_map, read_areas

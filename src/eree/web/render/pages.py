@@ -17,9 +17,10 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 import eree
-from eree.web.answer import ABSENT, NEGATIVE, OPEN, Answer, Block, Cell, Side, in_a_line
+from eree.web.answer import Answer, Side, in_a_line
+from eree.web.block import ABSENT, NEGATIVE, OPEN, Block, Cell
 from eree.web.dataset import ERRORS
-from eree.web.query import CONFIDENCES, SORTS, carried, written
+from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
 from eree.web.render.charts import decision_line, error, figure, interval, number, rank_line
 
 KINDS = {
@@ -74,6 +75,7 @@ class Pages:
             "number": number,
             "carried": carried,
             "written": written,
+            "quoted": quoted,
             "rank_line": rank_line,
             "decision_line": decision_line,
             "flag_means": {

@@ -1,0 +1,169 @@
+"""Figures in the shape of a table, with their errors and flags, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.random.exact import Integers
+from eree.web.dataset import Mask, Reals
+
+NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
+FLAGS = (NEGATIVE, UNRELIABLE, ABSENT, OPEN)
+#: The parts of a figure in plain data; without a standard error where that is not public.
+_COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
+#: What stands beside codes in plain data and in files; a variable of such a name gets one more _.
+TAKEN = frozenset(
+    (
+        *_COLUMNS,
+        *("guaranteed_low", "guaranteed_high", "rank", "best", "worst"),
+        *("damage", "decision", "damage_per_job", "release"),
+    )
+)
+#: Flags by the sum of their powers of 2.
+FLAGGED = tuple(
+    [name for number, name in enumerate(FLAGS) if value >> number & 1]
+    for value in range(1 << len(FLAGS))
+)
+
+#: Some rows or columns.
+Places = NDArray[np.intp] | slice
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Figures in the shape of a table, or of its totals."""
+
+    values: Integers
+    unit: int
+    low: Reals
+    high: Reals
+    deviation: Reals | None
+    margin: Reals
+    flags: Mapping[str, Mask]
+
+    @cached_property
+    def jobs(self) -> Reals:
+        """The estimates in whole units."""
+        return self.values / self.unit
+
+    @cached_property
+    def relative(self) -> Reals:
+        """The standard error, or the margin where there is none, by the estimate."""
+        error = self.margin if self.deviation is None else self.deviation
+        found = np.full(self.values.shape, np.inf)
+        np.divide(error, self.jobs, out=found, where=self.values > 0)
+        found[(self.values == 0) & (error == 0)] = 0.0
+        return found
+
+    @property
+    def decimals(self) -> int:
+        """As many as show every figure without rounding."""
+        return 3 if self.unit > 1 and (self.values % self.unit).any() else 0
+
+    @cached_property
+    def flag_sums(self) -> Integers:
+        """The flags of each figure, as the sum of their powers of 2."""
+        found: Integers = np.zeros(self.values.shape, dtype=np.int64)
+        for number, name in enumerate(FLAGS):
+            found += self.flags[name] * (1 << number)
+        return found
+
+    def taken(self, *places: Places) -> Block:
+        """Some of the rows, or all rows and some of the columns."""
+
+        def kept(numbers: NDArray[Any]) -> NDArray[Any]:
+            return numbers[places]
+
+        return Block(
+            kept(self.values),
+            self.unit,
+            kept(self.low),
+            kept(self.high),
+            None if self.deviation is None else kept(self.deviation),
+            kept(self.margin),
+            {name: kept(mask) for name, mask in self.flags.items()},
+        )
+
+    def cell(self, *place: int) -> Cell:
+        """One figure."""
+        deviation = None if self.deviation is None else float(self.deviation[place])
+        flags = tuple(name for name, mask in self.flags.items() if mask[place])
+        return Cell(
+            int(self.values[place]),
+            self.unit,
+            float(self.low[place]),
+            float(self.high[place]),
+            deviation,
+            float(self.margin[place]),
+            float(self.relative[place]),
+            flags,
+        )
+
+    def records(
+        self, keys: Iterable[tuple[Any, ...]] | None = None, names: Iterable[str] = ()
+    ) -> list[dict[str, Any]]:
+        """All figures as plain data, in their order: what has no bound is null.
+
+        Each may have something in front, such as its codes, under some names.
+        """
+        errors = () if self.deviation is None else (self.deviation,)
+        reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
+        rounded = np.round(reals, 4).reshape(len(reals), -1)
+        whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
+        estimates = self.values if self.unit == 1 else self.jobs
+        columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]
+        columns.append([FLAGGED[number] for number in self.flag_sums.ravel().tolist()])
+        known = (*names, *(_COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])))
+        cells = zip(*columns, strict=True)
+        if keys is None:
+            return [dict(zip(known, cell, strict=True)) for cell in cells]
+        both = zip(keys, cells, strict=True)
+        return [dict(zip(known, key + cell, strict=True)) for key, cell in both]
+
+
+def _plain(numbers: Reals, whole: bool) -> list[Any]:
+    """Numbers as plain data: what has no bound is null, integers are written as such."""
+    known = np.isfinite(numbers)
+    if whole and known.all() and not (numbers % 1).any():
+        numbers = numbers.astype(np.int64)
+        whole = False
+    found: list[Any] = numbers.tolist()
+    if not known.all():
+        found = [n if isfinite(n) else None for n in found]
+    return [n if n is None or n % 1 else int(n) for n in found] if whole else found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table; `value` counts parts, of which `unit` make one."""
+
+    value: int
+    unit: int
+    low: float
+    high: float
+    deviation: float | None
+    margin: float
+    relative: float
+    flags: tuple[str, ...]
+
+    @property
+    def estimate(self) -> int | float:
+        """The estimate as a number."""
+        return self.value if self.unit == 1 else self.value / self.unit
+
+
+def beside(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of variables as plain data has them beside a figure."""
+    return tuple(f"{name}_" if name in TAKEN else name for name in names)
+
+
+def keyed(names: Iterable[str], codes: Iterable[str]) -> dict[str, str]:
+    """Codes by the names of their variables, as plain data has them beside a figure."""
+    return dict(zip(beside(names), codes, strict=True))
