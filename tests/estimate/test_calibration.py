@@ -15,9 +15,10 @@ from scipy import stats
 
 import eree
 import eree_study
-from eree.estimate.calibration import Calibrated, ends_around, quantiles, shortest
+from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
+from eree.estimate.quantiles import ends_around, quantiles, shortest
 from eree.estimate.rank import own_ranks
 from eree.estimate.size_distribution import SizeDistribution, size_classes
 

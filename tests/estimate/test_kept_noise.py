@@ -14,7 +14,7 @@ from scipy.optimize import isotonic_regression
 import eree
 from eree.estimate import largest as largest_file
 from eree.estimate.calibrated import CalibratedTable, Evidence
-from eree.estimate.calibration import MOST_KURTOSIS, Calibrated, quantiles
+from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import (
     _INSIDE,
     _NEAR,
@@ -25,6 +25,7 @@ from eree.estimate.largest import (
     prior_of_largest,
 )
 from eree.estimate.noise import NoiseBySize, noise_of_cells
+from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.size_distribution import SizeDistribution, not_rising, size_classes
 
 LEAST = size_classes()
@@ -111,7 +112,7 @@ def test_joint_ends_are_those_of_all_cells_asked_again(
     up = np.rint(NOISY + each * np.repeat(down / moments.variance, number)).astype(np.int64)
     posterior = posterior_of_largest(noise, sizes, up, WORKPLACES, KINDS)
     larger = Calibrated(noise, equally_likely(posterior, noise.variance))
-    reach = np.maximum(down, larger.joint_reach(cells, starts, 1 - miss))
+    reach = np.maximum(down, larger.joint_reach(cells, starts, 1 - miss, most=True))
     assert low.tolist() == np.maximum(np.ceil(sums - moments.mean - down), 0).tolist()
     assert high.tolist() == np.maximum(np.floor(sums - moments.mean + reach), 0).tolist()
 

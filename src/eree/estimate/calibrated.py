@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.estimate.calibration import MOST_KURTOSIS, Calibrated, ends_around, quantiles
+from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import (
     LargestWorkplace,
     Points,
@@ -25,6 +25,7 @@ from eree.estimate.largest import (
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
+from eree.estimate.quantiles import MOST_KURTOSIS, ends_around, quantiles
 from eree.estimate.size_distribution import KNOWN, Kind, SizeDistribution, size_classes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
@@ -156,7 +157,7 @@ class CalibratedTable:
             changed = np.flatnonzero(now != seen)
             points = known.points(now[changed], which[changed], made.noise.variance)
             larger = made.with_points(changed, points)
-            up = np.maximum(down, larger.joint_reach(cells, starts, level))
+            up = np.maximum(down, larger.joint_reach(cells, starts, level, most=True))
         return ends_around(noisy - moments.mean, down, up)
 
     @cached_property

@@ -11,14 +11,14 @@ Sums have the moments of their cells; where noise is of a few jobs, all probabil
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from math import floor, log2
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.largest import Points
 from eree.estimate.noise import RING, NoiseBySize
+from eree.estimate.quantiles import bucket, ends_around, reach, shortest, upper_variance
 from eree.random.exact import Array, Integers
 
 #: Intervals that are looked for at once.
@@ -27,8 +27,6 @@ _AT_ONCE = 1_024
 _LEVELS = 16
 #: Draws that have to lie beyond an end, else tails are the mechanism's own.
 _SHOWN = 50
-#: Probabilities to miss below this are rounded down.
-_FEW = 0.01
 #: Variances of sums up to which they are added up on a ring.
 _SMALL_VARIANCE = (RING / 24) ** 2
 
@@ -61,11 +59,6 @@ class Calibrated:
         found: Array = self.noise.mean[self.points].mean(1)
         return found
 
-    def variance(self) -> Array:
-        """The variance of the noise of a cell, for each group."""
-        found: Array = self.widened**2 * self.noise.variance[self.points].mean(1)
-        return found
-
     def cell_ends(self, noisy: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of all cells, cell after cell of each group."""
         groups = np.arange(len(self.points))
@@ -75,7 +68,7 @@ class Calibrated:
     def _cell_reach(self, level: float, groups: Integers) -> tuple[Integers, Integers]:
         """How far the noise of a cell of some groups reaches down and up; few levels are kept."""
         if 1 - level < _SHOWN / self.noise.draws.shape[1]:
-            far = self.noise.far(_bucket(level))
+            far = self.noise.far(bucket(level))
             top = self.points[groups].max(1)
             return far[0][top], far[1][top]
         distinct, back = self._distinct
@@ -182,8 +175,8 @@ class Calibrated:
     ) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of sums of runs of cells."""
         moments = self.moments(cells, starts)
-        reach = _reach(moments.variance, moments.fourth, level)
-        low, high = ends_around(noisy - moments.mean, reach, reach)
+        away = reach(moments.variance, moments.fourth, level)
+        low, high = ends_around(noisy - moments.mean, away, away)
         single = np.diff(np.append(starts, len(cells))) == 1
         if single.any():
             own = cells[starts[single]] // self.cells
@@ -198,21 +191,43 @@ class Calibrated:
                 high[small] = np.maximum(noisy[small] + down, 0)
         return low, high
 
-    def joint_reach(self, cells: Integers, starts: Integers, level: float) -> Array:
+    def joint_reach(
+        self, cells: Integers, starts: Integers, level: float, *, most: bool = False
+    ) -> Array:
         """How far sums are off at most, if so many are to hold that extremes count.
 
-        That is as far as one cell may be alone, or as all of them together by their moments.
+        That is as far as one cell may be alone, or as all of them together by their moments.  With
+        `most` the workplace behind that cell is as large as any point has it.
 
         The variance of each sum is the one that its posterior stays below with a probability of
         95%: of many sums those are missed whose noise is more than its mean says.
         """
-        level = _bucket(level)
+        level = bucket(level)
         moments = self.moments(cells, starts)
-        variance = _upper(moments.variance, moments.uncertain)
+        variance = upper_variance(moments.variance, moments.uncertain)
         known = np.maximum(moments.fourth - 3 * moments.uncertain, 0.0)  # the variance being known
-        far = np.maximum(*self.noise.far(level))[self.points.max(1)]
-        alone = np.maximum.reduceat(far[cells // self.cells], starts)  # of the widest cell
-        return np.maximum(_reach(variance, known, level), self.widened * alone)
+        far = self._far(self.points.max(1), level) if most else self._far_of_mixture(level)
+        alone = np.maximum.reduceat(far[cells // self.cells], starts)
+        return np.maximum(reach(variance, known, level), self.widened * alone)
+
+    def _far(self, classes: NDArray[np.uint8], level: float) -> Integers:
+        """What the noise beside workplaces of some classes stays within at a high level."""
+        found: Integers = np.maximum(*self.noise.far(bucket(level)))[classes]
+        return found
+
+    def _far_of_mixture(self, level: float) -> Integers:
+        """What the noise of a cell of each group stays within at a high level.
+
+        If it does not as often as 1 - level has it, then beside the k largest of the p points no
+        more often than p / k times that, on average: of all k the one that reaches furthest.
+        """
+        number, largest = self.points.shape[1], np.sort(self.points, axis=1)[:, ::-1]
+        parts = (
+            self._far(largest[:, k - 1], max(1 - (1 - level) * number / k, 0.5))
+            for k in range(1, number + 1)
+        )
+        found: Integers = np.maximum.reduce(list(parts))
+        return found
 
     @cached_property
     def _distinct(self) -> tuple[Points, NDArray[np.intp]]:
@@ -267,132 +282,3 @@ def _weights(points: Points, classes: int) -> Array:
     for column in points.T:
         found[np.arange(len(points)), column] += 1 / points.shape[1]
     return found
-
-
-def shortest(
-    below: Array, above: Array, distances: Integers, miss: float
-) -> tuple[Integers, Integers]:
-    """How far the shortest intervals around zero reach down and up, which miss no more than so.
-
-    `below` and `above` have the probabilities beyond each distance, a row for each interval.  The
-    farther an interval reaches down, the less far it has to reach up: both ends move one way.
-    """
-    rows, last = len(below), len(distances) - 1
-    best = np.full(rows, np.iinfo(np.int64).max)
-    down, up = np.full((2, rows), distances[-1])
-    one = (miss - below + 1e-12 < 0).sum(1)
-    row = np.flatnonzero(one <= last)
-    one = one[row]
-    two = np.minimum((above[row] > (miss - below[row, one] + 1e-12)[:, None]).sum(1), last)
-    while row.size:
-        left = miss - below[row, one] + 1e-12
-        less = np.flatnonzero(two)
-        while less.size:
-            less = less[above[row[less], two[less] - 1] <= left[less]]
-            two[less] -= 1
-            less = less[two[less] > 0]
-        length = distances[one] + distances[two]
-        better = length < best[row]
-        at = row[better]
-        best[at], down[at], up[at] = length[better], distances[one[better]], distances[two[better]]
-        one += 1
-        open_ = one <= last
-        open_[open_] = distances[one[open_]] < best[row[open_]]
-        row, one, two = row[open_], one[open_], two[open_]
-    return down, up
-
-
-def _upper(variance: Array, uncertain: Array) -> Array:
-    """What a variance stays below with a probability of 95%: Wilson and Hilferty's quantile."""
-    variance = np.maximum(variance, 1e-12)
-    shape = variance**2 / np.maximum(uncertain, 1e-12 * variance**2)
-    found: Array = variance * np.maximum(1 - 1 / (9 * shape) + 1.645 / (3 * np.sqrt(shape)), 1) ** 3
-    return found
-
-
-def ends_around(middle: Array, down: Array, up: Array) -> tuple[Integers, Integers]:
-    """The least and the greatest count within a reach; none is below zero."""
-    low, high = np.ceil(middle - down), np.floor(middle + up)
-    low = np.minimum(low, high)  # so narrow that no integer lies within: the nearest
-    return np.maximum(low, 0).astype(np.int64), np.maximum(high, 0).astype(np.int64)
-
-
-def _reach(variance: Array, fourth: Array, level: float) -> Array:
-    """What the size of noise with such moments stays within."""
-    kurtosis = np.clip(fourth / np.maximum(variance, 1e-9) ** 2, 0.0, MOST_KURTOSIS)
-    found: Array = np.sqrt(variance) * quantiles(kurtosis, level)
-    return found
-
-
-#: Excess kurtosis of sums is taken to be no more than this.
-MOST_KURTOSIS = 60.0
-#: Probabilities that no sum of others shows, and a number beyond which no normal noise is.
-_NEVER, _NOTHING = 1e-34, 9.0
-#: A step of Newton's method after which no other is needed, as a share of the number.
-_LAST = 1e-8
-_KURTOSES = np.concatenate([[0.0], np.geomspace(0.02, MOST_KURTOSIS, 48)])
-
-
-def quantiles(kurtosis: Array, level: float) -> Array:
-    """What the size of a sum of noise stays within, in standard deviations.
-
-    A sum is taken to be normal with a variance that has a gamma distribution, so that it has the
-    kurtosis: with 0 it is normal, with 3 a Laplace distribution.
-    """
-    found: Array = np.interp(kurtosis, _KURTOSES, _quantiles_of_kurtoses(level))
-    return found
-
-
-def _bucket(level: float) -> float:
-    """A level near one, or a higher one of which there are few: eight for a factor of two."""
-    miss = max(1 - level, 1e-15)
-    return level if miss > _FEW else 1 - 2.0 ** (floor(8 * log2(miss)) / 8)
-
-
-@lru_cache(maxsize=1)
-def _mixtures() -> list[tuple[Array, Array]]:
-    """For each kurtosis, standard deviations of normal distributions, and how likely each is."""
-    found = []
-    for kurtosis in _KURTOSES[1:]:
-        shape = 3 / kurtosis
-        logs = np.linspace(-40 / min(shape, 1.0) ** 0.5 - 6, np.log(1 + 60 / shape), 4_000)
-        weight = np.exp(shape * (logs - np.exp(logs) + 1))
-        weight /= weight.sum()
-        seen = weight > _NEVER
-        found.append((weight[seen], np.exp(logs[seen] / 2)))
-    return found
-
-
-@lru_cache(maxsize=256)
-def _quantiles_of_kurtoses(level: float) -> Array:
-    from scipy.special import erfcinv
-
-    found = [float(np.sqrt(2) * erfcinv(1 - level))]
-    for weight, deviation in _mixtures():
-        near = found[-1] if len(found) < 3 else found[-1] ** 2 / found[-2]
-        found.append(_beyond_which(weight, deviation, 1 - level, near))
-    return np.array(found)
-
-
-def _beyond_which(weight: Array, deviation: Array, miss: float, near: float) -> float:
-    """What a mixture of normal distributions is beyond with a probability, by Newton's method.
-
-    Its steps go by the logarithm of the probability, from what is near; one that would leave the
-    interval in which the number is known to lie halves that instead.
-    """
-    from scipy.special import erfc
-
-    low, high, at = 0.0, 200.0, near
-    scaled = np.sqrt(2) * deviation
-    for _ in range(100):
-        first = int(np.searchsorted(scaled, at / _NOTHING))
-        x = at / scaled[first:]
-        beyond = float(weight[first:] @ erfc(x))
-        low, high = (at, high) if beyond > miss else (low, at)
-        slope = float((weight[first:] / scaled[first:]) @ np.exp(-(x**2))) * 2 / np.sqrt(np.pi)
-        step = float(np.log(beyond / miss)) * beyond / slope if min(beyond, slope) > 0 else np.inf
-        inside = low < at + step < high
-        at = at + step if inside else (low + high) / 2
-        if (inside and abs(step) < _LAST * at) or high - low < 1e-15 * high:
-            break
-    return at

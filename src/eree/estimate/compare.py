@@ -12,8 +12,8 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.estimate.calibrated import calibrated_table
-from eree.estimate.calibration import MOST_KURTOSIS, quantiles
 from eree.estimate.listing import checked_level
+from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.totals import Areas, Filter
 from eree.policy.schema import Value
 from eree.release.release import Release

@@ -168,8 +168,9 @@ class _Part:
             bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
             classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
             learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
-            known = calibrated_table(release, table)
-            noise = None if known is None else known.calibrated.variance()
+            known, noise = calibrated_table(release, table), None
+            if known is not None:
+                noise = known.calibrated.widened**2 * known.calibrated.variance
             correlations, moments = learnt.correlations[:, 0], np.stack(learnt.moments(noise))
         named = dict(zip(_sets(workers, shape), correlations.tolist(), strict=True))
         mean, variance = moments.reshape(2, -1)
