@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from eree.mechanisms.scaled.distributions import Scales
 from eree.random.exact import (
     Array,
+    Flags,
     Integers,
     Row,
     Words,
@@ -78,22 +80,30 @@ class VectorRadialShape:
         with ctx.workprec(128):
             return float(self.outer_share())
 
-    def tail_integral(self, x: arb) -> arb:
-        """curve^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
+    def weight(self, t: arb) -> arb:
+        """w(t), t >= 0."""
+        m, d, y = exact_ball(self.turns), self.width, exact_ball(self.curve) * t
+        if y < exact_ball(self.edge):
+            return (1 - y) ** (m - d)
+        return self.joint() * (1 + y) ** (-m - d)
+
+    def tail_integral(self, x: arb, n: int | None = None) -> arb:
+        """curve^n times the integral of (t - x)^(n - 1) w(t) over t >= x >= 0; n = d at first.
 
         Inner part: with t = x + (1 - curve x) s / curve it is an incomplete beta function of
-        (d, m - d + 1); outer part: with t = x + (1 + curve x) s / ((1 - s) curve) one of (d, m).
-        Where x is at the edge both ways to write it agree.
+        (n, m - d + 1); outer part: with t = x + (1 + curve x) s / ((1 - s) curve) one of
+        (n, m + d - n).  Where x is at the edge both ways to write it agree.
         """
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
-        y = exact_ball(self.curve) * x
-        outer = arb(d).gamma() * m.gamma() / (m + d).gamma()
+        n = d if n is None else n
+        y, rest = exact_ball(self.curve) * x, m + d - n
+        outer = arb(n).gamma() * rest.gamma() / (m + d).gamma()
         if not y < edge:
-            return self.joint() * (1 + y) ** (-m) * outer
-        inner = ((edge - y) / (1 - y)).beta_lower(d, m - d + 1)
-        outer -= ((edge - y) / (1 + edge)).beta_lower(d, m)
-        outer *= self.joint() * (1 + y) ** (-m)
-        return (1 - y) ** m * inner + outer
+            return self.joint() * (1 + y) ** (-rest) * outer
+        inner = ((edge - y) / (1 - y)).beta_lower(n, m - d + 1)
+        outer -= ((edge - y) / (1 + edge)).beta_lower(n, rest)
+        outer *= self.joint() * (1 + y) ** (-rest)
+        return (1 - y) ** (m - d + n) * inner + outer
 
     def near_tail(self, x: Array) -> Array:
         """The probability that one number is at least x >= 0, in doubles."""
@@ -164,18 +174,78 @@ class VectorRadialShape:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedVectorRadial:
-    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
+class NearBases:
+    """Bases 1 = base_0, base_1, ... of tries in doubles, and what is known of each try.
+
+    A base is known to within the share `loose` of itself, and none is above `top`.
+    """
+
+    bases: Array
+    signs: Integers
+    loose: float
+    accepted: Flags
+    doubt: Flags
+
+    @property
+    def top(self) -> Array:
+        """The greatest base of each try."""
+        top: Array = np.maximum(self.bases[-1], 1.0)
+        return top
+
+    def at(self, tries: NDArray[np.intp]) -> NearBases:
+        """Some of the tries."""
+        some = (self.bases[:, tries], self.signs[:, tries])
+        return NearBases(*some, self.loose, self.accepted[tries], self.doubt[tries])
+
+
+def near_bases(shape: VectorRadialShape, words: Words) -> NearBases:
+    """Sums of sizes z_1, z_2, ... whose density falls with their sum as a part of w does.
 
     Recipe: the inner or the outer power, each with the mass it has without the edge t0; signs; and
     sizes z_i in units of 1 / curve, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
     U^(-1 / (m + i - 1)) outside, base_i = base_(i-1) - z_i = base_(i-1) U^(1 / (m - i + 1)) inside;
-    so that together they have the density of that power.  Accepted if the norm
-    |base_d - 1| lies on its side of the edge d / m.
+    so that n of them have the density (1 + sum)^-(m + n), or (1 - sum)^(m - n).  Accepted if the
+    last base, 1 and the sum, lies on its side of the edge d / m.  For n = d that is w itself, and
+    for n = d + 1 it is -w', whose masses without the edge have the same quotient.
 
     In doubles a logarithm of U >= 2^-20 is known to within 1.2 2^-42, so that a base is known to
-    within the share `loose` = d 2^-40 / (m - d + 1) + 2^-48 of itself, and z to within twice that
-    share of the greater base.
+    within the share `loose` = n 2^-40 / (m - n + 1) + 2^-48 of itself.
+    """
+    n, m, edge = len(words) - 1, float(shape.turns), float(shape.edge)
+    loose = n * 2.0**-40 / float(shape.turns - n + 1) + 2.0**-48
+    outer = shape.near_outer_share
+    gap = near(words[0]) - outer / (1 + outer)
+    side = np.where(gap < 0, 1.0, -1.0)
+    uniform, signs = halves(words[1:])
+    steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(n)[:, None])
+    bases = np.exp(np.cumsum(steps, axis=0))
+    over = bases[-1] - (1 + side * edge)
+    doubt = coarse(uniform).any(axis=0) | (np.abs(gap) < 2.0**-40)
+    doubt |= np.abs(over) < 2 * loose * bases[-1]
+    bases = np.concatenate([np.ones((1, words.shape[1])), bases])
+    return NearBases(bases, signs, loose, over > 0, doubt)
+
+
+def sure_bases(
+    shape: VectorRadialShape, uniforms: Sequence[arb]
+) -> tuple[list[arb], list[int]] | None:
+    """The same bases and signs in interval arithmetic; None where they are not accepted."""
+    m, share = exact_ball(shape.turns), shape.outer_share()
+    side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
+    bases, signs = [arb(1)], []
+    for i, given in enumerate(uniforms[1:]):
+        uniform, sign = sure_halves(given)
+        bases.append(bases[-1] * (-uniform.log() / (side * m + i)).exp())
+        signs.append(sign)
+    return None if sure_less(bases[-1], 1 + side * exact_ball(shape.edge)) else (bases, signs)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedVectorRadial:
+    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
+
+    Recipe: d bases and signs; a size is the distance of two bases, known in doubles to within twice
+    the share `loose` of the greater one.
     """
 
     scales: Scales
@@ -193,39 +263,24 @@ class RoundedVectorRadial:
 
     def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Rows and verdicts."""
-        d, m, edge = self.width, float(self.shape.turns), float(self.shape.edge)
-        loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48
-        outer = self.shape.near_outer_share
-        gap = near(words[0]) - outer / (1 + outer)
-        side = np.where(gap < 0, 1.0, -1.0)
-        uniform, signs = halves(words[1:])
-        steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
-        bases = np.exp(np.cumsum(steps, axis=0))
-        before = np.concatenate([np.ones((1, len(groups))), bases[:-1]])
+        found = near_bases(self.shape, words)
+        before, after = found.bases[:-1], found.bases[1:]
         unit = self.scales.near(groups) / float(self.shape.curve)
-        values = unit * np.abs(bases - before)
+        values = unit * np.abs(after - before)
         wholes = np.rint(values)
-        error = (2 * loose * unit) * np.maximum(bases, before) + values * 2.0**-48
-        doubt = (coarse(uniform) | ~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
-        over = bases[-1] - (1 + side * edge)
-        doubt |= (np.abs(over) < 2 * loose * bases[-1]) | (np.abs(gap) < 2.0**-40)
-        rows = signs * np.where(doubt, 0.0, wholes).astype(np.int64)
-        return rows.T, verdicts_of(over > 0, doubt)
+        error = (2 * found.loose * unit) * np.maximum(after, before) + values * 2.0**-48
+        doubt = found.doubt | (~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
+        rows = found.signs * np.where(doubt, 0.0, wholes).astype(np.int64)
+        return rows.T, verdicts_of(found.accepted, doubt)
 
     def slow(self, uniforms: Sequence[arb], group: int) -> Row | None:
         """The same in interval arithmetic."""
-        m, share = exact_ball(self.shape.turns), self.shape.outer_share()
-        side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
-        unit = exact_ball(self.scales.of(group) / self.shape.curve)
-        base, sizes = arb(1), []
-        for i, given in enumerate(uniforms[1:]):
-            uniform, sign = sure_halves(given)
-            after = base * (-uniform.log() / (side * m + i)).exp()
-            sizes.append((sign, unit * side * (after - base)))
-            base = after
-        if sure_less(base, 1 + side * exact_ball(self.shape.edge)):
+        found = sure_bases(self.shape, uniforms)
+        if found is None:
             return None
-        return tuple(sign * sure_round(size) for sign, size in sizes)
+        unit = exact_ball(self.scales.of(group) / self.shape.curve)
+        sizes = [abs(after - before) for before, after in pairwise(found[0])]
+        return tuple(sign * sure_round(unit * z) for sign, z in zip(found[1], sizes, strict=True))
 
     def tail(self, value: int, group: int) -> arb:
         """The probability that one number is at least `value`, for value >= 1."""
