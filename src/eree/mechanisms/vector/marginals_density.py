@@ -23,10 +23,11 @@ from functools import lru_cache
 from itertools import accumulate
 from math import comb, factorial
 
-from flint import arb, ctx, fmpq, fmpq_poly
+import numpy as np
+from flint import arb, fmpq, fmpq_poly
 
 from eree.mechanisms.vector.radial_density import VectorRadialShape
-from eree.random.exact import exact_ball
+from eree.random.exact import Array, exact_ball
 
 Blocks = tuple[int, ...]
 
@@ -99,17 +100,26 @@ class RadialNumber:
         """
         radial, last = self.radial, self.radial.width + n
         y, total = exact_ball(radial.curve) * x, arb(0)
-        for j, factor in enumerate(_integrated(self.coefficients, n + 1)):
-            if factor and (j == last or y != 0):
-                part = radial.tail_integral(x, j) * y ** (last - j)
-                total += exact_ball(factor * comb(last, j) * j) * part
+        parts = zip(self._factors(n), radial.tail_integrals(x, last), strict=True)
+        for factor, part in parts:
+            total = total * y + exact_ball(factor) * part
         whole = radial.width * radial.tail_integral(arb(0))
         return total / whole / exact_ball(radial.curve) ** n
 
-    def near_excess(self, x: float, n: int) -> float:
-        """The same in doubles."""
-        with ctx.workprec(128):
-            return float(self.mean_excess(arb(x), n))
+    def near_excess(self, x: Array, n: int) -> Array:
+        """The same for some x in doubles."""
+        radial, last = self.radial, self.radial.width + n
+        j = np.arange(1, last + 1)[:, None]
+        parts = radial.near_tail_integral(x, j) * (float(radial.curve) * x) ** (last - j)
+        whole = radial.width * radial.near_tail_integral(np.zeros(1), radial.width)
+        factors = np.array([*map(float, self._factors(n))])
+        excess: Array = factors @ parts / whole / float(radial.curve) ** n
+        return excess
+
+    def _factors(self, n: int) -> list[Fraction]:
+        """By the x^(N - j) and integrals, j from 1 to N."""
+        coefficients, last = _integrated(self.coefficients, n + 1), self.radial.width + n
+        return [comb(last, j) * j * part for j, part in enumerate(coefficients) if j]
 
 
 @lru_cache(maxsize=4096)

@@ -162,6 +162,10 @@ class MarginalsRadial(RadialVector):
         errors: Array = self.near_scales(largests) * _moments(self.number)[0]
         return errors
 
+    def variance(self, size: float) -> float:
+        """Of one count."""
+        return _rounded_square(self.number, max(float(self.pace) * size, 1.0))
+
     def sum_error(self, cell: Cell) -> tuple[float, float]:
         """The same of the sum of a block: of all workers of the group."""
         return self._error(self.total, cell)
@@ -256,7 +260,8 @@ def _checked(name: str, blocks: Iterable[int] | str | int) -> Blocks:
 @lru_cache(maxsize=256)
 def _moments(number: RadialNumber) -> tuple[float, float]:
     """The mean size and the mean square before rounding, in units of s."""
-    return 2 * number.near_excess(0.0, 1), 4 * number.near_excess(0.0, 2)
+    first, second = (float(number.near_excess(np.zeros(1), n)[0]) for n in (1, 2))
+    return 2 * first, 4 * second
 
 
 @lru_cache(maxsize=4096)
@@ -268,15 +273,14 @@ def _rounded_square(number: RadialNumber, scale: float) -> float:
     """
     mean = scale * _moments(number)[0]
     last = ceil(_SUMMED * mean) if mean < _SMALL else 0
-    near = [scale * number.near_excess(k / scale, 1) for k in range(last + 1)] if last else [0.0]
-    summed = sum(near) - (near[0] + near[-1]) / 2
-    x = last / scale
-    rest = scale**2 * number.near_excess(x, 2) + number.near_excess(x, 0) / 12
-    return 4 * (summed + rest)
+    x = np.arange(last + 1) / scale
+    near = scale * number.near_excess(x, 1)
+    summed = float(near.sum() - (near[0] + near[-1]) / 2)
+    rest = scale**2 * number.near_excess(x[-1:], 2) + number.near_excess(x[-1:], 0) / 12
+    return 4 * (summed + float(rest[0]))
 
 
 @lru_cache(maxsize=256)
 def _away(number: RadialNumber, level: float) -> float:
     """What the size of Z stays within with a probability of `level`, or a hair more."""
-    miss = (1 - level) * (1 - 1e-12)
-    return least(lambda z: np.array([2 * number.near_excess(float(z[0]), 0) <= miss]))
+    return least(lambda z: 2 * number.near_excess(z, 0) <= (1 - level) * (1 - 1e-12))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import comb
+from operator import mul
 
 import numpy as np
 from flint import arb, ctx
@@ -87,35 +88,66 @@ class VectorRadialShape:
             return (1 - y) ** (m - d)
         return self.joint() * (1 + y) ** (-m - d)
 
-    def tail_integral(self, x: arb, n: int | None = None) -> arb:
-        """curve^n times the integral of (t - x)^(n - 1) w(t) over t >= x >= 0; n = d at first.
+    def tail_integral(self, x: arb) -> arb:
+        """curve^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
 
         Inner part: with t = x + (1 - curve x) s / curve it is an incomplete beta function of
-        (n, m - d + 1); outer part: with t = x + (1 + curve x) s / ((1 - s) curve) one of
-        (n, m + d - n).  Where x is at the edge both ways to write it agree.
+        (d, m - d + 1); outer part: with t = x + (1 + curve x) s / ((1 - s) curve) one of (d, m).
+        Where x is at the edge both ways to write it agree.
         """
         m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
-        n = d if n is None else n
-        y, rest = exact_ball(self.curve) * x, m + d - n
-        outer = arb(n).gamma() * rest.gamma() / (m + d).gamma()
+        y = exact_ball(self.curve) * x
+        outer = arb(d).gamma() * m.gamma() / (m + d).gamma()
         if not y < edge:
-            return self.joint() * (1 + y) ** (-rest) * outer
-        inner = ((edge - y) / (1 - y)).beta_lower(n, m - d + 1)
-        outer -= ((edge - y) / (1 + edge)).beta_lower(n, rest)
-        outer *= self.joint() * (1 + y) ** (-rest)
-        return (1 - y) ** (m - d + n) * inner + outer
+            return self.joint() * (1 + y) ** (-m) * outer
+        inner = ((edge - y) / (1 - y)).beta_lower(d, m - d + 1)
+        outer -= ((edge - y) / (1 + edge)).beta_lower(d, m)
+        outer *= self.joint() * (1 + y) ** (-m)
+        return (1 - y) ** m * inner + outer
+
+    def tail_integrals(self, x: arb, last: int) -> list[arb]:
+        """curve^n times the integral of (t - x)^(n - 1) w(t) over t >= x, n from 1 to `last`.
+
+        With e = curve t0 or y = curve x where that is more, the growth of (t - x)^n (1 + curve
+        t)^(1 - m - d) beyond, and of (t - x)^n (1 - curve t)^(m - d + 1) before, ties n + 1 to n:
+        (m + d - 1 - n) outer_(n+1) = n (1 + y) outer_n + (e - y)^n (1 + e)^(1 - m - d) joint, and
+        n (1 - y) inner_n = (m - d + 1 + n) inner_(n+1) + (e - y)^n (1 - e)^(m - d + 1), of which no
+        term is below 0; the last inner one is an incomplete beta function.
+        """
+        m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
+        y, power = exact_ball(self.curve) * x, m - d + 1
+        inside = bool(y < edge)
+        e, gap = (edge, edge - y) if inside else (y, arb(0))
+        gaps = [*accumulate([gap] * (last - 1), mul)]
+        end = self.joint() * (1 + e) ** (1 - m - d)
+        outer = [end / (m + d - 1)]
+        for n, power_of_gap in enumerate(gaps, 1):
+            outer.append((n * (1 + y) * outer[-1] + power_of_gap * end) / (m + d - 1 - n))
+        if not inside:
+            return outer
+        first = (1 - y) ** (power + last - 1) * (gap / (1 - y)).beta_lower(last, power)
+        inner, end = [first], (1 - e) ** power
+        for n in reversed(range(1, last)):
+            inner.append(((power + n) * inner[-1] + gaps[n - 1] * end) / (n * (1 - y)))
+        return [a + b for a, b in zip(reversed(inner), outer, strict=True)]
+
+    def near_tail_integral(self, x: Array, n: Integers | int) -> Array:
+        """The same for some n in doubles, in units of the beta function of (d, m - d + 1)."""
+        from scipy.special import betainc, betaln
+
+        m, d, edge = float(self.turns), self.width, float(self.edge)
+        y, rest = float(self.curve) * x, m + d - n
+        gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
+        inner = np.exp(betaln(n, m - d + 1) - betaln(d, m - d + 1)) * (1 - low) ** (m - d + n)
+        outer = np.exp(betaln(n, rest) - betaln(d, m)) * self.near_outer_share * (1 + y) ** -rest
+        found: Array = inner * betainc(n, m - d + 1, gap / (1 - low))
+        found += outer * (1 - betainc(n, rest, gap / (1 + edge)))
+        return found
 
     def near_tail(self, x: Array) -> Array:
         """The probability that one number is at least x >= 0, in doubles."""
-        from scipy.special import betainc
-
-        m, d, edge = float(self.turns), self.width, float(self.edge)
-        y, outside = float(self.curve) * x, self.near_outer_share
-        gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
-        inner = (1 - low) ** m * betainc(d, m - d + 1, gap / (1 - low))
-        outer = outside * (1 + y) ** -m * (1 - betainc(d, m, gap / (1 + edge)))
-        total = betainc(d, m - d + 1, edge) + outside * (1 - betainc(d, m, edge / (1 + edge)))
-        tail: Array = (inner + outer) / total / 2
+        d = self.width
+        tail: Array = self.near_tail_integral(x, d) / self.near_tail_integral(np.zeros(1), d) / 2
         return tail
 
     def near_norm_tail(self, t: Array) -> Array:
