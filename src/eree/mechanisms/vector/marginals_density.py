@@ -100,7 +100,7 @@ class RadialNumber:
         """
         radial, last = self.radial, self.radial.width + n
         y, total = exact_ball(radial.curve) * x, arb(0)
-        parts = zip(self._factors(n), radial.tail_integrals(x, last), strict=True)
+        parts = zip(_factors(self.coefficients, n), radial.tail_integrals(x, last), strict=True)
         for factor, part in parts:
             total = total * y + exact_ball(factor) * part
         whole = radial.width * radial.tail_integral(arb(0))
@@ -112,14 +112,17 @@ class RadialNumber:
         j = np.arange(1, last + 1)[:, None]
         parts = radial.near_tail_integral(x, j) * (float(radial.curve) * x) ** (last - j)
         whole = radial.width * radial.near_tail_integral(np.zeros(1), radial.width)
-        factors = np.array([*map(float, self._factors(n))])
+        factors = np.array([*map(float, _factors(self.coefficients, n))])
         excess: Array = factors @ parts / whole / float(radial.curve) ** n
         return excess
 
-    def _factors(self, n: int) -> list[Fraction]:
-        """By the x^(N - j) and integrals, j from 1 to N."""
-        coefficients, last = _integrated(self.coefficients, n + 1), self.radial.width + n
-        return [comb(last, j) * j * part for j, part in enumerate(coefficients) if j]
+
+@lru_cache(maxsize=1024)
+def _factors(coefficients: tuple[Fraction, ...], n: int) -> tuple[Fraction, ...]:
+    """Of the terms of a mean excess, by x^(N - j) and its integral, j from 1 to N."""
+    integrated = _integrated(coefficients, n + 1)
+    last = len(integrated) - 1
+    return tuple(comb(last, j) * j * part for j, part in enumerate(integrated) if j)
 
 
 @lru_cache(maxsize=4096)

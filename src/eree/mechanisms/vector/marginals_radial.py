@@ -74,9 +74,7 @@ class MarginalsRadial(RadialVector):
         cls, guarantee: Guarantee, *, cells: int = 0, blocks: Iterable[int] | str | int = ()
     ) -> Self:
         """For marginals of so many values each, such as (2, 4) or '2,4'; or for one of `cells`."""
-        if cells and blocks:
-            raise Refusal(f"{cls.name} takes blocks, or the cells of one marginal, not both")
-        sizes = _checked(cls.name, blocks or (cells,))
+        sizes = _checked(cls.name, blocks, cells)
         d, values = dimensions_of(sizes), " + ".join(map(str, sizes))
         radial = cls.rate_and_curve(guarantee, d, f"marginals of {values} values", "values")
         return cls(guarantee, sum(sizes), *radial, sizes)
@@ -242,13 +240,15 @@ class MarginalsRadial(RadialVector):
         return super().certify()
 
 
-def _checked(name: str, blocks: Iterable[int] | str | int) -> Blocks:
+def _checked(name: str, blocks: Iterable[int] | str | int, cells: int) -> Blocks:
     """How many values each marginal has."""
     try:
-        given = str(blocks).split(",") if isinstance(blocks, str | int) else list(blocks)
-        sizes = tuple(int(one) if isinstance(one, str) else index(one) for one in given)
+        given = str(blocks).split(",") if isinstance(blocks, str | int) else [*blocks]
+        sizes = tuple(int(v) if isinstance(v, str) else index(v) for v in given or [cells])
     except (TypeError, ValueError):
-        sizes = ()
+        given, sizes = [], ()
+    if given and cells:
+        raise Refusal(f"{name} takes blocks, or the cells of one marginal, not both")
     if not sizes or min(sizes) < 2 or dimensions_of(sizes) > MOST_CELLS:
         raise Refusal(
             f"{name} protects marginals of 2 or more values each, such as blocks 3,3,6, together in"
