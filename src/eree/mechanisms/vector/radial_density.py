@@ -241,10 +241,10 @@ def near_bases(shape: VectorRadialShape, words: Words) -> NearBases:
     for n = d + 1 it is -w', whose masses without the edge have the same quotient.
 
     In doubles a logarithm of U >= 2^-20 is known to within 1.2 2^-42, so that a base is known to
-    within the share `loose` = n 2^-40 / (m - n + 1) + 2^-48 of itself.
+    within the share `loose` of itself: 2^-48, and 2^-40 / (m - i + 1) for each of the n.
     """
     n, m, edge = len(words) - 1, float(shape.turns), float(shape.edge)
-    loose = n * 2.0**-40 / float(shape.turns - n + 1) + 2.0**-48
+    loose = 2.0**-40 * sum(1 / float(shape.turns - i) for i in range(n)) + 2.0**-48
     outer = shape.near_outer_share
     gap = near(words[0]) - outer / (1 + outer)
     side = np.where(gap < 0, 1.0, -1.0)
