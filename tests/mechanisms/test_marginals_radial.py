@@ -560,6 +560,15 @@ def test_squares_are_those_of_the_tails(size: int) -> None:
         assert squares == pytest.approx(square**2, rel=1e-4)
 
 
+@pytest.mark.parametrize("epsilon", ["1.45", 4, 20])
+def test_the_fewest_values_have_the_greatest_noise(epsilon: Any) -> None:
+    """What is asked of all marginals is that of these: no tail is above theirs."""
+    chosen, x = made(epsilon=epsilon), np.linspace(0, 60 / float(epsilon), 200)
+    tails = [chosen.marginal(k).number.near_excess(x, 0) for k in range(len(LODES))]
+    assert (chosen.number.near_excess(x, 0) >= np.max(tails, axis=0) * (1 - 1e-12)).all()
+    assert (chosen.total.near_excess(x, 0) >= tails[3] * (1 - 1e-12)).all()
+
+
 def test_errors_of_many_cells_are_those_of_each() -> None:
     chosen, sizes = made((3, 2)), np.array([0, 3, 10, 11, 400, 10**6])
     found = chosen.mean_errors(np.zeros_like(sizes), sizes)
@@ -803,6 +812,8 @@ def test_what_it_cannot_do_is_refused_without_a_value() -> None:
         assert "77" not in str(caught.value)
     with pytest.raises(Refusal, match="not both"):
         MarginalsRadial.calibrate(chosen.guarantee, cells=5, blocks=(2, 3))
+    with pytest.raises(Refusal, match="as many cells as its marginals have values"):
+        replace(chosen, cells=4)
     with pytest.raises(Refusal, match="calibrated for 2 marginals"):
         chosen.marginal(2)
     with pytest.raises(Refusal, match="not one alone"):

@@ -69,6 +69,11 @@ class MarginalsRadial(RadialVector):
     shown: int | None = None
     name = "marginals-radial"
 
+    def __post_init__(self) -> None:
+        shown = sum(self.blocks) if self.shown is None else self.blocks[self.shown]
+        if self.cells != shown:
+            raise Refusal(f"{self.name} draws as many cells as its marginals have values")
+
     @classmethod
     def calibrate(
         cls, guarantee: Guarantee, *, cells: int = 0, blocks: Iterable[int] | str | int = ()

@@ -123,12 +123,13 @@ class RoundedMarginals:
 
     Recipe: Z = rho times a uniform point of the ball, rho of the density -w'(rho) rho^D.  So there
     are D + 1 sizes whose density falls with their sum rho as -w' does; how many points of each
-    block lie below 0, a and b in all; the first a + 1 sizes add up to rho t, the others to
-    rho (1 - t).  Then for each block: q, the greatest of b uniform numbers up to rho (1 - t) / 2;
-    how many of the others are passed downwards; along the path these lie at a uniform distance up
-    to q, those passed upwards at q and a uniform distance up to q, and those above 0 at 2 q and a
-    uniform distance up to rho t.  Counts are the distances of one point to the next; those below 0,
-    each choice as likely, come first on the path.  At last a sign for all.
+    block lie below 0, b in all, and a = D - 1 - b above; the first a + 1 sizes add up to rho t, the
+    others to rho (1 - t).  Then for each block: q, the greatest of as many uniform numbers up to
+    rho (1 - t) / 2 as it has points below 0; and how many of the others are passed downwards.
+    Along the path these lie at a uniform distance up to q, those passed upwards at q and a uniform
+    distance up to q, and those above 0 at 2 q and a uniform distance up to rho t.  Counts are the
+    distances of one point to the next; those below 0, each choice as likely, come first on the
+    path.  At last a sign for all.
 
     Rounding: one uniform number u for the group; with c_1, c_2, ... the sums of the counts of a
     block, in the order of its values, a count becomes floor(c_i + u) - floor(c_(i-1) + u).  It is
