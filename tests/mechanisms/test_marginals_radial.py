@@ -503,7 +503,10 @@ def test_the_errors_of_six_marginals_are_those_expected(
 @pytest.mark.parametrize("size", [0, 15, 900])
 @pytest.mark.parametrize("blocks", [LODES, (3, 2)], ids=str)
 def test_stated_errors_are_those_of_draws(blocks: tuple[int, ...], size: int) -> None:
-    """Means of sizes, of squares and of products, within five standard errors and a little."""
+    """Means of sizes, of squares and of products, within six standard errors.
+
+    For normal means that is a false alarm in 5 10^8 comparisons, of which there are some 400.
+    """
     chosen, groups = made(blocks), 30_000
     drawn = noise(chosen, size, groups, 21).astype(np.float64)
 
