@@ -20,6 +20,7 @@ from eree.cli.terminal import progress
         "eree certify smooth-laplace --alpha 0.1 --epsilon 2 --delta 3e-5 --json",
         "eree certify truncated-laplace --epsilon 1 --set theta=50",
         "eree certify vector-radial --alpha 0.1 --epsilon 2 --set cells=8",
+        "eree certify marginals-radial --alpha 0.1 --epsilon 4 --set blocks=3,3,6,2,4,2",
         "eree certify threshold-geometric --alpha 0.1 --epsilon 0.04",
         "eree certify --all     every mechanism over the papers' grid, some minutes",
     ],
@@ -55,9 +56,10 @@ def certify(
         certify_all(as_json)
         return
     if name is None or epsilon is None:
-        from eree.mechanisms.registry import OF_WORKPLACES
+        from eree.mechanisms.registry import OF_MARGINALS, OF_WORKPLACES
 
-        known = ", ".join((*eree.MECHANISMS, *eree.VECTOR_MECHANISMS, OF_WORKPLACES))
+        others = (OF_WORKPLACES, OF_MARGINALS)
+        known = ", ".join((*eree.MECHANISMS, *eree.VECTOR_MECHANISMS, *others))
         raise eree.Refusal(
             f"name a mechanism and an --epsilon, or ask for --all; there are {known}"
         )

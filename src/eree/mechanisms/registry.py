@@ -30,6 +30,7 @@ from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
 from eree.mechanisms.threshold_geometric import ThresholdGeometric
 from eree.mechanisms.transformed.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
+from eree.mechanisms.vector.marginals_radial import MarginalsRadial
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
 from eree.mechanisms.vector.two_stage import TwoStageClip
@@ -132,8 +133,15 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
 
 #: The mechanism of numbers of workplaces by size; all others are of numbers of jobs.
 OF_WORKPLACES = ThresholdGeometric.name
+#: That of several marginals of the same workers at once.
+OF_MARGINALS = MarginalsRadial.name
 _OURS: Mapping[str, type[Mechanism]] = MappingProxyType(
-    {**MECHANISMS, **VECTOR_MECHANISMS, OF_WORKPLACES: ThresholdGeometric}
+    {
+        **MECHANISMS,
+        **VECTOR_MECHANISMS,
+        OF_WORKPLACES: ThresholdGeometric,
+        OF_MARGINALS: MarginalsRadial,
+    }
 )
 
 #: Mechanisms of others, by name.
@@ -273,7 +281,8 @@ def mechanism(
     The neighbours are strong ones, except where the mechanism is for edge or node neighbours, which
     have no alpha, or for weak ones, whose type is then called `type`.  Without a delta, the
     mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
-    mechanism, such as `theta`, or the number of `cells` that a vector mechanism protects together.
+    mechanism, such as `theta`, the number of `cells` that a vector mechanism protects together, or
+    the `blocks` of `marginals-radial`.
     """
     if name == AUTO and alpha is None:
         raise Refusal("auto needs an alpha, such as '0.1'")

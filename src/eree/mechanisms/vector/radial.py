@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, log1p, sqrt
@@ -24,45 +25,38 @@ _LARGE = 1e3
 
 
 @dataclass(frozen=True)
-class VectorRadial(ScaledVector):
-    """counts + s Z, each rounded; Z of a density g of the L1 norm t.
+class RadialVector(ScaledVector):
+    """Counts and s Z, rounded; Z of a density g of a norm t in which a worker makes a step of 1.
 
-    -g'/g = (rate - d b) / (1 - b t) up to t = d / rate, (rate + d b) / (1 + b t) beyond; d cells,
-    b >= ln(1 + alpha), rate a hair below epsilon, s = max(b * largest, 1), `largest` the largest
-    total of a workplace of the group.
-
-    Theorem.  For epsilon > d b all outputs of a group together are (alpha, epsilon)-private with
-    delta = 0 under strong neighbours, and so under weak ones; noise has a finite mean.
-
-    Proof.  Let the workers who join do so one after another, without leaps, and let time pass as
-    they join over s(x), x the largest total so far: as for `Radial` the counts then move, in the
-    L1 norm, by at most one scale in unit time, the logarithm of the scale grows at a rate
-    beta <= b, and it all takes at most unit time.  At a distance of t scales the loss grows at the
-    rate (1 + beta t) |g'/g| - d beta at most if the counts move towards the output, and
-    (1 - beta t) |g'/g| + d beta if they move away.  Up to t = d / rate, |g'/g| t <= d: the first is
-    at most |g'/g| <= rate, the second at most (1 - b t) |g'/g| + d b = rate.  Beyond,
-    |g'/g| t >= d, and the other way round.  Rounding costs nothing.
+    -g'/g = (rate - d b) / (1 - b t) up to t = d / rate, (rate + d b) / (1 + b t) beyond; d the
+    dimension of the space of counts, b >= ln(1 + alpha), rate a hair below epsilon,
+    s = max(b * largest, 1), `largest` the largest total of a workplace of the group.
     """
 
     rate: Fraction
     curve: Fraction
-    name = "vector-radial"
+
+    @property
+    @abstractmethod
+    def dimensions(self) -> int:
+        """d."""
 
     @classmethod
-    def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
+    def rate_and_curve(
+        cls, guarantee: Guarantee, d: int, protected: str, fewer: str
+    ) -> tuple[Fraction, Fraction]:
         """The rate is epsilon but for a millionth, which the certificate's bounds need."""
-        d = group_size(cls.name, cells, MOST_CELLS)
         step = log1p(float(alpha_of(guarantee, cls.name)))
         rate = guarantee.epsilon * (1 - Fraction(1, 1 << 20))
         if float(rate) <= (least := d * step * (1 + 1e-3)):
             raise TooLittle(
                 cls.name,
                 epsilon=above(least),
-                why=f"(above {d} ln(1 + alpha)) to protect {d} cells",
-                advice="raise it, lower alpha, publish fewer cells, or use two-stage-clip (any"
+                why=f"(above {d} ln(1 + alpha)) to protect {protected}",
+                advice=f"raise it, lower alpha, publish fewer {fewer}, or use two-stage-clip (any"
                 " number of cells)",
             )
-        return cls(guarantee, d, rate, rounded_up(step))
+        return rate, rounded_up(step)
 
     @property
     def pace(self) -> Fraction:
@@ -77,7 +71,67 @@ class VectorRadial(ScaledVector):
     @property
     def shape(self) -> VectorRadialShape:
         """The density."""
-        return VectorRadialShape(self.rate, self.curve, self.cells)
+        return VectorRadialShape(self.rate, self.curve, self.dimensions)
+
+    def log_weight(self, t: Array) -> Array:
+        """The logarithm of the density up to a constant."""
+        d, shape, y = self.dimensions, self.shape, float(self.curve) * t
+        m, edge = float(shape.turns), float(shape.edge)
+        inner, outer = np.minimum(y, edge), np.maximum(y, edge)
+        return (m - d) * np.log1p(-inner) - (m + d) * (np.log1p(outer) - log1p(edge))
+
+    def log_slope(self, t: Array) -> Array:
+        """(rate - d curve) / (1 - curve t), then (rate + d curve) / (1 + curve t)."""
+        rate, curve, edge = float(self.rate), float(self.curve), float(self.shape.edge)
+        inner = (rate - self.dimensions * curve) / (1 - np.minimum(curve * t, edge))
+        outer = (rate + self.dimensions * curve) / (1 + np.maximum(curve * t, edge))
+        slope: Array = np.where(curve * t < edge, inner, outer)
+        return slope
+
+    @property
+    def steepest(self) -> float:
+        """Where the two parts meet; both are `rate` there."""
+        return self.dimensions / float(self.rate)
+
+    @property
+    def far_power(self) -> float:
+        """That of the outer part."""
+        return float(self.shape.turns) + self.dimensions
+
+    def normaliser_elasticity(self) -> tuple[float, float]:
+        """Both d: a density in d dimensions."""
+        return float(self.dimensions), float(self.dimensions)
+
+
+@dataclass(frozen=True)
+class VectorRadial(RadialVector):
+    """counts + s Z, each number rounded; the norm is the L1 norm, and d the number of cells.
+
+    Theorem.  For epsilon > d b all outputs of a group together are (alpha, epsilon)-private with
+    delta = 0 under strong neighbours, and so under weak ones; noise has a finite mean.
+
+    Proof.  Let the workers who join do so one after another, without leaps, and let time pass as
+    they join over s(x), x the largest total so far: as for `Radial` the counts then move, in the
+    L1 norm, by at most one scale in unit time, the logarithm of the scale grows at a rate
+    beta <= b, and it all takes at most unit time.  At a distance of t scales the loss grows at the
+    rate (1 + beta t) |g'/g| - d beta at most if the counts move towards the output, and
+    (1 - beta t) |g'/g| + d beta if they move away.  Up to t = d / rate, |g'/g| t <= d: the first is
+    at most |g'/g| <= rate, the second at most (1 - b t) |g'/g| + d b = rate.  Beyond,
+    |g'/g| t >= d, and the other way round.  Rounding costs nothing.
+    """
+
+    name = "vector-radial"
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, *, cells: int = 1) -> Self:
+        """For groups of so many cells."""
+        d = group_size(cls.name, cells, MOST_CELLS)
+        return cls(guarantee, d, *cls.rate_and_curve(guarantee, d, f"{d} cells", "cells"))
+
+    @property
+    def dimensions(self) -> int:
+        """One for each cell."""
+        return self.cells
 
     def distribution(self, largests: Integers) -> RoundedVectorRadial:
         """The distributions of the noise of some groups."""
@@ -125,31 +179,3 @@ class VectorRadial(ScaledVector):
             if self.shape.turns <= 2:
                 return mean, inf
             return mean, sqrt(2 * float(self.shape.norm_moment(2)) / (d * (d + 1)))
-
-    def log_weight(self, t: Array) -> Array:
-        """The logarithm of the density up to a constant."""
-        d, m, curve, edge = self.cells, float(self.shape.turns), float(self.curve), self.shape.edge
-        inner, outer = np.minimum(curve * t, float(edge)), np.maximum(curve * t, float(edge))
-        return (m - d) * np.log1p(-inner) - (m + d) * (np.log1p(outer) - log1p(edge))
-
-    def log_slope(self, t: Array) -> Array:
-        """(rate - d curve) / (1 - curve t), then (rate + d curve) / (1 + curve t)."""
-        rate, curve, edge = float(self.rate), float(self.curve), float(self.shape.edge)
-        inner = (rate - self.cells * curve) / (1 - np.minimum(curve * t, edge))
-        outer = (rate + self.cells * curve) / (1 + np.maximum(curve * t, edge))
-        slope: Array = np.where(curve * t < edge, inner, outer)
-        return slope
-
-    @property
-    def steepest(self) -> float:
-        """Where the two parts meet; both are `rate` there."""
-        return self.cells / float(self.rate)
-
-    @property
-    def far_power(self) -> float:
-        """That of the outer part."""
-        return float(self.shape.turns) + self.cells
-
-    def normaliser_elasticity(self) -> tuple[float, float]:
-        """Both d: a density of d numbers."""
-        return float(self.cells), float(self.cells)

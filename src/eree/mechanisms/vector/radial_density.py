@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from math import comb
+from operator import mul
 
 import numpy as np
 from flint import arb, ctx
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from eree.mechanisms.scaled.distributions import Scales
 from eree.random.exact import (
     Array,
+    Flags,
     Integers,
     Row,
     Words,
@@ -78,6 +81,13 @@ class VectorRadialShape:
         with ctx.workprec(128):
             return float(self.outer_share())
 
+    def weight(self, t: arb) -> arb:
+        """w(t), t >= 0."""
+        m, d, y = exact_ball(self.turns), self.width, exact_ball(self.curve) * t
+        if y < exact_ball(self.edge):
+            return (1 - y) ** (m - d)
+        return self.joint() * (1 + y) ** (-m - d)
+
     def tail_integral(self, x: arb) -> arb:
         """curve^d times the integral of (t - x)^(d - 1) w(t) over t >= x, for x >= 0.
 
@@ -95,17 +105,49 @@ class VectorRadialShape:
         outer *= self.joint() * (1 + y) ** (-m)
         return (1 - y) ** m * inner + outer
 
-    def near_tail(self, x: Array) -> Array:
-        """The probability that one number is at least x >= 0, in doubles."""
-        from scipy.special import betainc
+    def tail_integrals(self, x: arb, last: int) -> list[arb]:
+        """curve^n times the integral of (t - x)^(n - 1) w(t) over t >= x, n from 1 to `last`.
+
+        With e = curve t0 or y = curve x where that is more, the growth of (t - x)^n (1 + curve
+        t)^(1 - m - d) beyond, and of (t - x)^n (1 - curve t)^(m - d + 1) before, ties n + 1 to n:
+        (m + d - 1 - n) outer_(n+1) = n (1 + y) outer_n + (e - y)^n (1 + e)^(1 - m - d) joint, and
+        n (1 - y) inner_n = (m - d + 1 + n) inner_(n+1) + (e - y)^n (1 - e)^(m - d + 1), of which no
+        term is below 0; the last inner one is an incomplete beta function.
+        """
+        m, edge, d = exact_ball(self.turns), exact_ball(self.edge), self.width
+        y, power = exact_ball(self.curve) * x, m - d + 1
+        inside = bool(y < edge)
+        e, gap = (edge, edge - y) if inside else (y, arb(0))
+        gaps = [*accumulate([gap] * (last - 1), mul)]
+        end = self.joint() * (1 + e) ** (1 - m - d)
+        outer = [end / (m + d - 1)]
+        for n, power_of_gap in enumerate(gaps, 1):
+            outer.append((n * (1 + y) * outer[-1] + power_of_gap * end) / (m + d - 1 - n))
+        if not inside:
+            return outer
+        first = (1 - y) ** (power + last - 1) * (gap / (1 - y)).beta_lower(last, power)
+        inner, end = [first], (1 - e) ** power
+        for n in reversed(range(1, last)):
+            inner.append(((power + n) * inner[-1] + gaps[n - 1] * end) / (n * (1 - y)))
+        return [a + b for a, b in zip(reversed(inner), outer, strict=True)]
+
+    def near_tail_integral(self, x: Array, n: Integers | int) -> Array:
+        """The same for some n in doubles, in units of the beta function of (d, m - d + 1)."""
+        from scipy.special import betainc, betaln
 
         m, d, edge = float(self.turns), self.width, float(self.edge)
-        y, outside = float(self.curve) * x, self.near_outer_share
+        y, rest = float(self.curve) * x, m + d - n
         gap, low = np.maximum(edge - y, 0.0), np.minimum(y, edge)
-        inner = (1 - low) ** m * betainc(d, m - d + 1, gap / (1 - low))
-        outer = outside * (1 + y) ** -m * (1 - betainc(d, m, gap / (1 + edge)))
-        total = betainc(d, m - d + 1, edge) + outside * (1 - betainc(d, m, edge / (1 + edge)))
-        tail: Array = (inner + outer) / total / 2
+        inner = np.exp(betaln(n, m - d + 1) - betaln(d, m - d + 1)) * (1 - low) ** (m - d + n)
+        outer = np.exp(betaln(n, rest) - betaln(d, m)) * self.near_outer_share * (1 + y) ** -rest
+        found: Array = inner * betainc(n, m - d + 1, gap / (1 - low))
+        found += outer * (1 - betainc(n, rest, gap / (1 + edge)))
+        return found
+
+    def near_tail(self, x: Array) -> Array:
+        """The probability that one number is at least x >= 0, in doubles."""
+        d = self.width
+        tail: Array = self.near_tail_integral(x, d) / self.near_tail_integral(np.zeros(1), d) / 2
         return tail
 
     def near_norm_tail(self, t: Array) -> Array:
@@ -164,18 +206,78 @@ class VectorRadialShape:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedVectorRadial:
-    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
+class NearBases:
+    """Bases 1 = base_0, base_1, ... of tries in doubles, and what is known of each try.
+
+    A base is known to within the share `loose` of itself, and none is above `top`.
+    """
+
+    bases: Array
+    signs: Integers
+    loose: float
+    accepted: Flags
+    doubt: Flags
+
+    @property
+    def top(self) -> Array:
+        """The greatest base of each try."""
+        top: Array = np.maximum(self.bases[-1], 1.0)
+        return top
+
+    def at(self, tries: NDArray[np.intp]) -> NearBases:
+        """Some of the tries."""
+        some = (self.bases[:, tries], self.signs[:, tries])
+        return NearBases(*some, self.loose, self.accepted[tries], self.doubt[tries])
+
+
+def near_bases(shape: VectorRadialShape, words: Words) -> NearBases:
+    """Sums of sizes z_1, z_2, ... whose density falls with their sum as a part of w does.
 
     Recipe: the inner or the outer power, each with the mass it has without the edge t0; signs; and
     sizes z_i in units of 1 / curve, with base_0 = 1 and base_i = base_(i-1) + z_i = base_(i-1)
     U^(-1 / (m + i - 1)) outside, base_i = base_(i-1) - z_i = base_(i-1) U^(1 / (m - i + 1)) inside;
-    so that together they have the density of that power.  Accepted if the norm
-    |base_d - 1| lies on its side of the edge d / m.
+    so that n of them have the density (1 + sum)^-(m + n), or (1 - sum)^(m - n).  Accepted if the
+    last base, 1 and the sum, lies on its side of the edge d / m.  For n = d that is w itself, and
+    for n = d + 1 it is -w', whose masses without the edge have the same quotient.
 
     In doubles a logarithm of U >= 2^-20 is known to within 1.2 2^-42, so that a base is known to
-    within the share `loose` = d 2^-40 / (m - d + 1) + 2^-48 of itself, and z to within twice that
-    share of the greater base.
+    within the share `loose` of itself: 2^-48, and 2^-40 / (m - i + 1) for each of the n.
+    """
+    n, m, edge = len(words) - 1, float(shape.turns), float(shape.edge)
+    loose = 2.0**-40 * sum(1 / float(shape.turns - i) for i in range(n)) + 2.0**-48
+    outer = shape.near_outer_share
+    gap = near(words[0]) - outer / (1 + outer)
+    side = np.where(gap < 0, 1.0, -1.0)
+    uniform, signs = halves(words[1:])
+    steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(n)[:, None])
+    bases = np.exp(np.cumsum(steps, axis=0))
+    over = bases[-1] - (1 + side * edge)
+    doubt = coarse(uniform).any(axis=0) | (np.abs(gap) < 2.0**-40)
+    doubt |= np.abs(over) < 2 * loose * bases[-1]
+    bases = np.concatenate([np.ones((1, words.shape[1])), bases])
+    return NearBases(bases, signs, loose, over > 0, doubt)
+
+
+def sure_bases(
+    shape: VectorRadialShape, uniforms: Sequence[arb]
+) -> tuple[list[arb], list[int]] | None:
+    """The same bases and signs in interval arithmetic; None where they are not accepted."""
+    m, share = exact_ball(shape.turns), shape.outer_share()
+    side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
+    bases, signs = [arb(1)], []
+    for i, given in enumerate(uniforms[1:]):
+        uniform, sign = sure_halves(given)
+        bases.append(bases[-1] * (-uniform.log() / (side * m + i)).exp())
+        signs.append(sign)
+    return None if sure_less(bases[-1], 1 + side * exact_ball(shape.edge)) else (bases, signs)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedVectorRadial:
+    """scale Z, each number rounded to the nearest whole one; Z of the radial density of vectors.
+
+    Recipe: d bases and signs; a size is the distance of two bases, known in doubles to within twice
+    the share `loose` of the greater one.
     """
 
     scales: Scales
@@ -193,39 +295,24 @@ class RoundedVectorRadial:
 
     def fast(self, words: Words, groups: NDArray[np.intp]) -> tuple[Integers, NDArray[np.int8]]:
         """Rows and verdicts."""
-        d, m, edge = self.width, float(self.shape.turns), float(self.shape.edge)
-        loose = d * 2.0**-40 / (m - d + 1) + 2.0**-48
-        outer = self.shape.near_outer_share
-        gap = near(words[0]) - outer / (1 + outer)
-        side = np.where(gap < 0, 1.0, -1.0)
-        uniform, signs = halves(words[1:])
-        steps = -np.log(np.maximum(uniform, _LEAST)) / (side * m + np.arange(d)[:, None])
-        bases = np.exp(np.cumsum(steps, axis=0))
-        before = np.concatenate([np.ones((1, len(groups))), bases[:-1]])
+        found = near_bases(self.shape, words)
+        before, after = found.bases[:-1], found.bases[1:]
         unit = self.scales.near(groups) / float(self.shape.curve)
-        values = unit * np.abs(bases - before)
+        values = unit * np.abs(after - before)
         wholes = np.rint(values)
-        error = (2 * loose * unit) * np.maximum(bases, before) + values * 2.0**-48
-        doubt = (coarse(uniform) | ~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
-        over = bases[-1] - (1 + side * edge)
-        doubt |= (np.abs(over) < 2 * loose * bases[-1]) | (np.abs(gap) < 2.0**-40)
-        rows = signs * np.where(doubt, 0.0, wholes).astype(np.int64)
-        return rows.T, verdicts_of(over > 0, doubt)
+        error = (2 * found.loose * unit) * np.maximum(after, before) + values * 2.0**-48
+        doubt = found.doubt | (~(0.5 - np.abs(values - wholes) >= error)).any(axis=0)
+        rows = found.signs * np.where(doubt, 0.0, wholes).astype(np.int64)
+        return rows.T, verdicts_of(found.accepted, doubt)
 
     def slow(self, uniforms: Sequence[arb], group: int) -> Row | None:
         """The same in interval arithmetic."""
-        m, share = exact_ball(self.shape.turns), self.shape.outer_share()
-        side = 1 if sure_less(uniforms[0], share / (1 + share)) else -1
-        unit = exact_ball(self.scales.of(group) / self.shape.curve)
-        base, sizes = arb(1), []
-        for i, given in enumerate(uniforms[1:]):
-            uniform, sign = sure_halves(given)
-            after = base * (-uniform.log() / (side * m + i)).exp()
-            sizes.append((sign, unit * side * (after - base)))
-            base = after
-        if sure_less(base, 1 + side * exact_ball(self.shape.edge)):
+        found = sure_bases(self.shape, uniforms)
+        if found is None:
             return None
-        return tuple(sign * sure_round(size) for sign, size in sizes)
+        unit = exact_ball(self.scales.of(group) / self.shape.curve)
+        sizes = [abs(after - before) for before, after in pairwise(found[0])]
+        return tuple(sign * sure_round(unit * z) for sign, z in zip(found[1], sizes, strict=True))
 
     def tail(self, value: int, group: int) -> arb:
         """The probability that one number is at least `value`, for value >= 1."""

@@ -60,6 +60,10 @@ class ScaledVector(VectorMechanism):
         """By the largest workplace; up to 1 / alpha one worker may join at a time."""
         return errors_by_size(self, largests, least=int(1 / self.alpha), known=FEW_SIZES)
 
+    def row(self, count: int) -> tuple[int, ...]:
+        """The counts of a group whose workers are all in the first cell."""
+        return (count, *(0,) * (self.cells - 1))
+
     @abstractmethod
     def distribution(self, largests: Integers) -> VectorNoise:
         """The distributions of the noise of some groups."""
@@ -119,6 +123,14 @@ class ScaledVector(VectorMechanism):
 
     # ------------------------------------------------------- for the certificate
 
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """By how much the norm of a row of noise may have been less, and more, before rounding.
+
+        If each number is rounded, and all but the first are 0: in a cube around it.
+        """
+        return 0.5, self.cells / 2
+
     @abstractmethod
     def log_weight(self, t: Array) -> Array:
         """The logarithm of the weight w(t), t >= 0, with w(0) = 1."""
@@ -145,21 +157,20 @@ class ScaledVector(VectorMechanism):
 def probabilities_agree(mechanism: ScaledVector) -> bool:
     """Whether the probabilities of outputs are those of the weight at the scale S = max(pace x, 1).
 
-    If a density was rounded, the probability of noise in the first cell alone is that of a cube
-    whose norms go from 1/2 less to d / 2 more; on the lattice it is that of its norm itself.
+    If a density was rounded, the probability of noise in the first cell alone is that of norms
+    from a little less to a little more; on the lattice it is that of its norm itself.
     """
-    pace, d = mechanism.pace, mechanism.cells
-    rest, zero = (0,) * (d - 1), (0,) * d
+    pace, (less, more) = mechanism.pace, mechanism.rounding
 
     def log_probability(first: int, size: int) -> float:
-        return mechanism.joint_log_pmf(Group.of(zero, size), (first, *rest))
+        return mechanism.joint_log_pmf(Group.of(mechanism.row(0), size), mechanism.row(first))
 
     for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
         scale = float(scale_at(pace, size))
         centre = log_probability(0, size)
         for away in (2.0, 64.0):
             k = ceil(away * scale)
-            ends = np.array([0.0, d / 2, (k - 0.5) * (1 - 1e-9), (k + d / 2) * (1 + 1e-9)])
+            ends = np.array([0.0, more, max(k - less, 0.0) * (1 - 1e-9), (k + more) * (1 + 1e-9)])
             top, low, high, bottom = mechanism.log_weight(ends / scale)
             ratio = log_probability(k, size) - centre
             slack = 1e-6 * (1 + abs(ratio))
@@ -175,7 +186,7 @@ def _groups_like(
 
     They are near where the loss is worst.
     """
-    alpha, rest = mechanism.alpha, (0,) * (mechanism.cells - 1)
+    alpha, row = mechanism.alpha, mechanism.row
     for large in (0, 1, 20, 1_000):
         size = ceil(large / alpha)
         away = float(scale_at(mechanism.pace, size)) * min(loss.distance, 1e6)
@@ -184,6 +195,6 @@ def _groups_like(
             middle = count - round(away)
             if loss.new_over_old:
                 middle = count + joined + round(away * loss.ratio)
-            outputs = [(first, *rest) for first in (middle, count, count + joined)]
-            after = Group.of((count + joined, *rest), max(size, grows + joined))
-            yield Group.of((count, *rest), size), after, outputs
+            outputs = [row(first) for first in (middle, count, count + joined)]
+            after = Group.of(row(count + joined), max(size, grows + joined))
+            yield Group.of(row(count), size), after, outputs
