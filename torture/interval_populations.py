@@ -104,6 +104,13 @@ class Workplaces:
         last = np.append(self.cell[1:] != self.cell[:-1], True)
         return self.with_sizes(np.where(last, giant, np.minimum(self.size, most)))
 
+    def drawn(self, median: float, deviation: float, of_places: float) -> Workplaces:
+        """Sizes with normal logarithms, whose medians differ from place to place."""
+        draws = np.random.default_rng(17)
+        where = draws.normal(0, of_places, len(self.places))[self.place[self.cell]]
+        logs = np.log(median) + where + draws.normal(0, deviation, len(self.size))
+        return self.with_sizes(np.maximum(np.rint(np.exp(logs)), 1).astype(np.int64))
+
     @cached_property
     def counts(self) -> Integers:
         """The true counts of the cells."""

@@ -28,6 +28,7 @@ UNLIKE = {
     "one-size-40": f"all workplaces of sector {SECTOR} have 40 workers",
     "one-size-400": f"all workplaces of sector {SECTOR} have 400 workers",
     "giants": "every cell has one workplace of 1,000 workers, all others have 20 at most",
+    "normal-logarithms": "logarithms of sizes are normal (5, 1.5), and places differ by 0.5",
 }
 #: Strata that miss their goal: the page names them.
 MISSED: dict[str, set[tuple[str, str]]] = {}

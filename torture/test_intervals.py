@@ -23,7 +23,7 @@ from torture.interval_tallies import (
     enough,
     fault,
 )
-from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR, SHARES
+from torture.intervals_page import EPSILONS, MISSED, RESULTS, SECTOR, SHARES, UNLIKE
 
 JOBS, FEW_JOBS = 10_900_000, 250_000
 #: Prototypes were tried on both, so neither is free of tuning.
@@ -116,7 +116,7 @@ def test_a_profile_serves_a_small_population_too(share: float, figures: Figures)
     assert large["coverage"] > large["known"] - (BELOW_KNOWN if share >= PROFILE_SHARE else 0.06)
 
 
-@pytest.mark.parametrize("unlike", ["one-size-40", "one-size-400", "giants"])
+@pytest.mark.parametrize("unlike", UNLIKE)
 def test_guaranteed_intervals_hold_where_sizes_are_unlike_the_model(
     unlike: str, figures: Figures
 ) -> None:
@@ -125,6 +125,7 @@ def test_guaranteed_intervals_hold_where_sizes_are_unlike_the_model(
         "one-size-40": lambda: usual.of_one_size(SECTOR, 40),
         "one-size-400": lambda: usual.of_one_size(SECTOR, 400),
         "giants": lambda: usual.with_giants(1_000, 20),
+        "normal-logarithms": lambda: usual.drawn(5, 1.5, 0.5),
     }[unlike]()
     judged = Judged(unlike, made, "2")
     judge(judged, FEW_REDRAWS, ranks=False)

@@ -268,7 +268,7 @@ class _Held:
     def intervals(
         self, column: str, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
     ) -> pa.Table:
-        """The calibrated intervals of a column; an area without cells has no jobs, surely."""
+        """The calibrated intervals of a column; an area without cells has no jobs."""
         where = {name: values for name, values in kept.items() if name in self.by}
         low, high = np.zeros((2, len(areas)), dtype=np.int64)
         cells, place = self._cells(kept, areas)
