@@ -86,6 +86,9 @@ def hold(name: str, epsilon: str, figures: Figures) -> None:
     workers = JudgedWorkers(judged) if epsilon == "2" else None
     judge(judged, JOINT_REDRAWS if name == "usual" and epsilon != "4" else REDRAWS, workers)
     found = kept(f"{name}-{epsilon}", judged.as_json())
+    of_workers = None if workers is None else workers.as_json()
+    if of_workers is not None:
+        kept(f"workers-{name}-{epsilon}", of_workers)
     check(f"{name}-{epsilon}", found, figures)
     assert found["guaranteed"] >= 0.9
     ranks = found["ranks"]
@@ -96,10 +99,9 @@ def hold(name: str, epsilon: str, figures: Figures) -> None:
     figures["%_of_redraws_with_a_wrong_decision"] = 100 * wrong
     assert ranks["calibrated: own coverage"] >= LEAST_DOMINATED
     assert wrong <= MOST_WRONG
-    if workers is not None:
-        found = kept(f"workers-{name}-{epsilon}", workers.as_json())
-        figures["coverage_of_worker_cells"] = found["strata"][0]["coverage"]
-        check(f"workers-{name}-{epsilon}", found, {})
+    if of_workers is not None:
+        figures["coverage_of_worker_cells"] = of_workers["strata"][0]["coverage"]
+        check(f"workers-{name}-{epsilon}", of_workers, {})
 
 
 @pytest.mark.parametrize("share", SHARES)
