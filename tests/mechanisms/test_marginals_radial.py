@@ -825,3 +825,50 @@ def test_what_it_cannot_do_is_refused_without_a_value() -> None:
         MarginalsRadial.calibrate(Guarantee(EDGE, 4), blocks=(2, 3))
     with pytest.raises(Refusal, match=r"there are auto, .* marginals-radial"):
         eree.mechanism("margins-radial", epsilon=1)
+
+
+def test_counts_are_never_released_without_noise_however_large_it_is() -> None:
+    """Sums of noise along a block have no limit: cut off, a count between two would show itself."""
+    made = eree.mechanism("marginals-radial", alpha="0.1", epsilon="0.191", blocks="2")
+    counts = np.tile(np.array([123_456, 777_777]), (2_000, 1))
+    drawn = made.draw(counts, np.full(len(counts), 2**60 - 1), random=eree.SeededRandom(1))
+    assert (np.abs(drawn) >= 2**60).any()
+    assert not (drawn == counts).any()
+    far = eree.mechanism("marginals-radial", alpha="0.1", epsilon="0.3", blocks="3")
+    assert isinstance(far, MarginalsRadial)
+    uniforms = ["0.001", "6.2e-61", *["0.3"] * far.dimensions, "0.37", "0.01", "0.5", "0.3", "0.6"]
+    with exactly():
+        row = far.distribution(np.array([1_000])).slow(
+            [arb(u) for u in (*uniforms, *["0.4"] * 3)], 0
+        )
+    assert row is not None
+    assert min(map(abs, row)) > 2**63
+
+
+class _OtherNorm(MarginalsRadial):
+    """A worker in any but the first cells makes a step of 3."""
+
+    def group_pmf(self, group: eree.Group, outputs: Sequence[int]) -> arb:
+        noise = np.array(outputs) - np.array(group.counts)
+        far = max(
+            abs(int(noise[block][0])) + 3 * int(np.abs(noise[block][1:]).sum())
+            for block in self.columns
+        )
+        return super().group_pmf(eree.Group.of(self.row(0), group.largest), self.row(far))
+
+
+class _ScaleOfSomeSizes(MarginalsRadial):
+    """Too little noise beside workplaces of 30 to 90 workers."""
+
+    def group_pmf(self, group: eree.Group, outputs: Sequence[int]) -> arb:
+        size = group.largest // 3 if 30 <= group.largest <= 90 else group.largest
+        return super().group_pmf(eree.Group.of(group.counts, size), outputs)
+
+
+@pytest.mark.parametrize("wrong", [_OtherNorm, _ScaleOfSomeSizes])
+def test_a_certificate_looks_at_all_cells_and_at_sizes_in_between(
+    wrong: type[MarginalsRadial],
+) -> None:
+    guarantee = eree.Guarantee(eree.Strong("0.1"), 2)
+    assert MarginalsRadial.calibrate(guarantee, blocks=(3, 2)).certify().holds
+    assert not wrong.calibrate(guarantee, blocks=(3, 2)).certify().holds

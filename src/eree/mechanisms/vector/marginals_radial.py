@@ -58,7 +58,8 @@ class MarginalsRadial(RadialVector):
     away: both at most `rate`, as there.  Rounding knows the noisy numbers and a random number of
     its own alone, and so costs nothing.
 
-    No norm does better: the ball of N is the convex hull of the steps (`marginals_density`).
+    The ball of N is the convex hull of the steps (`marginals_density`): no ball that holds them is
+    smaller.  Another norm may favour one marginal, or the total, at the cost of the others.
 
     `joint_pmf` is the density of all noisy numbers before they are rounded, at integers: it is what
     a certificate looks at, as rounding cannot add to a loss.  `tail`, `pmf` and `quantile` are
@@ -104,9 +105,9 @@ class MarginalsRadial(RadialVector):
 
     def marginal(self, block: int) -> Self:
         """The mechanism that draws the same and shows one marginal: its errors and intervals."""
-        if not 0 <= index(block) < len(self.blocks):
+        if not isinstance(block, int) or not 0 <= block < len(self.blocks):
             raise Refusal(f"{self.name} was calibrated for {len(self.blocks)} marginals")
-        return replace(self, cells=self.blocks[block], shown=block)
+        return replace(self, cells=self.blocks[block], shown=int(block))
 
     @property
     def columns(self) -> list[slice]:
@@ -130,9 +131,9 @@ class MarginalsRadial(RadialVector):
 
     # ------------------------------------------------------------------ draws
 
-    def row(self, count: int) -> tuple[int, ...]:
-        """All in the first cell of each block."""
-        return tuple(count * (i == 0) for v in self.blocks for i in range(v))
+    def row(self, count: int, *, last: bool = False) -> tuple[int, ...]:
+        """All in the first cell of each block, or in the last."""
+        return tuple(count * (i == last * (v - 1)) for v in self.blocks for i in range(v))
 
     def distribution(self, largests: Integers) -> RoundedMarginals:
         """The distributions of the noise of some groups."""

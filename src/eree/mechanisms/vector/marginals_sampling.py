@@ -55,8 +55,8 @@ from eree.random.exact import (
     near,
     near_choice,
     sure_choice,
+    sure_floor,
     sure_less,
-    sure_round,
     verdicts_of,
 )
 
@@ -213,7 +213,7 @@ class RoundedMarginals:
         for v, table, block, low in parts:
             counts = _sure_block(v, table, block, low, total, room)
             sums = [*accumulate(counts[:-1]), total]
-            ends = [0, *(sure_round(signs[0] * c + fair - arb("0.5")) for c in sums)]
+            ends = [0, *(sure_floor(signs[0] * c + fair) for c in sums)]  # however large: no cap
             row += [after - before for before, after in pairwise(ends)]
         return tuple(row)
 

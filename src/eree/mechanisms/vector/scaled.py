@@ -26,6 +26,8 @@ from eree.random.source import Random
 MOST_CELLS = 64
 #: From this scale on noise grows in proportion.
 _LARGE = 100
+#: Sizes at which a probability is held against the weight, beside those at which several are.
+_BETWEEN = tuple(2**i for i in range(20))
 
 
 class VectorNoise(RowDistributions, Protocol):
@@ -60,9 +62,10 @@ class ScaledVector(VectorMechanism):
         """By the largest workplace; up to 1 / alpha one worker may join at a time."""
         return errors_by_size(self, largests, least=int(1 / self.alpha), known=FEW_SIZES)
 
-    def row(self, count: int) -> tuple[int, ...]:
-        """The counts of a group whose workers are all in the first cell."""
-        return (count, *(0,) * (self.cells - 1))
+    def row(self, count: int, *, last: bool = False) -> tuple[int, ...]:
+        """The counts of a group whose workers are all in the first cell, or in the last."""
+        others = (0,) * (self.cells - 1)
+        return (*others, count) if last else (count, *others)
 
     @abstractmethod
     def distribution(self, largests: Integers) -> VectorNoise:
@@ -157,26 +160,36 @@ class ScaledVector(VectorMechanism):
 def probabilities_agree(mechanism: ScaledVector) -> bool:
     """Whether the probabilities of outputs are those of the weight at the scale S = max(pace x, 1).
 
-    If a density was rounded, the probability of noise in the first cell alone is that of norms
-    from a little less to a little more; on the lattice it is that of its norm itself.
+    If a density was rounded, the probability of noise in one cell alone is that of norms from a
+    little less to a little more; on the lattice it is that of its norm itself.  Noise is looked at
+    in the first cells alone, in the last ones, and in both with other signs.
     """
     pace, (less, more) = mechanism.pace, mechanism.rounding
-
-    def log_probability(first: int, size: int) -> float:
-        return mechanism.joint_log_pmf(Group.of(mechanism.row(0), size), mechanism.row(first))
-
-    for size in (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES):
+    near = (0, ceil(1 / pace) - 1, ceil(1 / pace) + 1, ceil(20 / pace), *LARGE_SIZES)
+    for size in (*near, *_BETWEEN):
         scale = float(scale_at(pace, size))
-        centre = log_probability(0, size)
-        for away in (2.0, 64.0):
-            k = ceil(away * scale)
-            ends = np.array([0.0, more, max(k - less, 0.0) * (1 - 1e-9), (k + more) * (1 + 1e-9)])
-            top, low, high, bottom = mechanism.log_weight(ends / scale)
-            ratio = log_probability(k, size) - centre
-            slack = 1e-6 * (1 + abs(ratio))
-            if not bottom - top - slack <= ratio <= high - low + slack:
-                return False
+        before = Group.of(mechanism.row(0), size)
+        centre = mechanism.joint_log_pmf(before, mechanism.row(0))
+        for away in (2.0, 64.0)[: 2 if size in near else 1]:
+            half = ceil(away * scale / 2)
+            for row, cells in list(_rows_of_norm(mechanism, half))[: 3 if size in near else 1]:
+                low, high = 2 * half - cells * less, 2 * half + more
+                ends = np.array([0.0, more, max(low, 0.0) * (1 - 1e-9), high * (1 + 1e-9)])
+                top, least, most, bottom = mechanism.log_weight(ends / scale)
+                ratio = mechanism.joint_log_pmf(before, row) - centre
+                slack = 1e-6 * (1 + abs(ratio))
+                if not bottom - top - slack <= ratio <= most - least + slack:
+                    return False
     return True
+
+
+def _rows_of_norm(mechanism: ScaledVector, half: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Rows of noise of twice a norm, and in how many cells of a marginal each of them is."""
+    yield mechanism.row(2 * half), 1
+    if mechanism.cells > 1:
+        yield mechanism.row(-2 * half, last=True), 1
+        both = zip(mechanism.row(half), mechanism.row(-half, last=True), strict=True)
+        yield tuple(one + other for one, other in both), 2
 
 
 def _groups_like(
