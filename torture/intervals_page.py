@@ -31,12 +31,13 @@ UNLIKE = {
     "normal-logarithms": "logarithms of sizes are normal (5, 1.5), and places differ by 0.5",
 }
 _STATES, _MANY = ("sums", "by state"), ("workplaces", "1,000 or more")
-#: Strata that miss their goal, all of 3 to 37 areas or cells: the page names them.
+#: Strata that miss their goal, all of 3 to 32 areas or cells: the page names them.
 MISSED: dict[str, set[tuple[str, str]]] = {
     "usual-1": {_MANY, _STATES},
     "usual-2": {_MANY},
     "other-1": {_STATES, ("sums by place", "100,000 or more jobs")},
     "other-4": {_STATES},
+    "workers-usual-2": {("sums", "by sex and education")},
 }
 
 
