@@ -108,9 +108,11 @@ def _panel(
         axes.plot(known, y, color=INK, marker="|", markersize=5, linestyle="none")
         coverage = np.array([dot.coverage for dot in own.values()])
         missed = np.array([dot.missed for dot in own.values()])
-        for at, share in zip(y, coverage, strict=True):
+        for row, share in zip(own, coverage, strict=True):
             if share < lowest:
-                axes.text(lowest, at, f" ◂ {share:.0%}", fontsize=7, va="center", color=INK)
+                at = lowest + number * (1 - lowest) / 6
+                text = f" ◂ {share:.0%}"
+                axes.text(at, places[row], text, fontsize=7, va="center", color=INK)
         below = ~missed & (coverage < low)
         for some, colour in ((~missed & ~below, CALM), (below, MIDDLE), (missed, STRONG)):
             axes.plot(
