@@ -32,6 +32,7 @@ from eree.release.draw import draws_of
 from eree.release.measure import measure_of
 from eree.release.price import measurement_for
 from eree.release.record import RECORD, digest_of, file_digest
+from eree.verification.tables import TableRecheck
 from uses import eree_command, true_sums
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def totals(release: eree.Release, table: str) -> list[int]:
     sums = release.table(table)["noisy"].to_numpy().reshape(-1, values).sum(axis=1)
     found: list[int] = sums.tolist()
     return found
+
+
+def checked(release: eree.Release) -> list[str]:
+    """Where a release has faults, past its seeded source, at which `verify` would stop."""
+    recheck = TableRecheck(release, lambda _step, _done: None)
+    recheck.contents()
+    return [fault.column for fault in recheck.faults]
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +301,7 @@ def test_all_marginals_are_made_of_one_draw(
         exact = eree.tabulate(population, release.about(name)["by"], where).confidential
         for column in (*release.about(name)["by"], "workplaces"):
             assert rows[column].to_pylist() == exact[column].to_pylist()
-    assert [fault.column for fault in eree.verify(release).faults] == ["private"]
+    assert checked(release) == ["statements"]  # nothing is promised of a seeded release
 
 
 def test_all_tables_have_one_total_in_every_group(paid: eree.Release) -> None:
@@ -327,7 +335,7 @@ def test_a_table_without_workplaces_has_no_rows(population: eree.Tables, tmp_pat
     where = {"sector": [sector], "ownership": ["public"]}
     release = drawn(planned(population, WAC | {"where": where}), population, tmp_path / "out")
     assert [release.table(name).num_rows for name in NAMES] == [0, 0, 0]
-    assert [fault.column for fault in eree.verify(release).faults] == ["private"]
+    assert checked(release) == ["statements"]  # nothing is promised of a seeded release
 
 
 @pytest.mark.parametrize(
@@ -614,7 +622,7 @@ def test_ranks_and_estimates_are_made_of_each(seeded: eree.Release, tmp_path: Pa
     assert eree.rank(release, "wac-sex-education", by=["sector"]).rows.num_rows > 5
     assert eree.shrink(release, ["wac-race"]).rows.num_rows == release.table("wac-race").num_rows
     assert set(eree.write_estimates(release).tables) == set(NAMES)
-    assert [fault.column for fault in eree.verify(release).faults] == ["private"]
+    assert checked(release) == ["statements"]  # nothing is promised of a seeded release
 
 
 # ------------------------------------------------------------------------------ commands
