@@ -7,6 +7,7 @@ import shlex
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ import eree
 from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
 from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
 from eree.policy.neighbours import plain
+
+if TYPE_CHECKING:
+    from eree.estimate.predict import TableAccuracy
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 
@@ -98,24 +102,7 @@ def plan(
         return
     level = float(planned.level)
     for table in ahead.tables:
-        delta = f", delta {table.delta}" if table.delta != "0" else ""
-        click.echo(f"{table.name}: {table.what}")
-        click.echo(
-            f"  epsilon {table.epsilon}{delta}; {table.mechanism};"
-            f" {table.cells:,} {'row' if table.counts == 'workplaces' else 'cell'}"
-            f"{'s' * (table.cells != 1)}"
-        )
-        if table.note:
-            click.echo(f"  {table.note}")
-        click.echo(f"  {table.words(level)}")
-        if table.predicted is not None:
-            click.echo(f"  {table.predicted.words}")
-        if table.widths is not None:
-            click.echo(f"  {table.widths.words}")
-            if table.widths.warning:
-                click.echo(f"  WARNING: {table.widths.warning}")
-        elif not table.bounded:
-            click.echo("  intervals will have no high end")
+        _show(table, level)
     click.echo(
         f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."
     )
@@ -135,6 +122,32 @@ def plan(
         click.echo(f"{memo}: the page to sign")
     if not enough:
         click.get_current_context().exit(1)
+
+
+def _show(table: TableAccuracy, level: float) -> None:
+    """A table with its price and its errors; of several marginals of one draw the price once."""
+    price = f"epsilon {table.epsilon}{f', delta {table.delta}' * (table.delta != '0')}"
+    rows = "row" if table.counts == "workplaces" else "cell"
+    cells = f"{table.cells:,} {rows}{'s' * (table.cells != 1)}"
+    lines = [table.words(level)]
+    if table.predicted is not None:
+        lines.append(table.predicted.words)
+    if table.widths is not None:
+        lines.append(table.widths.words)
+        if table.widths.warning:
+            lines.append(f"WARNING: {table.widths.warning}")
+    elif not table.bounded:
+        lines.append("intervals will have no high end")
+    if table.drawn_with:
+        if table.charged:
+            click.echo(f"{', '.join(table.drawn_with)}: marginals that are drawn at once")
+            click.echo(f"  {price} for all of them; {table.mechanism}; one total in every group")
+        lines = [f"{table.name}: {table.what}; {cells}", *(f"  {line}" for line in lines)]
+    else:
+        click.echo(f"{table.name}: {table.what}")
+        lines = [f"{price}; {table.mechanism}; {cells}", *filter(None, [table.note]), *lines]
+    for line in lines:
+        click.echo(f"  {line}")
 
 
 def _unfit(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee | None) -> str:

@@ -23,7 +23,8 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         "|---|---:|---|---:|---:|",
     ]
     lines += [
-        f"| {t.name}: {t.what} | {t.cells:,} | {t.mechanism} | {t.epsilon} | {t.delta} |"
+        f"| {t.name}: {t.what} | {t.cells:,} | {t.mechanism} |"
+        + (f" {t.epsilon} | {t.delta} |" if t.charged else f" with {t.drawn_with[0]} | |")
         for t in accuracy.tables
     ]
     lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]

@@ -202,8 +202,11 @@ def _drawn(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> list[Arr
     for size in sizes:
         groups = max((_DRAWS_SMALL if size <= _SMALL else _DRAWS) // cells, 1 << 8)
         counts = np.full((groups, cells), size if mechanism.transform is not None else 0)
-        each = mechanism.draw(counts, np.full_like(counts, size), random=random) - counts
-        found.append(each.astype(np.float64) / mechanism.unit)
+        noise = mechanism.public_noise(size, groups)
+        if noise is None:
+            each = mechanism.draw(counts, np.full_like(counts, size), random=random) - counts
+            noise = each.astype(np.float64) / mechanism.unit
+        found.append(noise)
     return found
 
 

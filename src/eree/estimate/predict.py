@@ -27,7 +27,8 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.random.exact import Array
-from eree.release.plan import Plan, PlannedTable
+from eree.release.draw import PlannedTable
+from eree.release.plan import Plan
 from eree.workload import DropFrom, Marginal, SizeProfile
 
 #: Sizes up to which errors are computed one by one; beyond, at steps of about 5%.
@@ -211,7 +212,8 @@ class TableAccuracy:
     `errors` are mean absolute errors of cells of one workplace with 1, 10, 100 and 1,000 workers;
     `within` what the error of such cells stays within at the plan's level.  `counts` says whether
     it has numbers of jobs or of workplaces.  `predicted` is the error of the whole table, where
-    public sizes of workplaces are known; `widths` are those of its calibrated intervals.
+    public sizes of workplaces are known; `widths` are those of its calibrated intervals.  Tables
+    of several marginals name all that they are `drawn_with`, for one price.
     """
 
     name: str
@@ -227,6 +229,12 @@ class TableAccuracy:
     counts: str
     predicted: Prediction | None = None
     widths: Widths | None = None
+    drawn_with: tuple[str, ...] = ()
+
+    @property
+    def charged(self) -> bool:
+        """Whether its price is counted here: of several of one draw, at the first."""
+        return not self.drawn_with or self.name == self.drawn_with[0]
 
     def words(self, level: float) -> str:
         """Its errors on a line."""
@@ -320,4 +328,5 @@ def _table(
         measurement.note,
         "workplaces" if isinstance(table.marginal, SizeProfile) else "jobs",
         predicted,
+        drawn_with=measurement.drawn_with,
     )

@@ -21,7 +21,8 @@ from eree.estimate.size_distribution import SizeDistribution
 from eree.estimate.sizes import WorkplaceSizes
 from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
-from eree.release.plan import Plan, PlannedTable
+from eree.release.draw import PlannedTable
+from eree.release.plan import Plan
 from eree.workload import Marginal, SizeProfile
 
 _SEED = 1

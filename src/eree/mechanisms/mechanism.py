@@ -150,6 +150,11 @@ class Mechanism(ABC):
         return 1
 
     @property
+    def whole(self) -> Mechanism:
+        """The mechanism that draws what this one shows a part of: itself where it shows all."""
+        return self
+
+    @property
     def settings(self) -> dict[str, str]:
         """What `calibrate` has to be given, besides guarantee and cells, for the same again."""
         return {}
@@ -190,6 +195,10 @@ class Mechanism(ABC):
     def bias(self, _cell: Cell) -> float | None:
         """The mean of the noise of a cell; None where nobody has computed it."""
         return 0.0 if self.symmetric else None
+
+    def public_noise(self, _size: int, _groups: int) -> Array | None:
+        """Noise that anyone can draw, for estimates, where that is faster than `draw`."""
+        return None
 
     def bounds(self, largests: Integers, *, random: Random) -> Integers:
         """The noisy bound of each group of a first stage, from its largest workplace."""

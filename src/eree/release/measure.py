@@ -2,6 +2,8 @@
 
 A two-stage mechanism counts twice.  First the workplace cells alone, whose largest workplaces give
 every group a noisy bound; then the table, every workplace scaled to the bound of its group.
+
+Several marginals are counted one after another, and drawn at once.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eree.cells import Cells
-from eree.errors import EngineFailure
+from eree.errors import EngineFailure, Refusal
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.schema import Owner, Schema
 from eree.random.exact import Integers
@@ -24,6 +27,8 @@ from eree.release.contents import SCALED_TO, columns_of
 from eree.release.price import Ends, Measurement, Numbers
 from eree.workload import TOTAL, Bound, Marginal, ScaleEach, SizeProfile
 
+#: Groups whose marginals are drawn at once.
+_GROUPS = 1 << 15
 #: Counts the cells of a marginal, part by part.
 Count = Callable[[Marginal], Iterable[Cells]]
 
@@ -46,10 +51,11 @@ class TableMeasure:
 
     def counted(self, bound: Bound | None) -> Marginal:
         """What is counted: workplace attributes first, so that worker cells lie side by side."""
-        by = (*self._by("workplace"), *self._by("worker"))
+        by = (*self.by("workplace"), *self.by("worker"))
         return Marginal(by, self.marginal.where, bound)
 
-    def _by(self, owner: Owner) -> list[str]:
+    def by(self, owner: Owner) -> list[str]:
+        """The attributes of the table that are of workplaces, or of workers."""
         attributes = (self.schema.attributes[name] for name in self.marginal.by)
         return [attribute.name for attribute in attributes if attribute.owner == owner]
 
@@ -61,6 +67,8 @@ class TableMeasure:
 
     def public_rows(self, count: Count, random: Random) -> Iterator[PublicRows]:
         """Public rows for the confidential cells that are counted."""
+        if self.measurement.drawn_with:  # by itself it would be a draw that nobody paid for
+            raise Refusal("marginals that are paid for once are drawn at once, and none by itself")
         size, totals = self.measurement.worker_cells, None
         bound: Bound | None = self.measurement.mechanism.bound
         if self.measurement.clips:
@@ -78,13 +86,13 @@ class TableMeasure:
     def _check_order(self, cells: Cells, bounded: pa.Table) -> None:
         """Cells must come in the order in which their groups were bounded: noise hangs on it."""
         place = np.arange(0, len(cells), self.measurement.worker_cells)
-        for name in self._by("workplace"):
+        for name in self.by("workplace"):
             if cells.confidential[name].take(place).to_pylist() != bounded[name].to_pylist():
                 raise EngineFailure("the cells came in another order than their bounds; try again")
 
     def _bounds(self, count: Count, random: Random) -> ScaleEach:
         """A noisy bound for every group, from its largest workplace, all workers counted."""
-        keys = self._by("workplace")
+        keys = self.by("workplace")
         where = {
             name: values
             for name, values in self.marginal.where.items()
@@ -100,13 +108,19 @@ class TableMeasure:
 
     @property
     def _no_bounds(self) -> pa.Table:
-        kinds = [self.columns.field(name) for name in self._by("workplace")]
+        kinds = [self.columns.field(name) for name in self.by("workplace")]
         return pa.schema([*kinds, pa.field(TOTAL, pa.int64())]).empty_table()
 
     def _public(self, cells: Cells, totals: Integers | None, random: Random) -> PublicRows:
         bounds = None if totals is None else np.repeat(totals, self.measurement.worker_cells)
         noisy = self._noisy(cells, bounds, random)
-        numbers = {"noisy": noisy, "workplaces": cells.confidential["workplaces"].to_numpy()}
+        return self.rows(
+            cells.confidential.select([*self.marginal.by, "workplaces"]), noisy, bounds
+        )
+
+    def rows(self, public: pa.Table, noisy: Integers, bounds: Integers | None = None) -> PublicRows:
+        """Rows of noisy counts, beside the attributes and the numbers of workplaces of cells."""
+        numbers = {"noisy": noisy, "workplaces": public["workplaces"].to_numpy()}
         if bounds is not None:
             numbers[SCALED_TO] = bounds
         low, high = self.ends(numbers)
@@ -116,10 +130,20 @@ class TableMeasure:
             "high": pa.array(high, mask=high == UNBOUNDED),
         }
         columns = [
-            known[field.name] if field.name in known else cells.confidential[field.name]
+            known[field.name] if field.name in known else public[field.name]
             for field in self.columns
         ]
         return PublicRows(pa.Table.from_arrays(columns, schema=self.columns))
+
+    def cells_of(self, groups: pa.Table) -> pa.Table:
+        """All cells of some groups, in the order in which they are counted."""
+        size, names = self.measurement.worker_cells, self.by("worker")
+        cells = groups.take(np.repeat(np.arange(groups.num_rows), size))
+        values = product(*(self.schema.attributes[name].values or () for name in names))
+        for name, column in zip(names, zip(*values, strict=True), strict=True):
+            kind = self.columns.field(name)
+            cells = cells.append_column(kind, pa.array([*column] * groups.num_rows, kind.type))
+        return cells
 
     def _noisy(self, cells: Cells, bounds: Integers | None, random: Random) -> Integers:
         """One noisy count for each cell; `bounds` are those of a first stage, cell by cell."""
@@ -177,12 +201,68 @@ class ProfileMeasure(TableMeasure):
         return np.minimum(low, rows["workplaces"]), np.minimum(high, rows["workplaces"])
 
 
+@dataclass(frozen=True)
+class MarginalsMeasure:
+    """How the cells of several marginals of the same workers become public rows, drawn at once."""
+
+    tables: tuple[TableMeasure, ...]
+
+    def public_rows(self, count: Count, random: Random) -> Iterator[tuple[PublicRows, ...]]:
+        """Public rows of every table, for the same groups.
+
+        All marginals are counted before noise is drawn; of their cells the counts are kept, and
+        the groups once.
+        """
+        groups, first = self._counted(self.tables[0], count)
+        counts = [first]
+        for table in self.tables[1:]:
+            others, own = self._counted(table, count)
+            if not others.equals(groups) or (own.sum(1) != first.sum(1)).any():
+                raise EngineFailure("marginals of the same workers came out differently; try again")
+            counts.append(own)
+        whole = self.tables[0].measurement.mechanism.whole
+        ends = np.cumsum([own.shape[1] for own in counts])[:-1]
+        for start in range(0, groups.num_rows, _GROUPS):
+            some = groups.slice(start, _GROUPS)
+            stacked = np.concatenate([own[start : start + _GROUPS] for own in counts], axis=1)
+            drawn = whole.draw(stacked, some["largest_total"].to_numpy(), random=random)
+            public = some.drop_columns(["largest_total"])
+            yield tuple(
+                table.rows(table.cells_of(public), np.ascontiguousarray(noisy).ravel())
+                for table, noisy in zip(self.tables, np.split(drawn, ends, axis=1), strict=True)
+            )
+
+    def _counted(self, table: TableMeasure, count: Count) -> tuple[pa.Table, Integers]:
+        """The groups of a table, with what all their cells share, and a row of counts for each."""
+        size, shared = table.measurement.worker_cells, ["workplaces", "largest_total"]
+        groups, counts = list[pa.Table](), [np.empty((0, size), dtype=np.int64)]
+        for cells in regrouped(count(table.counted(None)), size):
+            rows = cells.confidential
+            own = rows.select([*table.by("workplace"), *shared])
+            own = own.take(np.arange(0, rows.num_rows, size))
+            expected = table.cells_of(own)
+            if not rows.select(expected.column_names).equals(expected):
+                raise EngineFailure("the cells of a marginal came in another order; try again")
+            groups.append(own)
+            counts.append(rows["count"].to_numpy().reshape(-1, size))
+        return pa.concat_tables(groups) if groups else pa.table({}), np.concatenate(counts)
+
+
 def measure_of(
     schema: Schema, marginal: Marginal, measurement: Measurement, level: float
 ) -> TableMeasure:
     """How the cells of a table become public rows, by what it counts."""
     kind = ProfileMeasure if isinstance(marginal, SizeProfile) else TableMeasure
     return kind(schema, marginal, measurement, level)
+
+
+def public_parts(
+    tables: tuple[TableMeasure, ...], count: Count, random: Random
+) -> Iterator[tuple[PublicRows, ...]]:
+    """Public rows of the tables of one draw: of one alone, or of several for the same groups."""
+    if len(tables) == 1:
+        return ((rows,) for rows in tables[0].public_rows(count, random))
+    return MarginalsMeasure(tables).public_rows(count, random)
 
 
 def regrouped(parts: Iterable[Cells], size: int) -> Iterator[Cells]:

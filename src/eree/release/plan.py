@@ -7,13 +7,13 @@ never opens a table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from eree.budget.compose import Charge, kept_workplaces, together
+from eree.budget.compose import together
 from eree.data.frame import Frame
 from eree.errors import Faulty, Refusal
 from eree.policy.guarantee import Guarantee
@@ -21,7 +21,8 @@ from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, 
 from eree.policy.protected import Protected, protected_jobs
 from eree.policy.schema import Schema
 from eree.policy.settings import FileFaults, read_toml
-from eree.release.price import Measurement, measurement_for
+from eree.release.draw import Draw, PlannedTable, draws_of, named_marginals
+from eree.release.price import Measurement, measurements_for
 from eree.release.settings import (
     PLAN_FILE,
     PlanSettings,
@@ -38,20 +39,6 @@ MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
 @dataclass(frozen=True)
-class PlannedTable:
-    """One table: what is counted, and how each count is protected."""
-
-    name: str
-    marginal: Marginal
-    measurement: Measurement
-
-    @property
-    def price(self) -> Guarantee:
-        """What the table costs."""
-        return self.measurement.price
-
-
-@dataclass(frozen=True)
 class Plan:
     """Tables under one guarantee.  Nothing in it comes from a confidential row."""
 
@@ -62,9 +49,15 @@ class Plan:
     period: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse two tables of one name: each becomes a file of that name."""
+        """Refuse two tables of one name, and marginals of half a draw: one would be free."""
         if len({table.name.lower() for table in self.tables}) < len(self.tables):
             raise Refusal("a plan has two tables of one name; give each its own")
+        draws_of(self.schema, self.tables)
+
+    @property
+    def draws(self) -> list[Draw]:
+        """What is drawn, and paid for, one after another: tables, or marginals of one draw."""
+        return draws_of(self.schema, self.tables)
 
     @property
     def schema(self) -> Schema:
@@ -102,10 +95,7 @@ class Plan:
 
     def price(self) -> Guarantee:
         """What all tables cost together: the most that any one workplace meets."""
-        charges = [
-            Charge(table.name, table.price, kept_workplaces(self.schema, table.marginal.where))
-            for table in self.tables
-        ]
+        charges = [draw.charge(self.schema) for draw in self.draws]
         return together(charges, self.total.neighbours)
 
     @property
@@ -165,13 +155,24 @@ class _Reading:
             wrong = {f"{place}.{name}" for name in raw} if isinstance(raw, Mapping) else set()
             understood = not wrong & {fault.column for fault in self.faults.found}
             if schema is not None and total is not None and given.name and understood:
-                table = self._table(given, place, schema, total)
-                tables += [table] if table is not None else []
+                tables += self._tables(given, place, schema, total)
+        self._check_names(tables, names)
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
         plan = Plan(frame, total, level, tuple(tables), settings.period)
         self._check_price(plan.price(), total)
         return plan
+
+    def _check_names(self, tables: Sequence[PlannedTable], names: set[str]) -> None:
+        """Refuse tables of marginals that are called as others are: their names are made."""
+        taken = set(names)
+        for table in tables:
+            if table.measurement.drawn_with and table.name.lower() in taken:
+                rule = "is made of a table's marginals and used twice; give the table another name"
+                self.faults.add(f"table {table.name}.name", rule)
+            taken.add(table.name.lower())
+        if len(taken) > MOST_TABLES:
+            self.faults.add("table", f"makes more than {MOST_TABLES:,} tables; make several plans")
 
     def _check_price(self, price: Guarantee, total: Guarantee) -> None:
         for name in ("epsilon", "delta"):
@@ -235,58 +236,69 @@ class _Reading:
             if attribute is None or attribute.owner != "worker":
                 self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
 
-    def _table(
+    def _tables(
         self, given: TableSettings, place: str, schema: Schema, total: Guarantee
-    ) -> PlannedTable | None:
-        """One table, or None where it has a fault."""
+    ) -> list[PlannedTable]:
+        """One table, or those of its marginals; none where it has a fault."""
         try:
-            marginal = self._counted(given, place, schema, total.neighbours)
+            counted = self._counted(given, place, schema, total.neighbours)
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return None
-        if marginal is None:
-            return None
+            return []
         delta = self._exact(given.delta or "0", f"{place}.delta")
-        if delta is None:
-            return None
+        if not counted or delta is None:
+            return []
 
-        def priced(epsilon: Fraction) -> Measurement:
+        def priced(epsilon: Fraction) -> list[Measurement]:
             price = Guarantee(total.neighbours, epsilon, delta)
-            return measurement_for(schema, marginal, price, given.mechanism, given.parameters)
+            return measurements_for(schema, counted, price, given.mechanism, given.parameters)
 
         try:
             epsilon = self._price(given, place, total, priced)
             if epsilon is None:
-                return None
-            return PlannedTable(given.name, marginal, priced(epsilon))
+                return []
+            found = zip(counted, priced(epsilon), strict=True)
+            return [PlannedTable(*table, measurement) for table, measurement in found]
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
-            return None
+            return []
 
     def _counted(
         self, given: TableSettings, place: str, schema: Schema, relation: Neighbours
-    ) -> Marginal | None:
-        """What a table counts: jobs, or workplaces by size."""
+    ) -> list[tuple[str, Marginal]]:
+        """What a table counts, jobs or workplaces by size, or each of its marginals, by name."""
         if given.count == "jobs":
             asked = {"sizes", "pooled_from"} & given.model_fields_set
             for name in sorted(asked):
                 self.faults.add(f"{place}.{name}", "is for tables with count = 'workplaces'")
-            return None if asked else Marginal.over(schema, given.by, given.where)
-        if given.target is not None:
-            self.faults.add(f"{place}.target", "is of jobs; of workplaces give epsilon or share")
-            return None
+            if asked:
+                return []
+            if "marginals" in given.model_fields_set:
+                return named_marginals(schema, given.name, given.by, given.where, given.marginals)
+            return [(given.name, Marginal.over(schema, given.by, given.where))]
+        for name, why in (
+            ("target", "is of jobs; of workplaces give epsilon or share"),
+            ("marginals", "are of jobs; leave them out of a table that counts workplaces"),
+        ):
+            if name in given.model_fields_set:
+                self.faults.add(f"{place}.{name}", why)
+                return []
         named = "sizes" in given.model_fields_set
         sizes = given.sizes if named else default_thresholds(relation)
-        return SizeProfile.of(schema, given.by, given.where, sizes, given.pooled_from)
+        profile = SizeProfile.of(schema, given.by, given.where, sizes, given.pooled_from)
+        return [(given.name, profile)]
 
     def _price(
         self,
         given: TableSettings,
         place: str,
         total: Guarantee,
-        priced: Callable[[Fraction], Measurement],
+        priced: Callable[[Fraction], list[Measurement]],
     ) -> Fraction | None:
-        """The epsilon of a table: stated, a share of the whole, or what its target needs."""
+        """The epsilon of a table: stated, a share of the whole, or what its target needs.
+
+        Of several marginals that of the fewest values has the most noise.
+        """
         ways = [
             name
             for name in ("epsilon", "share", "target")
@@ -301,7 +313,11 @@ class _Reading:
             within = self._exact(wanted.within, f"{place}.target.within")
             if cells is None or within is None or not wanted.jobs:
                 return None
-            return Target(cells, wanted.jobs, within).least_epsilon(priced, total.epsilon)
+
+            def noisiest(epsilon: Fraction) -> Measurement:
+                return min(priced(epsilon), key=lambda made: made.worker_cells)
+
+            return Target(cells, wanted.jobs, within).least_epsilon(noisiest, total.epsilon)
         value = self._exact(getattr(given, ways[0]), f"{place}.{ways[0]}")
         if value is not None and value <= 0:
             self.faults.add(f"{place}.{ways[0]}", "must be above 0")

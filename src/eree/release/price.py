@@ -8,12 +8,13 @@ what they hold:
   the whole price, or one by one at a d-th of it each;
 - under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each;
-- numbers of workplaces by size are protected together by one mechanism, at the whole price.
+- numbers of workplaces by size are protected together by one mechanism, at the whole price;
+- several marginals of the same workers are drawn at once: the whole price is that of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle
 from eree.mechanisms.registry import (
     AUTO,
+    OF_MARGINALS,
     OF_WORKPLACES,
     automatic,
     automatic_vector,
@@ -52,7 +54,8 @@ Ends = Callable[[Numbers], tuple[Integers, Integers]]
 class Measurement:
     """A mechanism for the cells of one table.
 
-    `note` says what `auto` chose, and why.
+    `note` says what `auto` chose, and why.  A table of one of several marginals names all tables
+    that were `drawn_with` it, itself among them, and which of the marginals is `shown`.
     """
 
     price: Guarantee
@@ -61,6 +64,8 @@ class Measurement:
     statistics: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    drawn_with: tuple[str, ...] = ()
+    shown: int = 0
 
     @classmethod
     def of(cls, other: Measurement) -> Self:
@@ -112,7 +117,7 @@ class Measurement:
 
     def certificate(self) -> tuple[Certificate, bool]:
         """What the mechanism loses by its probabilities alone, and whether it was computed now."""
-        return certificate_of(self.mechanism)
+        return certificate_of(self.mechanism.whole)
 
     def has_high_ends(self, schema: Schema, marginal: Marginal, level: float) -> bool:
         """Whether every interval has a high end: known before a row is read."""
@@ -143,6 +148,8 @@ def measurement_for(
     if isinstance(relation, Weak):
         _check_types(schema, marginal, relation)
     cells = marginal.worker_cells(schema)
+    if name == OF_MARGINALS and parameters:
+        return _of_marginals(price, cells, parameters)
     growing, alone = isinstance(relation, (Strong, Weak)), schema.workplace.key in marginal.by
     together = cells > 1 and not parameters if name == AUTO else kind_of(name).together
     if growing and together:
@@ -197,6 +204,60 @@ def _together(
     _check_claim(made, price)
     note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
     return Measurement(price, made, cells, made.statistics(), parameters, note)
+
+
+def measurements_for(
+    schema: Schema,
+    tables: Sequence[tuple[str, Marginal]],
+    price: Guarantee,
+    name: str,
+    parameters: Mapping[str, Any],
+) -> list[Measurement]:
+    """The same for a table, or for the tables of several marginals that are drawn at once."""
+    if len(tables) == 1:
+        return [measurement_for(schema, tables[0][1], price, name, parameters)]
+    if name not in (AUTO, OF_MARGINALS):
+        raise Refusal(f"{name} does not draw several marginals at once; use auto or {OF_MARGINALS}")
+    if parameters:
+        raise Refusal(f"{OF_MARGINALS} takes its blocks from the marginals; leave parameters out")
+    if isinstance(price.neighbours, (Edge, Node)):
+        raise Refusal(
+            f"several marginals are drawn at once under strong or weak neighbours, not under"
+            f" {price.neighbours.name} ones; ask for each marginal as a table of its own"
+        )
+    names = [table for table, _ in tables]
+    blocks = ",".join(str(marginal.worker_cells(schema)) for _, marginal in tables)
+    return [
+        measurement_for(
+            schema, marginal, price, OF_MARGINALS, {"blocks": blocks, "shown": i, "tables": names}
+        )
+        for i, (_, marginal) in enumerate(tables)
+    ]
+
+
+def _of_marginals(price: Guarantee, cells: int, settings: Mapping[str, Any]) -> Measurement:
+    """One of several marginals that are drawn at once, by what a record says of it."""
+    blocks, shown, tables = (settings.get(name) for name in ("blocks", "shown", "tables"))
+    if (
+        not (isinstance(tables, list) and all(isinstance(table, str) for table in tables))
+        or not (isinstance(blocks, str) and type(shown) is int and len(settings) == 3)
+        or not len(set(tables)) == len(tables) == len(blocks.split(",")) > 1
+    ):
+        raise Refusal(
+            f"{OF_MARGINALS} takes its blocks from the marginals of a table; leave parameters out,"
+            " and list marginals, such as ['sex', 'age']"
+        )
+    if price.delta:
+        raise Refusal(f"{OF_MARGINALS} protects marginals without a delta; leave delta out")
+    made = calibrate(OF_MARGINALS, price, {"blocks": blocks, "shown": shown})
+    _check_claim(made, price)
+    if made.at_once != cells or made.settings["blocks"] != blocks:
+        raise Refusal(f"{OF_MARGINALS} was given other marginals than the table has")
+    others = ", ".join(table for i, table in enumerate(tables) if i != shown)
+    note = f"drawn at once with {others}: all {len(tables)} tables are paid for once"
+    return Measurement(
+        *(price, made, cells, made.statistics(), settings, note), tuple(tables), shown
+    )
 
 
 def _of_workplaces(

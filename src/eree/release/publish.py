@@ -9,10 +9,12 @@ stops in between, the price stays spent and nothing is half published.
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
@@ -23,9 +25,10 @@ from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.source import Random
+from eree.release.draw import Draw, PlannedTable
 from eree.release.issue import Issue, Progress, new_folder
-from eree.release.measure import measure_of
-from eree.release.plan import Plan, PlannedTable
+from eree.release.measure import measure_of, public_parts
+from eree.release.plan import Plan
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
 from eree.release.signature import Signer
@@ -51,13 +54,15 @@ def publish(
     source = random or Random()
     target = new_folder(Path(out))
     _check_schema(plan, tables.schema)
+    draws = plan.draws
 
     def make(folder: Path, release: str) -> dict[str, Any]:
-        written = []
-        for i, table in enumerate(plan.tables):
-            tell(f"counting and protecting {table.name}", (i + 0.1) / (len(plan.tables) + 0.2))
-            written.append(_write(folder, table, tables, float(plan.level), source))
-        return _record(plan, release, written, private=source.secret)
+        written = dict[str, dict[str, Any]]()
+        for i, draw in enumerate(draws):
+            tell(f"counting and protecting {draw.name}", (i + 0.1) / (len(draws) + 0.2))
+            written |= _write(folder, draw, tables, float(plan.level), source)
+        listed = [written[table.name] for table in plan.tables]
+        return _record(plan, release, listed, private=source.secret)
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
@@ -79,34 +84,65 @@ def _meaning(schema: Schema) -> tuple[object, ...]:
 
 
 def _write(
-    folder: Path, table: PlannedTable, tables: Tables, level: float, random: Random
-) -> dict[str, Any]:
-    """Count, protect and write one table; returns what the record says of it."""
-    measurement = table.measurement
-    measure = measure_of(tables.schema, table.marginal, measurement, level)
+    folder: Path, draw: Draw, tables: Tables, level: float, random: Random
+) -> dict[str, dict[str, Any]]:
+    """Count, protect and write the tables of a draw; returns what the record says of each."""
     home = folder / "tables"
     home.mkdir(exist_ok=True)
-    paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
-    rows = 0
-    with (
-        parquet.ParquetWriter(paths["parquet"], measure.columns, compression="zstd") as columns,
-        arrow_csv.CSVWriter(paths["csv"], measure.columns) as lines,
-    ):
-        for part in measure.public_rows(lambda marginal: stream(tables, marginal), random):
-            columns.write_table(part.rows)
-            lines.write_table(part.rows)
-            rows += part.rows.num_rows
-    return {
-        "name": table.name,
-        "by": list(table.marginal.by),
-        "where": {name: list(values) for name, values in table.marginal.where.items()},
-        **_profile(table.marginal),
-        "rows": rows,
-        "price": guarantee_as_json(measurement.price),
-        "worker_cells": measurement.worker_cells,
-        **measurement.as_json(),
-        "files": {f"tables/{path.name}": file_digest(path) for path in paths.values()},
-    }
+    measures = tuple(
+        measure_of(tables.schema, table.marginal, table.measurement, level) for table in draw.tables
+    )
+    with ExitStack() as opened:
+        files = [
+            opened.enter_context(_Files(home, table, measure.columns))
+            for table, measure in zip(draw.tables, measures, strict=True)
+        ]
+        for parts in public_parts(measures, lambda marginal: stream(tables, marginal), random):
+            for file, part in zip(files, parts, strict=True):
+                file.write(part.rows)
+    return {file.table.name: file.as_json() for file in files}
+
+
+class _Files:
+    """The two files of a table while they are written."""
+
+    def __init__(self, home: Path, table: PlannedTable, columns: pa.Schema) -> None:
+        self.table, self.rows, self._columns = table, 0, columns
+        self.paths = {suffix: home / f"{table.name}.{suffix}" for suffix in ("parquet", "csv")}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            path, columns = self.paths["parquet"], self._columns
+            self._writers = (
+                opened.enter_context(parquet.ParquetWriter(path, columns, compression="zstd")),
+                opened.enter_context(arrow_csv.CSVWriter(self.paths["csv"], columns)),
+            )
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        self._opened.__exit__(*reason)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add public rows."""
+        for writer in self._writers:
+            writer.write_table(rows)
+        self.rows += rows.num_rows
+
+    def as_json(self) -> dict[str, Any]:
+        """What the record says of the table, once its files are closed."""
+        table, measurement = self.table, self.table.measurement
+        return {
+            "name": table.name,
+            "by": list(table.marginal.by),
+            "where": {name: list(values) for name, values in table.marginal.where.items()},
+            **_profile(table.marginal),
+            "rows": self.rows,
+            "price": guarantee_as_json(measurement.price),
+            "worker_cells": measurement.worker_cells,
+            **measurement.as_json(),
+            "files": {f"tables/{path.name}": file_digest(path) for path in self.paths.values()},
+        }
 
 
 def _profile(marginal: Marginal) -> dict[str, Any]:

@@ -61,6 +61,13 @@ class TableSettings(Settings):
     by: Annotated[
         list[StrictStr], Field(description="must be a list of attributes, such as ['place']")
     ] = []
+    marginals: Annotated[
+        list[StrictStr | list[StrictStr]],
+        Field(
+            description="must be a list of worker attributes, such as ['age', ['sex', 'race']]: the"
+            " marginals that are drawn at once"
+        ),
+    ] = []
     where: Annotated[
         dict[StrictStr, Any],
         Field(description="must give attributes their values, such as { sex = ['F'] }"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import product
@@ -19,12 +18,14 @@ from eree.errors import Refusal
 from eree.estimate.estimates import FOLDER, faults_of_estimates
 from eree.estimate.strata import misplaced, unmade
 from eree.mechanisms.intervals import UNBOUNDED
+from eree.mechanisms.mechanism import Mechanism
 from eree.partial import is_partial
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, counted_by, schema_of
+from eree.release.draw import PlannedTable, draws_of
 from eree.release.measure import TableMeasure, measure_of
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
@@ -39,6 +40,7 @@ class TableRecheck(Recheck):
     def __init__(self, release: Release, tell: Progress, sizes: tuple[Release, ...] = ()) -> None:
         super().__init__(release, tell)
         self._sizes = sizes
+        self._known: list[PlannedTable] = []
 
     def contents(self) -> None:
         """Tables, prices, certificates and strata."""
@@ -100,7 +102,7 @@ class TableRecheck(Recheck):
         if not Fraction(1, 2) <= level <= MOST_LEVEL:
             self.fault("level", "is none that a release has")
             return
-        certified: set[str] = set()
+        certified: set[Mechanism] = set()
         own: set[str] = set()
         names = [table["name"] for table in self.record["tables"]]
         if len(set(names)) < len(names):
@@ -110,9 +112,9 @@ class TableRecheck(Recheck):
             measurement = self._measurement(schema, table)
             if measurement is None:
                 continue
-            said = json.dumps([table["mechanism"], table["each"], table["parameters"]])
-            if said not in certified:
-                certified.add(said)
+            self._known.append(PlannedTable(table["name"], counted_by(schema, table), measurement))
+            if measurement.mechanism.whole not in certified:
+                certified.add(measurement.mechanism.whole)
                 certificate, computed = measurement.certificate()
                 self.kept += not computed
                 claim = measurement.mechanism.name, measurement.mechanism.guarantee
@@ -122,11 +124,32 @@ class TableRecheck(Recheck):
                     self.fault(table["name"], f"{table['mechanism']} does not keep its claim")
             own |= {table["mechanism"]} if measurement.own else set()
             self._rows(schema, table, measurement, float(level))
+        if len(self._known) == len(names):  # else there is a fault already
+            self._draws(schema)
         self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
         if own:
             others = ", ".join(sorted(own))
             self.checks.append(f"proved and certified by their authors, not by eree: {others}")
         self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
+
+    def _draws(self, schema: Schema) -> None:
+        """Tables that were paid for once were drawn at once: all that are named, with one total."""
+        try:
+            draws = draws_of(schema, self._known)
+        except Refusal as refusal:
+            self.fault("tables", str(refusal))
+            return
+        several = [draw.tables for draw in draws if len(draw.tables) > 1]
+        for first, *others in () if self.faults else several:
+            totals = _totals(self.release, schema, first)
+            for table in others:
+                if not _totals(self.release, schema, table).equals(totals):
+                    file = f"tables/{table.name}.parquet"
+                    rule = f"has other groups or totals than {first.name}: they are of two draws"
+                    self.fault(table.name, rule, file)
+        if several and not self.faults:
+            drawn = "; ".join(draw.name for draw in draws if len(draw.tables) > 1)
+            self.checks.append(f"drawn at once, with one total in every group: {drawn}")
 
     def _measurement(self, schema: Schema, table: Mapping[str, Any]) -> Measurement | None:
         """The mechanism calibrated again from its price; it must be the one that was recorded."""
@@ -160,14 +183,7 @@ class TableRecheck(Recheck):
 
     def _price(self) -> None:
         schema, total = schema_of(self.record), guarantee_of(self.record["guarantee"])
-        charges = [
-            Charge(
-                table["name"],
-                guarantee_of(table["price"]),
-                kept_workplaces(schema, counted_by(schema, table).where),
-            )
-            for table in self.record["tables"]
-        ]
+        charges = self._charges(schema)
         if together(charges, total.neighbours) != total:
             self.fault("guarantee", "is not what the prices of the tables add up to")
         if self.record["statements"] != [s.words for s in total.statements()]:
@@ -175,6 +191,31 @@ class TableRecheck(Recheck):
         self.checks.append(
             f"the prices add up to epsilon {plain(total.epsilon)}, delta {plain(total.delta)}"
         )
+
+    def _charges(self, schema: Schema) -> list[Charge]:
+        """What each draw costs; if there is a fault in one, what each table says it does."""
+        try:
+            if len(self._known) == len(self.record["tables"]):
+                return [draw.charge(schema) for draw in draws_of(schema, self._known)]
+        except Refusal:  # it was found before
+            pass
+        return [
+            Charge(
+                table["name"],
+                guarantee_of(table["price"]),
+                kept_workplaces(schema, counted_by(schema, table).where),
+            )
+            for table in self.record["tables"]
+        ]
+
+
+def _totals(release: Release, schema: Schema, table: PlannedTable) -> pa.Table:
+    """The groups of a table, their workplaces and the sums of their noisy counts."""
+    rows, size = release.table(table.name), table.measurement.worker_cells
+    own = [name for name in table.marginal.by if schema.attributes[name].owner == "workplace"]
+    groups = rows.select([*own, "workplaces"]).take(np.arange(0, rows.num_rows, size))
+    sums = rows["noisy"].to_numpy().reshape(-1, size).sum(axis=1)
+    return groups.append_column("noisy", pa.array(sums))
 
 
 def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) -> Iterator[str]:

@@ -235,10 +235,13 @@ class LinkedTable(DataSet):
         about, price = self._about, guarantee_of(self._about["price"])
         cells = int(about["worker_cells"])
         together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
+        others = [one for one in self._areas.measurement.drawn_with if one != self.table]
+        drawn = f" and {', '.join(others)}, drawn at once," if others else ""
         return [
             f"The mechanism {about['mechanism']} added integers{together}, drawn exactly from a"
             " secret random source.",
-            f"For this table the release paid {in_one_line(price)}; for all of its tables together"
+            f"For this table{drawn} the release paid {in_one_line(price)}; for all of its"
+            " tables together"
             f" {self.promise}.",
             f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
             if about["parameters"]

@@ -48,6 +48,9 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
         "vector-radial": f"As radial, for several cells. {_TOGETHER}",
         "vector-pareto": f"As smooth-pareto, for several cells. {_TOGETHER}",
+        "marginals-radial": "As radial, for several marginals of the same workers, such as by sex"
+        " and by age: all of them get noise together, have one total in every workplace cell, and"
+        " are paid for once.",
         "knorm-staircase": f"As linlog-integer, for several cells, in steps. {_TOGETHER}",
         "two-stage-clip": f"A noisy bound of workplaces first, then Laplace noise. {_TOGETHER}",
     }

@@ -30,11 +30,14 @@ from eree.mechanisms.vector.radial import RadialVector
 from eree.mechanisms.vector.scaled import MOST_CELLS
 from eree.policy.guarantee import Guarantee
 from eree.random.exact import Array, Integers, draw_rows
-from eree.random.source import Random
+from eree.random.source import Random, SeededRandom
 
 #: Up to this mean size what rounding adds to squares is summed up, over so many times that mean;
 #: beyond it is 1/6, but for less than a 10^5th of the squares.
 _SMALL, _SUMMED = 4.0, 12
+#: Groups of a public draw, a scale at which rounding is of no account, and a seed.
+_PUBLIC, _PUBLIC_SCALE, _PUBLIC_SEED = 1 << 14, 1 << 17, 7_919
+_GOLDEN = (sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,22 @@ class MarginalsRadial(RadialVector):
 
     @classmethod
     def calibrate(
-        cls, guarantee: Guarantee, *, cells: int = 0, blocks: Iterable[int] | str | int = ()
+        cls,
+        guarantee: Guarantee,
+        *,
+        cells: int = 0,
+        blocks: Iterable[int] | str | int = (),
+        shown: int | None = None,
     ) -> Self:
-        """For marginals of so many values each, such as (2, 4) or '2,4'; or for one of `cells`."""
+        """For marginals of so many values each, such as (2, 4) or '2,4'; or for one of `cells`.
+
+        Where one of them is `shown`, counted from 0, its counts alone are spoken of.
+        """
         sizes = _checked(cls.name, blocks, cells)
         d, values = dimensions_of(sizes), " + ".join(map(str, sizes))
         radial = cls.rate_and_curve(guarantee, d, f"marginals of {values} values", "values")
-        return cls(guarantee, sum(sizes), *radial, sizes)
+        made = cls(guarantee, sum(sizes), *radial, sizes)
+        return made if shown is None else made.marginal(shown)
 
     @property
     def dimensions(self) -> int:
@@ -105,9 +117,14 @@ class MarginalsRadial(RadialVector):
 
     def marginal(self, block: int) -> Self:
         """The mechanism that draws the same and shows one marginal: its errors and intervals."""
-        if not isinstance(block, int) or not 0 <= block < len(self.blocks):
+        if type(block) is not int or not 0 <= block < len(self.blocks):
             raise Refusal(f"{self.name} was calibrated for {len(self.blocks)} marginals")
-        return replace(self, cells=self.blocks[block], shown=int(block))
+        return replace(self, cells=self.blocks[block], shown=block)
+
+    @property
+    def whole(self) -> Self:
+        """The mechanism that shows all marginals."""
+        return replace(self, cells=sum(self.blocks), shown=None)
 
     @property
     def columns(self) -> list[slice]:
@@ -154,6 +171,19 @@ class MarginalsRadial(RadialVector):
         if self.shown is not None:
             raise Refusal(f"{self.name} states what all its marginals are together, not one alone")
         return super().group_pmf(group, outputs)
+
+    def public_noise(self, size: int, groups: int) -> Array | None:
+        """One draw of Z from a public seed at all scales, rounded as releases are.
+
+        The numbers that rounding takes are evenly spread, and have nothing to do with Z.
+        """
+        if self.shown is None or groups > _PUBLIC:
+            return None
+        sums = np.cumsum(_public_draw(self.whole)[:groups, self.columns[self.shown]], axis=1)
+        fair = (_GOLDEN * np.arange(groups)[:, None]) % 1
+        ends = np.floor(float(scale_at(self.pace, size)) * sums + fair)
+        noise: Array = np.diff(ends, axis=1, prepend=0.0)
+        return noise
 
     # ------------------------------------------------------------------ errors
 
@@ -242,7 +272,7 @@ class MarginalsRadial(RadialVector):
     def certify(self) -> Certificate:
         """Of all marginals, of which each is a part."""
         if self.shown is not None:
-            return replace(self, cells=sum(self.blocks), shown=None).certify()
+            return self.whole.certify()
         return super().certify()
 
 
@@ -261,6 +291,16 @@ def _checked(name: str, blocks: Iterable[int] | str | int, cells: int) -> Blocks
             f" at most {MOST_CELLS} dimensions, 1 and a dimension for each value but one"
         )
     return sizes
+
+
+@lru_cache(maxsize=2)
+def _public_draw(mechanism: MarginalsRadial) -> Array:
+    """Z of many groups, of all blocks, from a public seed: noise at a large scale, over it."""
+    counts = np.zeros((_PUBLIC, mechanism.cells), dtype=np.int64)
+    size = ceil(_PUBLIC_SCALE / mechanism.pace)
+    drawn = mechanism.draw(counts, np.full(_PUBLIC, size), random=SeededRandom(_PUBLIC_SEED))
+    found: Array = drawn / float(scale_at(mechanism.pace, size))
+    return found
 
 
 @lru_cache(maxsize=256)
