@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import eree
-from eree.mechanisms.registry import MECHANISMS, VECTOR_MECHANISMS
+from eree.mechanisms.registry import MECHANISMS, OF_MARGINALS, VECTOR_MECHANISMS
 from eree.policy.neighbours import RECORD
 from eree.survey.laplace import ShiftNoise
 from eree.web.catalogue import Catalogue
@@ -83,7 +83,7 @@ def test_bias_is_reported_wherever_figures_are(promised: Site) -> None:
 
 def test_every_mechanism_is_explained_in_words_of_its_own(promised: Site) -> None:
     drawn = {ShiftNoise(eree.Guarantee(RECORD, 1), 1, cap).name for cap in (None, 3)}
-    assert set(DESCRIPTIONS) == {*MECHANISMS, *VECTOR_MECHANISMS, *drawn}
+    assert set(DESCRIPTIONS) == {*MECHANISMS, *VECTOR_MECHANISMS, OF_MARGINALS, *drawn}
     assert len(set(DESCRIPTIONS.values())) == len(DESCRIPTIONS)
     methods = promised.methods("").body.decode()
     assert "plateau" in methods and "stand in the record" not in methods
