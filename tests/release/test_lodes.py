@@ -168,7 +168,7 @@ def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release)
     assert found.sources["C000"] != "tracts"
     assert (found.sources["CNS07"], found.predicted["CNS07"]) == ("tracts", {"tracts": None})
     own = [row for row in found.intervals.to_pylist() if row["column"] == "CNS07"]
-    assert {row["high"] for row in own} <= {None, 0}  # 0 where there is no workplace
+    assert {None} <= {row["high"] for row in own} <= {None, 0}  # 0 where there is no workplace
 
 
 @pytest.fixture(scope="module")

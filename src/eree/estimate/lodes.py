@@ -106,9 +106,10 @@ class LodesTable:
         self, out: str | os.PathLike[str], intervals: str | os.PathLike[str] | None = None
     ) -> Path:
         """Write the table into a new CSV file, and its intervals into another."""
+        path = write_csv(self.rows, out)
         if intervals is not None:
             write_csv(self.intervals, intervals)
-        return write_csv(self.rows, out)
+        return path
 
 
 def lodes(
