@@ -61,7 +61,8 @@ def test_each_column_comes_from_the_table_with_the_least_predicted_error(
     assert set(found.predicted["C000"]) == {"tracts", "totals", "sexes", "ages"}
     for column, source in found.sources.items():
         errors = found.predicted[column]
-        assert errors[source] == min(error for error in errors.values() if error is not None)
+        least = min(error for error in errors.values() if error is not None)
+        assert errors[source] is not None and errors[source] <= 1.02 * least
     assert found.sources["CNS07"] == "tracts"
     assert found.sources["CA02"] == "ages"
     assert found.sources["CS01"] == "sexes"

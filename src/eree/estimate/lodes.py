@@ -37,6 +37,8 @@ from eree.random.exact import Integers
 from eree.release.release import Release
 
 GEOCODE = "w_geocode"
+#: Predicted errors that differ by less are the same, as of tables of one draw: the first is taken.
+_NEAR = 1.02
 
 #: A column is the jobs with these values of these attributes; without any, all jobs.
 Columns = Mapping[str, Mapping[str, Sequence[Value]]]
@@ -149,7 +151,8 @@ def lodes(
         if not able:
             missing[column] = _why(geocode, kept, list(held.values()), official=columns is None)
             continue
-        sources[column] = min(able, key=lambda name: _rank(able[name]))
+        near = _NEAR * min(map(_rank, able.values()))
+        sources[column] = next(name for name in able if _rank(able[name]) <= near)
         predicted[column] = able
         source = held[sources[column]]
         found[column] = pa.array(source.counts(kept, areas))
