@@ -104,6 +104,12 @@ def a_column_instead(made: Town) -> None:
     made.schema["worker"]["attributes"]["band"] = ["low", "high"]
 
 
+def of_jobs(made: Town) -> None:
+    """A type keeps its name and values, and is one of jobs."""
+    made.tables["job"]["sex"] = made.tables["worker"].pop("sex")
+    made.schema["job"]["attributes"] = {"sex": made.schema["worker"]["attributes"].pop("sex")}
+
+
 OTHER: dict[str, Change] = {
     "key of workplaces": other_key("workplace"),
     "link to workplaces": other_link("workplace"),
@@ -115,6 +121,7 @@ OTHER: dict[str, Change] = {
     "members of a type": members([1], [2, 3]),
     "values of a type": lambda made: made.schema["worker"]["attributes"]["sex"].append("X"),
     "a group that becomes a column": a_column_instead,
+    "a type of workers that becomes one of jobs": of_jobs,
 }
 
 

@@ -22,6 +22,8 @@ SEX = ["F", "M"]
 GRADE = [1, 2, 3]  # a worker attribute of integers
 MANNERS = ["plain", "it's; drop table", "Zoë ${x} %s", "\\n"]
 LEARNT = {"yes": [2, 3], "no": [1]}  # a group over grade
+HOURS = [40, 20]  # an attribute of jobs, of integers
+TIME = {"part": [20], "whole": [40]}  # a group over hours
 
 SCHEMA = """
 [workplace]
@@ -46,6 +48,11 @@ file = "{job}"
 worker = "person"
 workplace = "at"
 {primary}
+[job.attributes.hours]
+values = [40, 20]
+[group.time]
+of = "hours"
+members = {{ part = [20], whole = [40] }}
 [group.region]
 of = "area"
 members = {{ north = ["a", "b"], south = ["c'", 'd"\\'] }}
@@ -55,12 +62,24 @@ members = {{ yes = [2, 3], no = [1] }}
 """
 
 WORKPLACE_ATTRIBUTES = ["area", "sector", "band", "region"]
-WORKER_ATTRIBUTES = {"sex": SEX, "grade": GRADE, "manner": MANNERS, "learnt": list(LEARNT)}
+#: What is counted as a worker's: also the attribute of the one job that counts.
+WORKER_ATTRIBUTES = {
+    "sex": SEX,
+    "grade": GRADE,
+    "manner": MANNERS,
+    "learnt": list(LEARNT),
+    "hours": HOURS,
+    "time": list(TIME),
+}
 
 
 @dataclass(frozen=True)
 class Database:
-    """A linked database in plain Python; `extra` holds second jobs that do not count."""
+    """A linked database in plain Python; `extra` holds second jobs that do not count.
+
+    `hours` of a worker, 40 if it is not there, are those of the job that counts: they are written
+    into the job table, where a second job has others.
+    """
 
     workplaces: list[dict[str, Any]]
     workers: list[dict[str, Any]]
@@ -70,7 +89,8 @@ class Database:
     def write(self, folder: Path, style: str = "parquet", parts: int = 1) -> Path:
         """Write the tables in a format, each as one file or as a folder of parts."""
         folder.mkdir(exist_ok=True)
-        tables = {"workplace": self.workplaces, "worker": self.workers, "job": self._job_rows()}
+        people = [{k: v for k, v in worker.items() if k != "hours"} for worker in self.workers]
+        tables = {"workplace": self.workplaces, "worker": people, "job": self._job_rows()}
         names = {}
         for name, rows in tables.items():
             names[name] = f"{name}.{style}" if parts == 1 else name
@@ -85,9 +105,14 @@ class Database:
         return folder
 
     def _job_rows(self) -> list[dict[str, Any]]:
-        rows = [{"person": p, "at": w, "main": True} for p, w in self.jobs]
-        rows += [{"person": p, "at": w, "main": False} for p, w in self.extra]
-        return rows if self.extra else [{k: r[k] for k in ("person", "at")} for r in rows]
+        hours = {w["person"]: w.get("hours", 40) for w in self.workers}
+        rows = [
+            {"person": p, "hours": hours.get(p, 40), "at": w, "main": True} for p, w in self.jobs
+        ]
+        rows += [
+            {"person": p, "hours": 60 - hours[p], "at": w, "main": False} for p, w in self.extra
+        ]
+        return rows if self.extra else [{k: v for k, v in r.items() if k != "main"} for r in rows]
 
     def values(self, attribute: str) -> list[Any]:
         """The values a filter on an attribute can name."""
@@ -116,10 +141,15 @@ def workplace_value(workplace: Mapping[str, Any], attribute: str) -> Any:
 
 
 def worker_value(worker: Mapping[str, Any], attribute: str) -> Any:
-    """An attribute of a worker, grouped where it is a group."""
-    if attribute != "learnt":
-        return worker[attribute]
-    return next(name for name, grades in LEARNT.items() if worker["grade"] in grades)
+    """An attribute of a worker or of the job that counts, grouped where it is a group."""
+    match attribute:
+        case "learnt":
+            return next(name for name, grades in LEARNT.items() if worker["grade"] in grades)
+        case "time":
+            return next(name for name, h in TIME.items() if worker.get("hours", 40) in h)
+        case "hours":
+            return worker.get("hours", 40)
+    return worker[attribute]
 
 
 def count_cells(
@@ -226,6 +256,7 @@ def databases(draw: st.DrawFn, *, primary: bool = False) -> Database:
             "sex": draw(st.sampled_from(SEX)),
             "grade": draw(st.sampled_from(GRADE)),
             "manner": draw(st.sampled_from(MANNERS)),
+            "hours": draw(st.sampled_from(HOURS)),
         }
         for p in people
     ]

@@ -98,6 +98,8 @@ MISTAKES = [
     Mistake("workplace", "sector", "the value is missing", workplace("sector", None)),
     Mistake("workplace", "area", "the value belongs to no region", workplace("area", "c")),
     Mistake("workplace", "band", "the value is missing", workplace("band", None)),
+    Mistake("job", "hours", UNDECLARED, worker("hours", 60)),
+    Mistake("job", "hours", "the value is missing", worker("hours", None)),
     Mistake("job", "at", "the workplace does not exist", orphaned),
     Mistake("job", "at", "the value is missing", no_link),
     Mistake("job", "person", "the worker does not exist", unknown_worker),
@@ -115,7 +117,7 @@ def size(database: Database, mistake: Mistake) -> int:
     """How many rows there are to choose from."""
     if mistake.spoil in (orphaned, no_link, unknown_worker, two_jobs):
         return len(database.jobs)
-    return len(database.workers if mistake.table == "worker" else database.workplaces)
+    return len(database.workplaces if mistake.table == "workplace" else database.workers)
 
 
 @examples(20, torture=500)

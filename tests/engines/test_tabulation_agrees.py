@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import eree
 from eree.workload import DropFrom, ScaleEach, ScaleTo
-from oracle import GRADE, MANNERS, SEX, Database, count_cells, databases, requests
+from oracle import GRADE, HOURS, MANNERS, SEX, Database, count_cells, databases, requests
 from selection import examples
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ def test_spark_counts_groups_filters_bounds_and_odd_names_alike(spark: SparkSess
             {"id": "w'4", "area": "a", "sector": "11", "band": -1},  # without a job
         ],
         [
-            {"person": p, "sex": SEX[i % 2], "grade": GRADE[i % 3], "manner": MANNERS[i % 4]}
+            {
+                "person": p,
+                "sex": SEX[i % 2],
+                "grade": GRADE[i % 3],
+                "manner": MANNERS[i % 4],
+                "hours": HOURS[i % 5 > 2],
+            }
             for i, p in enumerate(people)
         ],
         [(p, f"w'{1 + (i > 6) + (i > 9)}") for i, p in enumerate(people)],
@@ -61,6 +67,8 @@ def test_spark_counts_groups_filters_bounds_and_odd_names_alike(spark: SparkSess
         {"by": ["manner", "region", "learnt"], "bound": ScaleEach(totals)},
         {"by": ["sex", "area"], "where": {"manner": MANNERS[1:3]}, "bound": DropFrom(4)},
         {"by": ["band"], "where": {"region": ["south"], "grade": [1, 3]}, "bound": ScaleTo(2)},
+        {"by": ["area", "hours"], "where": {"time": ["part"]}},  # of jobs alone
+        {"by": ["time", "sex"], "where": {"hours": [20, 40], "grade": [1, 2]}},
     ]
     agree(database, wanted, spark, "csv", parts=2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 import shutil
@@ -18,7 +19,7 @@ import pytest
 import eree
 from uses import eree_command
 
-WORKERS = ("age", "sex", "race", "ethnicity", "education")
+WORKERS = ("age", "earnings", "sex", "race", "ethnicity", "education")
 
 
 def test_the_columns_fit_the_population_that_eree_makes(population: eree.Tables) -> None:
@@ -33,7 +34,9 @@ def test_the_columns_fit_the_population_that_eree_makes(population: eree.Tables)
             for value in listed
         ]
         assert sorted(values) == sorted(attributes[name].values or ())
-    assert list(eree.LODES_COLUMNS)[:5] == ["C000", "CA01", "CA02", "CA03", "CNS01"]
+    kinds = dict.fromkeys(column.rstrip("0123456789") for column in eree.LODES_COLUMNS)
+    assert list(kinds) == ["C", "CA", "CE", "CNS", "CR", "CT", "CD", "CS"]
+    assert eree.LODES_COLUMNS["CE02"] == {"earnings": ["1251-3333"]}
     assert eree.LODES_COLUMNS["CNS05"] == {"sector": ["31-33"]}
     assert eree.LODES_COLUMNS["CS02"] == {"sex": ["F"]}
 
@@ -52,6 +55,21 @@ def test_columns_of_one_table_add_up(release: eree.Release) -> None:
         assert sum(row[f"CNS{i:02}"] for i in range(1, 21)) == row["C000"]
 
 
+def test_earnings_come_from_an_attribute_of_jobs(population: eree.Tables, tmp_path: Path) -> None:
+    tables = [{"name": "pay", "by": ["county", "earnings"], "epsilon": "6"}]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "6"}
+    plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
+    random = eree.SeededRandom(1)
+    made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", random=random)
+    found = eree.lodes(made, "county")
+    assert found.rows.column_names == ["w_geocode", "C000", "CE01", "CE02", "CE03"]
+    noisy = {(r["county"], r["earnings"]): r["noisy"] for r in made.table("pay").to_pylist()}
+    for row in found.rows.to_pylist():
+        assert row["CE01"] == noisy[row["w_geocode"], "1250-or-less"]
+        assert row["CE03"] == noisy[row["w_geocode"], "more-than-3333"]
+        assert row["CE01"] + row["CE02"] + row["CE03"] == row["C000"]
+
+
 def test_each_column_comes_from_the_table_with_the_least_predicted_error(
     release: eree.Release,
 ) -> None:
@@ -67,6 +85,7 @@ def test_each_column_comes_from_the_table_with_the_least_predicted_error(
     assert found.sources["CA02"] == "ages"
     assert found.sources["CS01"] == "sexes"
     assert set(found.missing) == {
+        *(f"CE0{i}" for i in (1, 2, 3)),
         *(f"CR0{i}" for i in (1, 2, 3, 4, 5, 7)),
         *(f"CT0{i}" for i in (1, 2)),
         *(f"CD0{i}" for i in (1, 2, 3, 4)),
@@ -319,3 +338,26 @@ def test_the_command_writes_the_file_and_says_what_it_lacks(
     assert "exists already; choose another name or remove it" in err
     status, shown, err = eree_command(*asked, tmp_path / "again.csv", "--json")
     assert json.loads(shown) == {"file": str(tmp_path / "again.csv"), **found.as_json()}
+
+
+def test_the_command_writes_gzipped_files_without_a_time(
+    release: eree.Release, tmp_path: Path
+) -> None:
+    asked = ["lodes", release.folder, "--geocode", "county"]
+    files = [tmp_path / name for name in ("a.csv.gz", "b.csv.gz", "c.csv", "intervals.csv.gz")]
+    for file in files[:3]:
+        more = ["--intervals", files[3]] if file is files[0] else []
+        status, _, err = eree_command(*asked, "--out", file, *more)
+        assert (status, err) == (0, "")
+    packed = [file.read_bytes() for file in files]
+    assert packed[0] == packed[1]
+    assert packed[0][4:8] == bytes(4)  # where a time would be
+    assert gzip.decompress(packed[0]) == packed[2]
+    assert gzip.decompress(packed[3]).startswith(b"w_geocode,column,low,high\n")
+    for name in ("wac.gz", "wac.csv.zip"):
+        status, _, err = eree_command(*asked, "--out", tmp_path / name)
+        assert (status, "it must end in .csv or .csv.gz" in err) == (2, True)
+    status, _, err = eree_command(
+        "rank", release.folder, "places", "--by", "place", "--out", "x.csv.gz"
+    )
+    assert (status, "it must end in .csv" in err) == (2, True)

@@ -147,7 +147,7 @@ def threshold(
     short_help="Write a release in the shape of LODES.",
     examples=[
         "eree lodes out --geocode tract --out wac.csv",
-        "eree lodes out --geocode county --table county-sex --out wac.csv",
+        "eree lodes out --geocode county --table county-sex --out wac.csv.gz",
     ],
 )
 @release_argument
@@ -168,12 +168,13 @@ def lodes(
 ) -> None:
     """Write noisy counts of the release in DIR in columns like those of LODES.
 
-    C000 has all jobs; CA, CNS, CR, CT, CD and CS those by age, sector, race, ethnicity, education
-    and sex, as far as released tables hold them.  There are no earnings (CE) and no firms (CFA,
-    CFS) to count by.
+    C000 has all jobs; CA, CE, CNS, CR, CT, CD and CS those by age, earnings, sector, race,
+    ethnicity, education and sex, as far as released tables hold them.  There are no firms (CFA,
+    CFS) to count by.  A file that ends in .csv.gz is gzipped.
     """
-    _check(None, out)
-    _check(None, intervals)
+    for file in (out, intervals):
+        if file is not None:
+            eree.new_csv(file, gzipped=True)
     with progress() as tell:
         tell("adding up", 0.0)
         release = eree.Release.open(folder)

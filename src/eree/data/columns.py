@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from eree.data.sources import ColumnKind, Source
 from eree.errors import Fault
-from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
+from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema, Table
 
 OWNERS: tuple[Owner, Owner] = ("workplace", "worker")
+TABLES: tuple[Table, ...] = ("workplace", "worker", "job")
 EITHER: frozenset[ColumnKind] = frozenset(("string", "integer"))
 WORDS: Mapping[ColumnKind, str] = {
     "string": "texts",
@@ -37,16 +38,19 @@ def files_of(schema: Schema) -> dict[str, str]:
 
 def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
     """The columns that each table must have, and the kinds of values each may hold."""
-    wanted: dict[str, dict[str, frozenset[ColumnKind]]] = {}
-    for owner in OWNERS:
-        wanted[owner] = {schema.key(owner): EITHER} | {
-            a.name: EITHER if a.kind is None else frozenset((a.kind,))
-            for a in schema.of_owner(owner, groups=False)
-        }
     job = schema.job
-    wanted["job"] = {job.worker: EITHER, job.workplace: EITHER}
+    wanted: dict[str, dict[str, frozenset[ColumnKind]]] = {
+        "workplace": {schema.workplace.key: EITHER},
+        "worker": {schema.worker.key: EITHER},
+        "job": {job.worker: EITHER, job.workplace: EITHER},
+    }
     if job.primary:
         wanted["job"][job.primary] = frozenset(("boolean", "integer"))
+    for table in TABLES:
+        wanted[table] |= {
+            a.name: EITHER if a.kind is None else frozenset((a.kind,))
+            for a in schema.columns_of(table)
+        }
     for reference in schema.references.values():
         attribute = schema.attributes.get(reference.key)
         kind = attribute.kind if attribute else None
@@ -99,7 +103,7 @@ def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
     """The schema with the type of every attribute settled by its column."""
 
     def settle(attribute: Attribute) -> Attribute:
-        source = sources.get(attribute.owner)
+        source = sources.get(attribute.table)
         if attribute.kind is not None or source is None or attribute.of is not None:
             return attribute
         held = source.columns.get(attribute.name)
@@ -186,21 +190,24 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
 def keyed_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> str:
     """Workplaces or workers: `_workplace` or `_worker`, and their attributes."""
     source = sources[owner]
-    columns = [
-        f"{typed(source, schema.key(owner), key_kind(schema, sources, owner))} as _{owner}"
-    ] + [
-        f"{typed(source, a.name, a.kind)} as {quoted(a.name)}"
-        for a in schema.of_owner(owner, groups=False)
-    ]
+    key = f"{typed(source, schema.key(owner), key_kind(schema, sources, owner))} as _{owner}"
+    columns = [key, *_attributes(schema, source, owner)]
     return f"select {', '.join(columns)} from {owner}_file"
 
 
+def _attributes(schema: Schema, source: Source, table: Table) -> list[str]:
+    """The attributes that a table holds, each under its name."""
+    columns = schema.columns_of(table)
+    return [f"{typed(source, a.name, a.kind)} as {quoted(a.name)}" for a in columns]
+
+
 def job_relation(schema: Schema, sources: Mapping[str, Source]) -> str:
-    """The jobs that count: `_worker` and `_workplace`."""
+    """The jobs that count: `_worker` and `_workplace`, and their attributes."""
     source, job = sources["job"], schema.job
     columns = [
         f"{typed(source, job.worker, key_kind(schema, sources, 'worker'))} as _worker",
         f"{typed(source, job.workplace, key_kind(schema, sources, 'workplace'))} as _workplace",
+        *_attributes(schema, source, "job"),
     ]
     kept = f" where {primary(source, job.primary)}" if job.primary else ""
     return f"select {', '.join(columns)} from job_file{kept}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eree.data.columns import (
     OWNERS,
+    TABLES,
     files_of,
     key_kind,
     plain,
@@ -173,11 +174,13 @@ class RowChecks:
                 return key_kind(self.schema, self.sources, owner)
         attributes = self.schema.attributes
         attribute = attributes.get(f"{table}.attributes.{column}", attributes.get(column))
-        return attribute.kind if attribute and table != "job" else None
+        if attribute is None or (table in TABLES and attribute.table != table):
+            return None
+        return attribute.kind
 
     def _undeclared(self, place: str, attribute: Attribute) -> list[Fault]:
         """Rows whose value is not in the declared list (or in no group)."""
-        table, column = attribute.owner, attribute.of or attribute.name
+        table, column = attribute.table, attribute.of or attribute.name
         if not self._has((table, column)):
             return []
         held = typed(self.sources[table], column, self._kind(table, column))

@@ -1,9 +1,9 @@
 """The SQL text of a tabulation, and the small tables of values that it joins.
 
 Jobs are counted by workplace before anything wider is joined, and workers are joined only when a
-worker attribute is asked for.  The text holds names and numbers only; the values of a filter, of a
-worker attribute or of a group travel in small tables, so no value needs quoting and the same text
-runs on every engine.
+column of their own table is asked for; an attribute of jobs counts as one of their workers.  The
+text holds names and numbers only; the values of a filter, of a worker attribute or of a group
+travel in small tables, so no value needs quoting and the same text runs on every engine.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Tabulation:
     @property
     def reads(self) -> tuple[str, ...]:
         """The tables that the text reads."""
-        return ("workplace", "worker", "job") if self.touched else ("workplace", "job")
+        joined = any(column.table == "worker" for column in self._worker_columns)
+        return ("workplace", "worker", "job") if joined else ("workplace", "job")
 
     def _by(self, owner: Owner) -> list[Attribute]:
         attributes = (self.schema.attributes[name] for name in self.marginal.by)
@@ -84,7 +85,7 @@ class Tabulation:
 
     @cached_property
     def _worker_columns(self) -> list[Attribute]:
-        """The columns of the worker table that `by` and `where` look at, each once."""
+        """The columns of workers and of their jobs that `by` and `where` look at, each once."""
         attributes = [*self._by("worker"), *(a for a, _ in self._where("worker"))]
         return list({c.name: c for c in (self.schema.column(a.name) for a in attributes)}.values())
 
@@ -306,16 +307,17 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
                 "select j._workplace, count(*) as _jobs, count(*) as _size"
                 f" from ({jobs}) as j group by j._workplace"
             )
-        workers = keyed_relation(self.schema, self.sources, "worker")
-        names = [quoted(column.name) for column in self._worker_columns]
-        same = " and ".join(f"s.{name} = w.{name}" for name in names)
-        counted = "sum(p._counted)" if self._where("worker") else "count(*)"
+        counted = "sum(s._counted)" if self._where("worker") else "count(*)"
+        names = [(c.table[0], quoted(c.name)) for c in self._worker_columns]
+        same = " and ".join(f"s.{name} = {side}.{name}" for side, name in names)
+        joined = ""
+        if "worker" in self.reads:
+            workers = keyed_relation(self.schema, self.sources, "worker")
+            joined = f" join ({workers}) as w on w._worker = j._worker"
         return (
-            f"select j._workplace, p._cell, {counted} as _jobs, count(*) as _size"
-            f" from ({jobs}) as j join"
-            f" (select w._worker, s._cell, s._counted from ({workers}) as w"
-            f" join staffing as s on {same}) as p"
-            " on p._worker = j._worker group by j._workplace, p._cell"
+            f"select j._workplace, s._cell, {counted} as _jobs, count(*) as _size"
+            f" from ({jobs}) as j{joined} join staffing as s on {same}"
+            " group by j._workplace, s._cell"
         )
 
     def _bounded(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,11 +96,15 @@ def outside(release: Release, out: str | os.PathLike[str]) -> Path:
     return path
 
 
-def new_csv(out: str | os.PathLike[str]) -> Path:
-    """The path of a CSV file that can be written; asked before the work starts."""
+def new_csv(out: str | os.PathLike[str], *, gzipped: bool = False) -> Path:
+    """The path of a CSV file that can be written; asked before the work starts.
+
+    With `gzipped` it may end in `.csv.gz` as well.
+    """
     path = Path(out)
-    if path.suffix != ".csv":
-        raise Refusal(f"{path.name!r} is no name for a list of areas: it must end in .csv")
+    if path.suffix != ".csv" and not (gzipped and path.suffixes[-2:] == [".csv", ".gz"]):
+        ends = ".csv or .csv.gz" if gzipped else ".csv"
+        raise Refusal(f"{path.name!r} is no name for a list of areas: it must end in {ends}")
     if path.exists():
         raise Refusal(f"{path} exists already; choose another name or remove it")
     if not path.parent.is_dir():
@@ -107,17 +112,23 @@ def new_csv(out: str | os.PathLike[str]) -> Path:
     return path
 
 
-def write_csv(rows: pa.Table, out: str | os.PathLike[str]) -> Path:
-    """Write rows into a new CSV file, whole or not at all; what is not known is left empty."""
-    path = new_csv(out)
+def write_csv(rows: pa.Table, out: str | os.PathLike[str], *, gzipped: bool = False) -> Path:
+    """Write rows into a new CSV file, whole or not at all; what is not known is left empty.
+
+    A gzipped file holds no time: the same rows give the same bytes.
+    """
+    path = new_csv(out, gzipped=gzipped)
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(rows.column_names)
     lines.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    written = text.getvalue().encode()
+    if path.suffix == ".gz":
+        written = gzip.compress(written, mtime=0)
     try:
-        with path.open("x", encoding="utf-8", newline="") as file:
+        with path.open("xb") as file:
             try:
-                file.write(text.getvalue())
+                file.write(written)
                 file.flush()
             except BaseException:
                 path.unlink(missing_ok=True)

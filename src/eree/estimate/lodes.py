@@ -3,8 +3,8 @@
 LODES, the public employment data of the LEHD programme, has Workplace Area Characteristics files
 with the columns `w_geocode`, `C000` (all jobs) and counts of jobs by age (`CA`), earnings (`CE`),
 NAICS sector (`CNS`), race (`CR`), ethnicity (`CT`), education (`CD`), sex (`CS`), and age and size
-of the firm (`CFA`, `CFS`).  Earnings and firms are not in the tables here, so that `CE`, `CFA` and
-`CFS` have no default.
+of the firm (`CFA`, `CFS`).  Firms are not in the tables here, so that `CFA` and `CFS` have no
+default.
 
 Of the tables that hold a column the one is taken whose sums are least in error, as the calibrated
 noise of their cells has it (`eree.estimate.calibrated`).
@@ -48,13 +48,16 @@ _SECTORS = (
     "53", "54", "55", "56", "61", "62", "71", "72", "81", "92",
 )  # fmt: skip
 _RACES = {1: "white", 2: "black", 3: "native", 4: "asian", 5: "pacific", 7: "two-or-more"}
+_AGES = ("14-29", "30-54", "55+")
+_EARNINGS = ("1250-or-less", "1251-3333", "more-than-3333")
 _EDUCATION = ("no-diploma", "high-school", "some-college", "college")
 
 #: The columns of LODES for the attributes that `eree synth` makes.  There is no CR06.
 LODES_COLUMNS: Columns = MappingProxyType(
     {
         "C000": {},
-        **{f"CA0{i}": {"age": [a]} for i, a in enumerate(("14-29", "30-54", "55+"), start=1)},
+        **{f"CA0{i}": {"age": [age]} for i, age in enumerate(_AGES, start=1)},
+        **{f"CE0{i}": {"earnings": [paid]} for i, paid in enumerate(_EARNINGS, start=1)},
         **{f"CNS{i:02}": {"sector": [sector]} for i, sector in enumerate(_SECTORS, start=1)},
         **{f"CR0{i}": {"race": [race]} for i, race in _RACES.items()},
         "CT01": {"ethnicity": ["not-hispanic"]},
@@ -107,10 +110,13 @@ class LodesTable:
     def write(
         self, out: str | os.PathLike[str], intervals: str | os.PathLike[str] | None = None
     ) -> Path:
-        """Write the table into a new CSV file, and its intervals into another."""
-        path = write_csv(self.rows, out)
+        """Write the table into a new CSV file, and its intervals into another.
+
+        What ends in `.csv.gz` is gzipped.
+        """
+        path = write_csv(self.rows, out, gzipped=True)
         if intervals is not None:
-            write_csv(self.intervals, intervals)
+            write_csv(self.intervals, intervals, gzipped=True)
         return path
 
 

@@ -20,6 +20,7 @@ from eree.policy.schema import (
     Provenance,
     Reference,
     Schema,
+    Table,
     Value,
 )
 from eree.policy.settings import (
@@ -77,8 +78,8 @@ class _Reading:
         self.faults.unknown(self.raw, SECTIONS)
         workplace, places = self.keyed("workplace")
         worker, people = self.keyed("worker")
-        job = self.job()
-        attributes = self.named([*places, *people], [])
+        job, work = self.job()
+        attributes = self.named([*places, *people, *work], [])
         groups = []
         for name, raw in self.section("group").items():
             group, codes = self.group(name, raw, attributes)
@@ -122,14 +123,16 @@ class _Reading:
             attributes.append(self.attribute(owner, table.key, {}))
         return KeyedTable(table.file, table.key, tuple(table.ignore)), attributes
 
-    def job(self) -> JobTable:
+    def job(self) -> tuple[JobTable, list[Attribute]]:
         if "job" not in self.raw:
             self.faults.add("job", "this table is not declared")
-            return JobTable("", "", "")
+            return JobTable("", "", ""), []
         table = self.faults.read(JobSettings, self.raw["job"], "job")
-        self.purposes("job", [table.worker, table.workplace, table.primary, *table.ignore], ())
-        primary = table.primary or None
-        return JobTable(table.file, table.worker, table.workplace, primary, tuple(table.ignore))
+        attributes = [self.attribute("job", name, raw) for name, raw in table.attributes.items()]
+        columns = [table.worker, table.workplace, table.primary, *table.ignore]
+        self.purposes("job", columns, table.attributes)
+        primary, ignore = table.primary or None, tuple(table.ignore)
+        return JobTable(table.file, table.worker, table.workplace, primary, ignore), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""
@@ -165,8 +168,8 @@ class _Reading:
 
     # -------------------------------------------------------------- attributes
 
-    def attribute(self, owner: Owner, name: str, raw: Any) -> Attribute:
-        place = f"{owner}.attributes.{name}"
+    def attribute(self, table: Table, name: str, raw: Any) -> Attribute:
+        place = f"{table}.attributes.{name}"
         if isinstance(raw, list):  # the short form: sex = ["F", "M"]
             raw = {"values": raw}
         known = len(self.faults.found)
@@ -178,15 +181,15 @@ class _Reading:
             values, kind, found = self.codes.values(
                 settings.values, settings.type, f"{place}.values"
             )
-        elif owner == "worker" and understood:
-            self.faults.add(f"{place}.values", "a worker attribute declares all of its values")
-        if owner == "worker" and settings.confidential:
-            self.faults.add(f"{place}.confidential", "worker attributes are always confidential")
+        elif table != "workplace" and understood:
+            self.faults.add(f"{place}.values", f"a {table} attribute declares all of its values")
+        if table != "workplace" and settings.confidential:
+            self.faults.add(f"{place}.confidential", f"{table} attributes are always confidential")
         labels = found | self.codes.labels(settings.labels, f"{place}.labels")
         if values is not None:
             self.codes.match(labels, values, f"{place}.labels")
         return Attribute(
-            name, owner, settings.label or name, kind, values, labels, settings.confidential
+            name, table, settings.label or name, kind, values, labels, settings.confidential
         )
 
     def group(
@@ -213,10 +216,10 @@ class _Reading:
         if parent.confidential:
             self.faults.add(f"{place}.of", f"{parent.name} is confidential and cannot be grouped")
         if self.codes.kind(codes, parent.kind or settings.type, f"{place}.members") is None:
-            return Attribute(name, parent.owner, label, None, None, labels, of=parent.name), []
+            return Attribute(name, parent.table, label, None, None, labels, of=parent.name), []
         return Attribute(
             name,
-            parent.owner,
+            parent.table,
             label,
             "string",
             tuple(members),
@@ -263,7 +266,7 @@ class _Reading:
         """Attributes by name; one whose name is taken is kept under its place in the file."""
         found: dict[str, Attribute] = {}
         taken: dict[str, str] = {}
-        places = [(f"{column.owner}.attributes.{column.name}", column) for column in columns]
+        places = [(f"{column.table}.attributes.{column.name}", column) for column in columns]
         for place, attribute in [*places, *((f"group.{group.name}", group) for group in groups)]:
             name = attribute.name
             first = taken.setdefault(name.casefold(), place)

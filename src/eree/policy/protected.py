@@ -95,7 +95,8 @@ def _jobs(said: Mapping[str, Any], schema: Schema) -> Protected:
         attribute = schema.attributes.get(name)
         known = attribute is None or attribute_as_declared(attribute, schema.column(name)) == kind
         column = schema.attributes.get(kind["column"])
-        if not known or (column is not None and _ordered(column.values or ()) != kind["values"]):
+        held = kind if column is None else attribute_as_declared(column, column)
+        if not known or any(held.get(part) != kind.get(part) for part in ("values", "table")):
             raise Refusal(f"declares {name} otherwise than the tables of the release do")
     counted = {"primary": said["job"]["primary"]}
     return Protected(said["data_set"], keys | {"job": counted, "types": types})
@@ -110,7 +111,8 @@ def _read_type(name: str, kind: Mapping[str, Any]) -> dict[str, Any]:
     if not values or not whole or not (grouped if members else kind["column"] == name):
         raise ValueError
     pairs = _ordered(members.items())
-    return {"column": kind["column"], "values": _ordered(values), "members": pairs}
+    found = {"column": kind["column"], "values": _ordered(values), "members": pairs}
+    return found | ({"table": "job"} if "table" in kind else {})
 
 
 def _names(said: Mapping[str, Any]) -> list[Any]:
@@ -139,11 +141,15 @@ def _type_of(schema: Schema, name: str) -> dict[str, Any]:
 
 
 def attribute_as_declared(attribute: Attribute, column: Attribute) -> dict[str, Any]:
-    """The values of an attribute, and which values of its column each of them stands for."""
+    """The values of an attribute, and which values of its column each of them stands for.
+
+    A column lies in the table of workers unless `table` says that it is one of jobs.
+    """
     return {
         "column": column.name,
         "values": _ordered(column.values or ()),
         "members": _ordered(attribute.members.items()),
+        **({"table": "job"} if column.table == "job" else {}),
     }
 
 

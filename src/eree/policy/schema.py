@@ -3,6 +3,9 @@
 A workplace's existence and attributes are public, unless an attribute is marked confidential.  A
 worker's attributes are confidential, and the list of values they may take is declared here: it is
 never learnt from the data, because a value that only the data knows would reveal who is in it.
+
+An attribute of jobs is read from the job table and protected as one of workers: one job of each
+worker counts, so that on the counted jobs it is one more thing that is true of a worker.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Literal
 Value = str | int
 Kind = Literal["string", "integer"]
 Owner = Literal["workplace", "worker"]
+Table = Literal["workplace", "worker", "job"]
 
 DATA_SET = "data"
 """How data are called whose declaration does not say it."""
@@ -43,7 +47,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of workplaces or workers.
+    """One attribute of workplaces, workers or jobs, and the `table` that holds its column.
 
     `values` is None where a workplace attribute takes whatever public values the table holds.
     A group is an attribute computed from another: `of` names the finer attribute and `members`
@@ -52,7 +56,7 @@ class Attribute:
     """
 
     name: str
-    owner: Owner
+    table: Table
     label: str
     kind: Kind | None
     values: tuple[Value, ...] | None
@@ -61,6 +65,11 @@ class Attribute:
     of: str | None = None
     members: Mapping[Value, str] = field(default_factory=dict)
     provenance: Provenance | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose attribute it is to whoever counts and protects: that of a job is its worker's."""
+        return "workplace" if self.table == "workplace" else "worker"
 
     def describe(self, value: Value) -> str:
         """The label of a value, or the value itself where none was declared."""
@@ -108,11 +117,9 @@ class Schema:
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
 
-    def of_owner(self, owner: Owner, *, groups: bool = True) -> tuple[Attribute, ...]:
-        """The attributes of one table in the order of the declaration."""
-        return tuple(
-            a for a in self.attributes.values() if a.owner == owner and (groups or a.of is None)
-        )
+    def columns_of(self, table: Table) -> tuple[Attribute, ...]:
+        """The attributes that are columns of a table, in the order of the declaration."""
+        return tuple(a for a in self.attributes.values() if a.table == table and a.of is None)
 
     def key(self, owner: Owner) -> str:
         """The column that names the rows of a table."""

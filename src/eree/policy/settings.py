@@ -56,7 +56,7 @@ class Settings(BaseModel):
 
 
 class AttributeSettings(Settings):
-    """An attribute of workplaces or workers."""
+    """An attribute of workplaces, workers or jobs."""
 
     label: Text = ""
     type: Annotated[Kind | None, Field(description='must be "string" or "integer"')] = None
@@ -68,6 +68,11 @@ class AttributeSettings(Settings):
     confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
 
 
+Attributes = Annotated[
+    dict[StrictStr, Any], Field(description="must be a table with one entry per attribute")
+]
+
+
 class KeyedSettings(Settings):
     """The workplace or the worker table."""
 
@@ -76,9 +81,7 @@ class KeyedSettings(Settings):
     key: ColumnName = ""
     publish_key: Annotated[StrictBool, Field(description="must be true or false")] = False
     ignore: ColumnNames = []
-    attributes: Annotated[
-        dict[StrictStr, Any], Field(description="must be a table with one entry per attribute")
-    ] = {}
+    attributes: Attributes = {}
 
 
 class JobSettings(Settings):
@@ -90,6 +93,7 @@ class JobSettings(Settings):
     workplace: ColumnName = ""
     primary: ColumnName = ""
     ignore: ColumnNames = []
+    attributes: Attributes = {}
 
 
 class ProvenanceSettings(Settings):

@@ -7,7 +7,7 @@ here, once, whether its record is written as a record of tables is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
@@ -35,6 +35,7 @@ class _SaidAttribute(BaseModel):
     labels: dict[StrictStr, StrictStr]
     of: StrictStr | None
     members: list[tuple[_Code, StrictStr]]
+    table: Literal["job"] | None = None
 
 
 class _SaidProfile(BaseModel):
@@ -84,6 +85,8 @@ def _contradictions(said: _SaidRecord) -> Iterator[str]:
         finer = said.attributes.get(one.of or "")
         if one.of is not None and (finer is None or finer.of is not None):
             yield f"attributes.{name}.of"
+        if one.table is not None and one.owner != "worker":
+            yield f"attributes.{name}.table"
         if one.owner == "worker" and one.values is None:
             yield f"attributes.{name}.values"
         if not _alike(one.values or (), one.kind):
@@ -140,7 +143,7 @@ def schema_of(record: Mapping[str, Any]) -> Schema:
     attributes = {
         name: Attribute(
             name,
-            said["owner"],
+            said.get("table") or said["owner"],
             said["label"],
             said["kind"],
             tuple(said["values"]) if said["values"] is not None else None,

@@ -169,6 +169,7 @@ def _record(
                 "labels": dict(attribute.labels),
                 "of": attribute.of,
                 "members": list(attribute.members.items()),
+                **({"table": "job"} if attribute.table == "job" else {}),
                 **({"key": True} if name == plan.schema.workplace.key else {}),
                 **({"provenance": asdict(attribute.provenance)} if attribute.provenance else {}),
             }

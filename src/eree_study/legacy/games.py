@@ -192,7 +192,10 @@ def plant(tables: Tables, games: Sequence[Game], truths: Sequence[int], out: Pat
         places += [game.workplace] * len(new)
     new_ids = range(first, first + len(people))
     joined = [{"worker_id": i} | person for i, person in zip(new_ids, people, strict=True)]
-    placed = [{"worker_id": i, "workplace_id": w} for i, w in zip(new_ids, places, strict=True)]
+    usual = {column.name: (column.values or ())[0] for column in tables.schema.columns_of("job")}
+    placed = [
+        {"worker_id": i, "workplace_id": w, **usual} for i, w in zip(new_ids, places, strict=True)
+    ]
     out.mkdir()
     for name, kept, added in (
         ("worker", workers.filter(staying), joined),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.partial import appearing_folder
 from eree_study.synth.areas import write_areas
+from eree_study.synth.earnings import EARNINGS, Pay
 from eree_study.synth.files import ROWS_AT_ONCE, TableFile, coded, schema_text, text
 from eree_study.synth.geography import PAPERS_JOBS, Geography, draw_geography
 from eree_study.synth.workers import ATTRIBUTES, Compositions, draw_compositions
@@ -94,8 +95,8 @@ def synthesize(
     target = checked_target(folder)
     tell = progress or (lambda _step, _fraction: None)
     # One random stream for each part: a change to one leaves the others as they were.
-    parts = np.random.SeedSequence(seed).spawn(6)
-    places, places_of_work, shares, hiring, people, land = map(np.random.default_rng, parts)
+    parts = np.random.SeedSequence(seed).spawn(7)
+    places, places_of_work, shares, hiring, people, land, wages = map(np.random.default_rng, parts)
     with appearing_folder(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
@@ -119,7 +120,8 @@ def synthesize(
         tell("workers", 0.2)
         employer = np.repeat(np.arange(chosen, dtype=np.int32), made.size)
         hiring.shuffle(employer)
-        for done in _write_workers_and_jobs(partial, employer, compositions, people):
+        pay = Pay(made, wages, concentration=assumed.concentration)
+        for done in _write_workers_and_jobs(partial, employer, compositions, people, pay):
             tell("workers and jobs", 0.3 + 0.69 * done)
         states = ((state.code, state.name) for state in geography.states)
         (partial / "schema.toml").write_text(schema_text(states), encoding="utf-8")
@@ -220,10 +222,11 @@ def _write_workers_and_jobs(
     employer: NDArray[np.int32],
     compositions: Compositions,
     rng: np.random.Generator,
+    pay: Pay,
 ) -> Iterator[float]:
     """Both files side by side in the order of workers, so that neither is held in memory."""
     worker_schema = pa.schema([_number("worker_id"), *(text(a.name) for a in ATTRIBUTES)])
-    job_schema = pa.schema([_number("worker_id"), _number("workplace_id")])
+    job_schema = pa.schema([_number("worker_id"), _number("workplace_id"), text("earnings")])
     with (
         TableFile(partial / "worker.parquet", worker_schema, sequences=["worker_id"]) as workers,
         TableFile(partial / "job.parquet", job_schema, sequences=["worker_id"]) as jobs,
@@ -237,5 +240,6 @@ def _write_workers_and_jobs(
                 identifiers,
                 *(coded(c.astype(np.int32), list(a.values)) for c, a in values),
             )
-            jobs.write(identifiers, pa.array(workplace + np.int32(1)))
+            earned = coded(pay.draw(workplace, codes).astype(np.int32), EARNINGS)
+            jobs.write(identifiers, pa.array(workplace + np.int32(1)), earned)
             yield rows.stop / employer.size

@@ -38,7 +38,8 @@ class Sector:
     `share` is its share of workplaces, `size` its typical size against the average, `public` the
     share of its workplaces owned by governments. The rest are shares of its workers: women, the
     young (14-29) and old (55+), the four levels of education, Hispanic workers, and how much more
-    often than elsewhere its workers are black or Asian.
+    often than elsewhere its workers are black or Asian. `pay` is what a typical job earns, in
+    dollars a month.
     """
 
     code: str
@@ -52,6 +53,7 @@ class Sector:
     hispanic: float
     black: float
     asian: float
+    pay: float
 
 
 # Shares of workplaces follow the order of magnitude of County Business Patterns; the other figures
