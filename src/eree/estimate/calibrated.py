@@ -170,11 +170,11 @@ class CalibratedTable:
 
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     """The noise of a table's cells; None where what was bounded before is not known."""
-    return _calibrated(_Key(release), table)
+    return _calibrated(ReleaseKey(release), table)
 
 
 @lru_cache(maxsize=1024)
-def _source(key: _Key, table: str) -> str:
+def _source(key: ReleaseKey, table: str) -> str:
     return sizes_from(key.release, table)
 
 
@@ -197,6 +197,14 @@ def sizes_from(release: Release, table: str) -> str:
     return table
 
 
+def common_sizes(release: Release) -> SizeDistribution:
+    """Sizes that are the same for all tables: those of one that counts whole workplaces, if any."""
+    key = ReleaseKey(release)
+    names = [n for n in release.tables if not release.of_workplaces(n) and release.about(n)["rows"]]
+    best = [n for n in names if _table(key, n).counts_workplaces and not _table(key, n).kept]
+    return _sizes(key, [*best, *names][0])
+
+
 def _kept(release: Release, table: str) -> dict[str, list[str]]:
     """The filter of a table on its workplaces."""
     known = release.schema.attributes
@@ -204,8 +212,8 @@ def _kept(release: Release, table: str) -> dict[str, list[str]]:
     return {n: sorted(map(str, v)) for n, v in where.items() if known[n].owner == "workplace"}
 
 
-class _Key:
-    """A release, known by its folder, its name and the public sizes that go with it."""
+class ReleaseKey:
+    """A release to look things up by: its folder, its name and the public sizes that go with it."""
 
     def __init__(self, release: Release) -> None:
         self.release = release
@@ -215,11 +223,11 @@ class _Key:
         return hash(self._name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._name == self._name
+        return isinstance(other, ReleaseKey) and other._name == self._name
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
+def _calibrated(key: ReleaseKey, name: str) -> CalibratedTable | None:
     table = _table(key, name)
     if table.measurement.clips or table.mechanism.bound is not None:
         return None
@@ -252,7 +260,7 @@ def _calibrated(key: _Key, name: str) -> CalibratedTable | None:
 
 
 def _fit(
-    key: _Key, table: MeasuredTable, made: Calibrated, other: str, place: Integers
+    key: ReleaseKey, table: MeasuredTable, made: Calibrated, other: str, place: Integers
 ) -> Fit | None:
     """How far the totals of groups are from those of the workplaces that they are made of."""
     parts = _calibrated(key, other)
@@ -272,7 +280,7 @@ def _fit(
     return Fit(other, groups, round(float(np.quantile(apart, 0.9)), 3))
 
 
-def _finer(key: _Key, name: str, table: MeasuredTable) -> tuple[str, Integers] | None:
+def _finer(key: ReleaseKey, name: str, table: MeasuredTable) -> tuple[str, Integers] | None:
     """A table of the workplaces of another, and the group that each of its cells lies in."""
     for other in key.release.tables:
         if other == name or key.release.of_workplaces(other):
@@ -296,12 +304,12 @@ def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _table(key: _Key, name: str) -> MeasuredTable:
+def _table(key: ReleaseKey, name: str) -> MeasuredTable:
     return MeasuredTable.read(key.release, name)
 
 
 @lru_cache(maxsize=1024)
-def _sizes(key: _Key, name: str) -> SizeDistribution:
+def _sizes(key: ReleaseKey, name: str) -> SizeDistribution:
     """The sizes of the workplaces of a table: given, by the release's profile, or learnt."""
     source, release = _source(key, name), key.release
     if source == name:

@@ -42,6 +42,27 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of estimates beside the noise of the same counts: how large, and how much it is own.
+
+    `factor` is their standard deviation in that of the noise, `own` the part of their variance that
+    is the noise of the count itself.  The rest is of other tables: of many cells, so about normal.
+    """
+
+    factor: Array
+    own: Array
+
+    def some(self, cells: Integers) -> Errors:
+        """The errors of some cells."""
+        return Errors(self.factor[cells], self.own[cells])
+
+    def reach(self, noise: Array, normal: Array) -> Array:
+        """How far errors go, if noise and normal noise as large as it go so far."""
+        found: Array = self.factor * (self.own * noise + (1 - self.own) * normal)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Calibrated:
     """The noise of groups of cells of which equally likely classes of largest workplaces are known.
 
@@ -174,22 +195,23 @@ class Calibrated:
         self, noisy: Integers, cells: Integers, starts: Integers, level: float
     ) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of sums of runs of cells."""
+        down, up = self.sum_reach(cells, starts, level)
+        return ends_around(noisy.astype(np.float64), up, down)
+
+    def sum_reach(self, cells: Integers, starts: Integers, level: float) -> tuple[Array, Array]:
+        """How far below and above zero the noise of sums of runs of cells is at most."""
         moments = self.moments(cells, starts)
         away = reach(moments.variance, moments.fourth, level)
-        low, high = ends_around(noisy - moments.mean, away, away)
+        down, up = away - moments.mean, away + moments.mean
         single = np.diff(np.append(starts, len(cells))) == 1
         if single.any():
             own = cells[starts[single]] // self.cells
-            down, up = self._cell_reach(level, own)
-            low[single] = np.maximum(noisy[single] - up, 0)
-            high[single] = np.maximum(noisy[single] + down, 0)
+            down[single], up[single] = self._cell_reach(level, own)
         if self.cells == 1 and self.widened == 1:
             small = np.flatnonzero((moments.variance <= _SMALL_VARIANCE) & ~single)
             if small.size:
-                down, up = self._small(cells, starts, small, level)
-                low[small] = np.maximum(noisy[small] - up, 0)
-                high[small] = np.maximum(noisy[small] + down, 0)
-        return low, high
+                down[small], up[small] = self._small(cells, starts, small, level)
+        return down, up
 
     def joint_reach(
         self, cells: Integers, starts: Integers, level: float, *, most: bool = False

@@ -1,7 +1,8 @@
 """Estimates of a release: every cell with its calibrated interval, in a folder beside the tables.
 
-They are made of the release alone and cost no budget.  `tables/` stays what was measured;
-`estimates/` can be made again by anyone, and `eree verify` does.
+Tables agree there: what two of them both count is the same number.  Estimates are made of the
+release alone and cost no budget.  `tables/` stays what was measured; `estimates/` can be made again
+by anyone, and `eree verify` does.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Refusal
+from eree.estimate.agreement import UNIT, agreement_of
 from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.estimate.listing import checked_level
 from eree.estimate.sizes import WorkplaceSizes
-from eree.estimate.totals import area_totals
+from eree.estimate.totals import Areas
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.partial import appearing_folder
 from eree.random.exact import Array
 from eree.release.record import file_digest, file_fault
@@ -65,8 +68,10 @@ def write_estimates(
 ) -> CellEstimates:
     """Write the estimates of all tables of jobs into `estimates/` of a release.
 
-    Columns: the attributes, `noisy`, `estimate`, `low` and `high` (calibrated), `guaranteed_low`
-    and `guaranteed_high`, all at the level of the release.  `sizes` is a CSV file of public numbers
+    Columns: the attributes, `noisy`, `estimate` (which adds up to the same in all tables),
+    `biased_count` (the estimates as integers of zero or more: as such they are too large on
+    average), `low` and `high` (calibrated), `guaranteed_low` and `guaranteed_high`, all at the
+    level of the release.  `sizes` is a CSV file of public numbers
     of workplaces by class of size, as `WorkplaceSizes` reads it; it is kept beside the estimates,
     and intervals of the release go by it from then on.
     """
@@ -119,9 +124,18 @@ def _of_jobs(release: Release) -> list[str]:
 
 def estimated_cells(release: Release, name: str) -> pa.Table:
     """The estimates of all cells of a table, in the order of their attributes."""
-    by = release.about(name)["by"]
     level = checked_level(release.record["level"])
-    return area_totals(release, name, by, level=level).rows.drop(["cells"])
+    areas = Areas.read(release, name, release.about(name)["by"])
+    rows, agreed = areas.totals(level, simultaneous=False).rows, agreement_of(release)
+    cells = agreed.tables[name].start + areas.place
+    counts, estimates = agreed.counts[cells], agreed.estimates[cells] / UNIT
+    if agreed.changes:
+        low, high = areas.ends_around(estimates, agreed.errors.some(cells), level)
+        ends = {"low": pa.array(low), "high": pa.array(high, mask=high == UNBOUNDED)}
+        for column, values in {"estimate": pa.array(estimates), **ends}.items():
+            rows = rows.set_column(rows.column_names.index(column), column, values)
+    at = rows.column_names.index("low")
+    return rows.add_column(at, "biased_count", pa.array(counts)).drop(["cells"])
 
 
 def faults_of_estimates(release: Release) -> list[tuple[str, str]]:
@@ -192,7 +206,7 @@ def _alike(file: Path, again: pa.Table) -> bool:
         return False
     if rows.schema.names != again.schema.names or rows.num_rows != again.num_rows:
         return False
-    about = ("estimate", "low", "high")
+    about = ("estimate", "biased_count", "low", "high")
     exact = [name for name in again.column_names if name not in about]
     if any(not rows[name].equals(again[name]) for name in exact):
         return False

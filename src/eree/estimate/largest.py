@@ -162,13 +162,18 @@ def _parts(number: int) -> list[slice]:
     return [slice(start, start + _AT_ONCE) for start in range(0, number, _AT_ONCE)]
 
 
-def prior_of_largest(sizes: SizeDistribution, workplaces: Integers, kinds: Integers) -> Array:
-    """The probability of each class of the largest of so many workplaces of a kind."""
+def prior_of_largest(
+    sizes: SizeDistribution, workplaces: Integers, kinds: Integers, anyhow: float = _ANYHOW
+) -> Array:
+    """The probability of each class of the largest of so many workplaces of a kind.
+
+    With a probability of `anyhow` any size is possible.
+    """
     logs = np.log(np.maximum(sizes.up_to, 1e-300))[kinds]
     powers = np.exp(np.maximum(workplaces, 1)[:, None] * logs)
     model = np.maximum(np.diff(powers, axis=1, prepend=0.0), 0.0)
-    anyhow = 1 / np.maximum(sizes.sizes, 1.0)
-    found: Array = (1 - _ANYHOW) * model + _ANYHOW * anyhow / anyhow.sum()
+    any_size = 1 / np.maximum(sizes.sizes, 1.0)
+    found: Array = (1 - anyhow) * model + anyhow * any_size / any_size.sum()
     return found
 
 

@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.estimate.calibrated import CalibratedTable, calibrated_table
-from eree.estimate.calibration import Moments
+from eree.estimate.calibration import Errors, Moments
 from eree.estimate.listing import Listing, checked_level, names_of
 from eree.estimate.measured import measurement_of
+from eree.estimate.quantiles import reach
 from eree.estimate.sum_bounds import check_miss, sum_intervals
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
@@ -198,12 +199,34 @@ class Areas:
             low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
         else:
             low, high = known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
+        return self._or_guaranteed(low, high, miss)
+
+    def ends_around(
+        self, estimates: Array, errors: Errors, level: float
+    ) -> tuple[Integers, Integers]:
+        """Calibrated intervals around other estimates, whose errors are known beside the noise."""
+        known, moments = self._known, self.moments
+        if known is None or moments is None:
+            return self.ends(1 - level)
+        down, up = known.calibrated.sum_reach(self.place, self.starts, level)
+        normal = reach(moments.variance, np.zeros(len(self)), level)
+        down, up = (errors.reach(side, normal) for side in (down + moments.mean, up - moments.mean))
+        ends = np.rint([estimates - up, estimates + down])
+        low, high = np.maximum(ends, 0).astype(np.int64)
+        return self._or_guaranteed(low, high, 1 - level)
+
+    def _or_guaranteed(
+        self, low: Integers, high: Integers, miss: float
+    ) -> tuple[Integers, Integers]:
+        """Calibrated ends, but the guaranteed ones of what the model knows nothing of."""
+        known = self._known
+        assert known is not None
         unknown = np.zeros(len(self), dtype=np.bool_) if known.sums else self._cells > 1
         if known.beyond is not None and known.beyond.any():
             beyond = known.beyond[self.place // known.calibrated.cells]
             unknown |= np.logical_or.reduceat(beyond, self.starts)
         chosen = np.flatnonzero(unknown)
-        if chosen.size:  # what the model knows nothing of
+        if chosen.size:
             low[chosen], high[chosen] = self.only(chosen).ends(miss)
         return low, high
 

@@ -27,6 +27,7 @@ RESERVED = frozenset(
     (
         *("count", "largest", "largest_total", "workplaces"),
         *("employment", "noisy", "low", "high", "scaled_to", "guarantee", "filter"),
+        *("estimate", "biased_count", "guaranteed_low", "guaranteed_high", "cells"),
         *("at_least", "number"),
     )
 )

@@ -1,0 +1,237 @@
+"""Which cells of two tables count the same, and rounding that keeps what they add up to.
+
+A *link* says that some cells of one table add up to the same as some cells of another, key by key:
+a key is a value of each attribute that both tables know.  Tables are rounded one after another,
+each to those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from eree.estimate.measured import MeasuredTable
+from eree.policy.schema import Value
+from eree.random.exact import Array, Integers
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+#: Rounds in which what rounding has left over is moved on, where links cross each other.
+_SWEEPS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """Cells of two tables that add up to the same: their places among all, and the key of each.
+
+    The table of `cells` comes after that of `others`, and is the one that gives way.
+    """
+
+    cells: Integers
+    cell_keys: Integers
+    others: Integers
+    other_keys: Integers
+    keys: int
+
+    def matrix(self, number: int) -> csr_array:
+        """A row for each key, a column for each of a number of cells: what is to be zero."""
+        from scipy.sparse import csr_array
+
+        signs = np.append(np.ones(len(self.cells)), -np.ones(len(self.others)))
+        keys = np.append(self.cell_keys, self.other_keys)
+        cells = np.append(self.cells, self.others)
+        return csr_array((signs, (keys, cells)), shape=(self.keys, number))
+
+    def apart(self, values: Integers) -> Integers:
+        """By how much the cells are more than the others, for each key."""
+        more = _added(self.cell_keys, values[self.cells], self.keys)
+        return np.rint(more - self.sums(values)).astype(np.int64)
+
+    def sums(self, values: Integers | Array) -> Array:
+        """What the others add up to, for each key."""
+        return _added(self.other_keys, values[self.others], self.keys)
+
+    def pivots(self, others: Integers) -> tuple[Integers, Integers]:
+        """A cell of every key that has one, in the fewest other links, the first; and the keys."""
+        order = np.lexsort((others[self.cells], self.cell_keys))
+        keys, first = np.unique(self.cell_keys[order], return_index=True)
+        return self.cells[order[first]], keys
+
+
+def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
+    """What values add up to by key."""
+    found = np.zeros(number)
+    np.add.at(found, keys, values)
+    return found
+
+
+def rounded(values: Array, links: Sequence[Link]) -> Integers:
+    """Integers near some values that add up along all links as the values do.
+
+    What rounding leaves over goes to one cell of each key, the first of all combinations.  Links
+    that cross where there is no such cell may be left a unit apart.
+    """
+    found = np.rint(values).astype(np.int64)
+    linked = np.zeros(len(found), dtype=np.int64)
+    for link in links:
+        linked[link.cells] += 1
+    pivots = [link.pivots(linked) for link in links]
+    for _ in range(_SWEEPS):
+        moved = False
+        for link, (cells, keys) in zip(links, pivots, strict=True):
+            apart = link.apart(found)[keys]
+            if apart.any():
+                found[cells] -= apart
+                moved = True
+        if not moved:
+            break
+    return found
+
+
+def non_negative(values: Array, links: Sequence[Link]) -> Integers:
+    """Integers of zero or more near some values; the cells of every link add up to the others.
+
+    Of every key the values are lowered alike, down to zero at most, until they have the sum of the
+    others, and the largest remainders are rounded up.  Of two links of a table that cross each
+    other the last one holds.
+    """
+    found = np.maximum(np.rint(values), 0).astype(np.int64)
+    for link in links:
+        found[link.cells] = _split(values[link.cells], link.cell_keys, link.sums(found))
+    return found
+
+
+def _split(values: Array, keys: Integers, sums: Array) -> Integers:
+    """Integers of zero or more that add up to some sums by key and are near the values."""
+    order = np.lexsort((-values, keys))
+    value, key = values[order], keys[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    number = np.diff(np.append(first, len(key)))
+    rank = np.arange(len(key)) - np.repeat(first, number) + 1
+    added = np.cumsum(value)
+    added -= np.repeat(added[first] - value[first], number)
+    lower = (added - sums[key]) / rank  # by this much, if the largest up to here are kept
+    last = np.maximum.reduceat(np.where(value > lower, rank, 0), first)
+    kept = np.maximum(last, 1)
+    above = np.maximum(value - np.repeat(lower[first + kept - 1], number), 0.0)
+    above[rank > np.repeat(kept, number)] = 0.0
+    whole = np.floor(above + 1e-9)
+    left = np.rint(sums[key[first]] - np.add.reduceat(whole, first)).astype(np.int64)
+    remainders = np.lexsort((whole - above, key))
+    place = np.empty(len(key), dtype=np.int64)
+    place[remainders] = rank
+    whole += place <= np.repeat(left, number)
+    found = np.empty(len(key), dtype=np.int64)
+    found[order] = whole.astype(np.int64)
+    return found
+
+
+# ------------------------------------------------------------------ what two tables both know
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A table among others: where its rows start, and all attributes that they have a value of."""
+
+    name: str
+    start: int
+    columns: Mapping[str, pa.ChunkedArray[Any]]
+    where: Mapping[str, frozenset[Value]]
+    drawn_with: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, table: MeasuredTable, start: int) -> _Known:
+        columns = {attribute: table.rows[attribute] for attribute in table.marginal.by}
+        for attribute in table.schema.attributes.values():
+            if attribute.of in columns and attribute.name not in columns:
+                codes: list[Any] = columns[attribute.of].to_pylist()
+                coarse = pa.array([attribute.members.get(code) for code in codes])
+                columns[attribute.name] = pa.chunked_array([coarse])
+        where = {name: frozenset(values) for name, values in table.marginal.where.items()}
+        return cls(name, start, columns, where, table.measurement.drawn_with)
+
+    def kept_by(self, where: Mapping[str, frozenset[Value]]) -> NDArray[np.intp] | None:
+        """Its rows that a filter keeps; None where that cannot be told."""
+        rows = next(iter(self.columns.values()), None)
+        kept = np.ones(1 if rows is None else len(rows), dtype=np.bool_)
+        for name, values in where.items():
+            if name in self.where and self.where[name] <= values:
+                continue
+            if name not in self.columns:
+                return None
+            column = self.columns[name]
+            listed: list[Any] = sorted(values, key=str)
+            kept &= pc.is_in(column, pa.array(listed, column.type)).to_numpy()
+        return np.flatnonzero(kept)
+
+
+def links_of(tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False) -> list[Link]:
+    """All links between tables whose rows lie one after another, each table after those before it.
+
+    With `drawn_apart` none between marginals of one draw, whose totals are the same already.
+    """
+    before: list[_Known] = []
+    found: list[Link] = []
+    start = 0
+    for name, table in tables.items():
+        own = _Known.of(name, table, start)
+        start += table.rows.num_rows
+        others = [o for o in before if not (drawn_apart and o.name in own.drawn_with)]
+        found += [link for other in _enough(own, others) if (link := _link(own, other))]
+        before.append(own)
+    return found
+
+
+def _enough(own: _Known, others: Sequence[_Known]) -> list[_Known]:
+    """Those of some tables, which agree with each other, that another has to agree with.
+
+    One that knows less in common than another of the same jobs adds nothing.
+    """
+    common = [own.columns.keys() & other.columns.keys() for other in others]
+    return [
+        other
+        for i, other in enumerate(others)
+        if not any(
+            other.where == own.where == others[j].where
+            and (common[i] < common[j] or (common[i] == common[j] and j < i))
+            for j in range(len(others))
+        )
+    ]
+
+
+def _link(own: _Known, other: _Known) -> Link | None:
+    """What two tables both count; None where that cannot be told, or is nothing."""
+    cells, others = own.kept_by(other.where), other.kept_by(own.where)
+    if cells is None or others is None or not (len(cells) or len(others)):
+        return None
+    both = [
+        pa.concat_arrays(
+            [
+                own.columns[name].take(cells).combine_chunks(),
+                other.columns[name].take(others).combine_chunks(),
+            ]
+        )
+        for name in own.columns
+        if name in other.columns
+    ]
+    keys = _keys(both, len(cells) + len(others))
+    first, second = keys[: len(cells)], keys[len(cells) :]
+    return Link(cells + own.start, first, others + other.start, second, int(keys.max()) + 1)
+
+
+def _keys(columns: Iterable[pa.Array[Any]], rows: int) -> Integers:
+    """A number for each row: the same where all columns have the same values."""
+    found: Integers = np.zeros(rows, dtype=np.int64)
+    for column in columns:
+        codes = column.dictionary_encode()
+        own = codes.indices.to_numpy().astype(np.int64)
+        both = found * len(codes.dictionary) + own
+        found = np.unique(both, return_inverse=True)[1].reshape(-1)
+    return found
