@@ -56,7 +56,8 @@ def test_every_cell_has_an_estimate_and_two_intervals(made: Path) -> None:
         by = list(release.about(name)["by"])
         released = release.table(name).sort_by([(key, "ascending") for key in by])
         assert rows.column_names == [
-            *(*by, "noisy", "estimate", "low", "high", "guaranteed_low", "guaranteed_high")
+            *(*by, "noisy", "estimate", "biased_count", "low", "high"),
+            *("guaranteed_low", "guaranteed_high"),
         ]
         for key in (*by, "noisy"):
             assert rows[key].equals(released[key])

@@ -605,7 +605,7 @@ def test_public_noise_is_as_wide_as_drawn_noise(population: eree.Tables) -> None
 
 
 def test_lodes_takes_its_columns_from_marginals(population: eree.Tables, tmp_path: Path) -> None:
-    marginals = ["age", "race", "ethnicity", "education", "sex"]
+    marginals = ["age", "earnings", "race", "ethnicity", "education", "sex"]
     plan = planned(population, {**WAC, "by": ["tract", "sector"], "marginals": marginals})
     made = eree.lodes(drawn(plan, population, tmp_path / "out"), "tract")
     assert made.missing == {}

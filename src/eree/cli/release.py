@@ -248,7 +248,8 @@ def release(
 def estimate(folder: Path, sizes: Path | None, as_json: bool) -> None:
     """Write every cell of the release in DIR with calibrated intervals, into DIR/estimates.
 
-    They are made of what was released, so they cost no budget; 'eree verify' makes them again.
+    Tables agree there: what two of them count is one number, by weighted least squares.  Estimates
+    are made of what was released, so they cost no budget; 'eree verify' makes them again.
     Sizes of workplaces are those of the file, else of the release's size profile, else learnt from
     the tables.  The file has the columns from, to, workplaces, and perhaps jobs and attributes.
     """
@@ -256,10 +257,17 @@ def estimate(folder: Path, sizes: Path | None, as_json: bool) -> None:
         made = eree.write_estimates(eree.Release.open(folder), sizes, progress=tell)
     if as_json:
         fits = {name: asdict(fit) for name, fit in made.fits.items()}
-        found = {"folder": str(made.folder), "tables": list(made.tables), "fits": fits}
+        found = {
+            "folder": str(made.folder),
+            "tables": list(made.tables),
+            "fits": fits,
+            "agreeing": made.agreement.as_json(),
+        }
         click.echo(json.dumps(found))
         return
     click.echo(f"{made.folder}: estimates of {', '.join(made.tables)}.")
+    if made.agreement.changes:
+        click.echo(f"  {made.agreement.words}")
     for name, fit in made.fits.items():
         click.echo(f"  {name}: {fit.words}")
 

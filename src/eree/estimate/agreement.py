@@ -32,7 +32,7 @@ from eree.release.release import Release
 #: Estimates are in hundredths of a job.
 UNIT = 100
 #: Products with random signs, and how many are made at once.
-_PROBES, _AT_ONCE, _SEED = 64, 8, 1
+_PROBES, _AT_ONCE, _SEED = 64, 4, 1
 #: Conjugate gradients stop when the residual is this part of the right-hand side, or give up.
 _NEAR, _MOST_STEPS = 1e-10, 5_000
 
@@ -54,8 +54,8 @@ class Agreement:
 
     @property
     def changes(self) -> bool:
-        """Whether any two tables count the same."""
-        return bool(self.links)
+        """Whether any two tables that were drawn apart count the same."""
+        return self._solver.binds
 
     @cached_property
     def apart(self) -> float:
@@ -68,6 +68,25 @@ class Agreement:
         """The same for the integers of zero or more."""
         every = (int(np.abs(link.apart(self.counts)).max(initial=0)) for link in self.links)
         return max(every, default=0)
+
+    @property
+    def words(self) -> str:
+        """What was made to agree, on a line."""
+        numbers = sum(link.keys for link in self.links)
+        left = f"but for {self.apart:g} jobs" if self.apart else "in every one"
+        counts = f"biased counts differ by up to {self.apart_counts:,}"
+        return (
+            f"tables agree {left} of {numbers:,} numbers that two of them have"
+            f"{f'; {counts}' if self.apart_counts else ''}"
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """The same as plain data."""
+        return {
+            "numbers": sum(link.keys for link in self.links),
+            "apart": self.apart,
+            "biased_counts_apart": self.apart_counts,
+        }
 
     @cached_property
     def errors(self) -> Errors:
@@ -146,6 +165,11 @@ class _Solver:
         rows = [csr_array((0, number)), *(link.matrix(number) for link in links)]
         self._agree = vstack(rows).tocsr()
         self._transposed = self._agree.T.tocsr()
+
+    @property
+    def binds(self) -> bool:
+        """Whether there is anything to agree on."""
+        return bool(self._agree.shape[0])
 
     def agreeing(self, values: Array) -> Array:
         """The agreeing numbers nearest to columns of values."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +22,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Refusal
-from eree.estimate.agreement import UNIT, agreement_of
+from eree.estimate.agreement import UNIT, Agreement, agreement_of
 from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.estimate.listing import checked_level
 from eree.estimate.sizes import WorkplaceSizes
@@ -45,12 +45,14 @@ class CellEstimates:
     """The folder of the estimates of a release, with the tables in it.
 
     `fits` are checks of the model, for tables whose totals another table of the release has too.
+    `agreement` has the numbers that agree.
     """
 
     release: Release
     folder: Path
     tables: tuple[str, ...]
     fits: Mapping[str, Fit]
+    agreement: Agreement = field(repr=False)
 
     def table(self, name: str) -> pa.Table:
         """The estimates of a table."""
@@ -86,9 +88,11 @@ def write_estimates(
             own = folder / PUBLIC_SIZES.name
             own.write_bytes(Path(sizes).read_bytes())
             release = replace(release, public_sizes=own)
+        tell = progress or (lambda _step, _done: None)
+        tell("making the tables agree", 0.0)
+        agreed = agreement_of(release)
         for i, name in enumerate(names):
-            if progress:
-                progress(f"estimating {name}", i / len(names))
+            tell(f"estimating {name}", (i + 0.5) / (len(names) + 0.5))
             rows = estimated_cells(release, name)
             files = {suffix: folder / f"{name}.{suffix}" for suffix in ("parquet", "csv")}
             parquet.write_table(rows, files["parquet"], compression="zstd")
@@ -114,7 +118,8 @@ def write_estimates(
         if release.public_sizes is not None:
             index["public_sizes"] = file_digest(release.public_sizes)
         (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-    return CellEstimates(Release.open(release.folder), target, tuple(names), fits)
+    opened = Release.open(release.folder)
+    return CellEstimates(opened, target, tuple(names), fits, agreed)
 
 
 def _of_jobs(release: Release) -> list[str]:

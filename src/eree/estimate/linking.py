@@ -175,7 +175,8 @@ class _Known:
 def links_of(tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False) -> list[Link]:
     """All links between tables whose rows lie one after another, each table after those before it.
 
-    With `drawn_apart` none between marginals of one draw, whose totals are the same already.
+    With `drawn_apart` none between marginals of one draw, whose totals are the same already, and of
+    what several of them have in common with another table only the first.
     """
     before: list[_Known] = []
     found: list[Link] = []
@@ -183,10 +184,19 @@ def links_of(tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False) 
     for name, table in tables.items():
         own = _Known.of(name, table, start)
         start += table.rows.num_rows
-        others = [o for o in before if not (drawn_apart and o.name in own.drawn_with)]
+        others = before
+        if drawn_apart:
+            mates = [known for known in before if known.name in own.drawn_with]
+            others = [o for o in before if o not in mates and not _told_by(mates, own, o)]
         found += [link for other in _enough(own, others) if (link := _link(own, other))]
         before.append(own)
     return found
+
+
+def _told_by(mates: Iterable[_Known], own: _Known, other: _Known) -> bool:
+    """Whether one of some tables has all that two others have in common."""
+    common = own.columns.keys() & other.columns.keys()
+    return any(common <= mate.columns.keys() for mate in mates)
 
 
 def _enough(own: _Known, others: Sequence[_Known]) -> list[_Known]:
