@@ -141,7 +141,7 @@ def test_no_groups_have_no_estimates() -> None:
 
 
 def test_a_grid_of_one_workplace_has_all_its_workers_there() -> None:
-    grid = Grid.of([0.0, 1.0, 50.0], 1.0, lambda size: size + 1)
+    grid = Grid.of([0.0, 1.0, 50.0], 1.0, lambda size: size + 1, None)
     assert grid.n.tolist() == grid.x.tolist()
     assert grid.squares.tolist() == (grid.x**2).tolist()
     assert grid.noise.tolist() == [1.0, 2.0, 51.0]

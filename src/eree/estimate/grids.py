@@ -24,16 +24,26 @@ def can_be_shrunk(mechanism: Mechanism) -> bool:
 
 
 def classes_for(
-    mechanism: Mechanism, noisy: Integers, workplaces: Integers, bounds: Integers | None = None
+    mechanism: Mechanism,
+    noisy: Integers,
+    workplaces: Integers,
+    bounds: Integers | None = None,
+    of_totals: Mechanism | None = None,
 ) -> Classed:
-    """Classes of groups for the noise of a mechanism; `bounds` are those of a first stage."""
+    """Classes of groups for the noise of a mechanism; `bounds` are those of a first stage.
+
+    `of_totals` is the mechanism of another table that has the totals of the same groups.
+    """
     if not mechanism.together or mechanism.transform is not None:
         raise Refusal(f"the noise of {mechanism.name} cannot be shrunk")
     if bounds is not None:
         return by_bounds(bounds, workplaces, mechanism.variance)
-    return by_workplaces(noisy, workplaces, mechanism.variance)
+    totals = None if of_totals is None else of_totals.variance
+    return by_workplaces(noisy, workplaces, mechanism.variance, totals)
 
 
+#: The variance of noise by the size of the largest workplace.
+_BySize = Callable[[float], float]
 #: From one size of the grid to the next.
 STEP = 1.35
 #: Sizes below the first step.
@@ -49,7 +59,8 @@ class Grid:
     """Sizes x of the largest workplace and totals n that groups of a class may have.
 
     `squares` is the sum of the squared sizes of all workplaces, `spread` the variance of a total
-    around its point, and `noise` that of the noise of one cell.
+    around its point, `noise` that of the noise of one cell, and `total_noise` that of a total that
+    another table has.
     """
 
     x: Array
@@ -57,9 +68,12 @@ class Grid:
     squares: Array
     spread: Array
     noise: Array
+    total_noise: Array
 
     @classmethod
-    def of(cls, sizes: Sequence[float], workplaces: float, noise: Callable[[float], float]) -> Grid:
+    def of(
+        cls, sizes: Sequence[float], workplaces: float, noise: _BySize, totals: _BySize | None
+    ) -> Grid:
         """Points with these largest workplaces, for groups of about so many workplaces.
 
         The other workplaces are taken to fall in size like 1/2, 1/3, 1/4, ... of the largest.
@@ -71,12 +85,15 @@ class Grid:
         like = ((1 / ranks**2).sum() - 1) / max((1 / ranks).sum() - 1, 1e-9)
         step = max(STEP, float(ratios[-1]) ** (1 / (_RATIOS - 1)))
         spread = (n * (step - 1) / 2) ** 2 + 0.3
-        known = {size: noise(size) for size in sizes}
-        return cls(x, n, x**2 + (n - x) * x * like, spread, np.array([known[s] for s in x]))
+        own, others = (
+            np.repeat([0.0 if by_size is None else by_size(size) for size in sizes], len(ratios))
+            for by_size in (noise, totals)
+        )
+        return cls(x, n, x**2 + (n - x) * x * like, spread, own, others)
 
     def only(self, chosen: NDArray[np.intp]) -> Grid:
         """Some of the points."""
-        columns = (self.x, self.n, self.squares, self.spread, self.noise)
+        columns = (self.x, self.n, self.squares, self.spread, self.noise, self.total_noise)
         return Grid(*(column[chosen] for column in columns))
 
     @property
@@ -94,24 +111,25 @@ class Classed:
 
 
 def by_workplaces(
-    noisy: Integers, workplaces: Integers, noise: Callable[[float], float]
+    noisy: Integers, workplaces: Integers, noise: _BySize, totals: _BySize | None = None
 ) -> Classed:
     """Classes of 1, 2 to 3, 4 to 7 workplaces and so on; `noise` has its variance by the size x."""
     sizes = list(_SMALL)
     largest = 2 * max(float(noisy.sum(1).max(initial=0)), 10.0)
     while sizes[-1] < largest:
         sizes.append(sizes[-1] * STEP)
+    known = {size: noise(size) for size in sizes}.__getitem__
+    other = None if totals is None else {size: totals(size) for size in sizes}.__getitem__
     octaves = np.floor(np.log2(np.maximum(workplaces, 1) + 0.5)).astype(np.int64)
     distinct, classes = np.unique(octaves, return_inverse=True)
-    known = {size: noise(size) for size in sizes}
     grids = [
-        Grid.of(sizes, float(np.median(workplaces[classes == c])), known.__getitem__)
+        Grid.of(sizes, float(np.median(workplaces[classes == c])), known, other)
         for c in range(len(distinct))
     ]
     return Classed(classes, grids)
 
 
-def by_bounds(bounds: Integers, workplaces: Integers, noise: Callable[[float], float]) -> Classed:
+def by_bounds(bounds: Integers, workplaces: Integers, noise: _BySize) -> Classed:
     """Classes of groups whose workplaces were scaled to about the same noisy bound T.
 
     `noise` has its variance by T.  Counts are those after scaling, in which no workplace has more
@@ -124,5 +142,5 @@ def by_bounds(bounds: Integers, workplaces: Integers, noise: Callable[[float], f
         bound = STEP**step
         sizes = [0.0, *(bound / STEP**below for below in range(_BELOW, -1, -1))]
         many, variance = float(np.median(workplaces[classes == c])), noise(bound)
-        grids.append(Grid.of(sizes, many, dict.fromkeys(sizes, variance).__getitem__))
+        grids.append(Grid.of(sizes, many, dict.fromkeys(sizes, variance).__getitem__, None))
     return Classed(classes, grids)

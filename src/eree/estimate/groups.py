@@ -91,13 +91,13 @@ def shares_by_kind(noisy: Array, kinds: Integers) -> Array:
 class _KindDistributions(NormalDistributions):
     """The noisy counts of a kind at the points of a grid, and the estimates there."""
 
-    gain: Array  # (points, d, d), what noisy counts are multiplied by
+    gain: Array  # (points, d, d or d + 1), what noisy counts are multiplied by
     offset: Array  # (points, d), and what is added
     left: Array  # (points, d), the variances of counts that are left
 
     def moments(self, noisy: Array, posterior: Array) -> tuple[Array, Array]:
         """Means and variances of counts where the points have these posterior probabilities."""
-        mean, square = np.zeros((2, *noisy.shape))
+        mean, square = np.zeros((2, len(noisy), self.left.shape[1]))
         for point in np.flatnonzero(posterior.max(0, initial=0.0) > _UNLIKELY):
             near = np.flatnonzero(posterior[:, point] > _UNLIKELY)
             weight = posterior[near, point, None]
@@ -114,16 +114,25 @@ class _Kind:
     shares: Array
     factors: Sequence[Array]
 
-    def at(self, grid: Grid, correlations: Array) -> _KindDistributions:
-        """The distributions at the points of a grid."""
+    def seen(self, totals: bool) -> Array:
+        """What is seen of the counts, but for noise: each of them, and perhaps their total."""
+        cells = np.eye(self.shares.size)
+        return np.vstack([cells, np.ones(len(cells))]) if totals else cells
+
+    def at(self, grid: Grid, correlations: Array, totals: bool) -> _KindDistributions:
+        """The distributions at the points of a grid, with or without totals of another table."""
         spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
         for one, variance in zip(self.factors, correlations @ grid.scales + grid.n, strict=True):
             spread = spread + variance[:, None, None] * (one @ one.T)
-        whole = spread + grid.noise[:, None, None] * np.eye(self.shares.size)
-        normal = NormalDistributions.of(grid.n[:, None] * self.shares, whole)
-        gain = spread @ normal.precision
-        offset = normal.mean - (gain @ normal.mean[:, :, None])[:, :, 0]
-        left = np.maximum(np.einsum("kii->ki", spread - gain @ spread), 0.0)
+        noise = np.repeat(grid.noise[:, None], self.shares.size, axis=1)
+        if totals:
+            noise = np.column_stack([noise, grid.total_noise])
+        seen, counts = self.seen(totals), grid.n[:, None] * self.shares
+        whole = seen @ spread @ seen.T + noise[:, :, None] * np.eye(len(seen))
+        normal = NormalDistributions.of(counts @ seen.T, whole)
+        gain = spread @ seen.T @ normal.precision
+        offset = counts - (gain @ normal.mean[:, :, None])[:, :, 0]
+        left = np.maximum(np.einsum("kii->ki", spread - gain @ seen @ spread), 0.0)
         return _KindDistributions(
             normal.mean, normal.precision, normal.log_size, gain, offset, left
         )
@@ -145,7 +154,9 @@ class _Kind:
         """
         weight, about = posterior.sum(0), normal.squares_about(noisy, posterior)
         slopes, curves = np.zeros(correlations.shape), np.zeros((len(correlations), 2, 2))
-        for i, one in enumerate(self.factors):
+        seen = self.seen(noisy.shape[1] > self.shares.size)
+        for i, each in enumerate(self.factors):
+            one = seen @ each
             pulled = normal.precision @ one  # (points, d, rank)
             inner = one.T @ pulled
             more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
@@ -165,7 +176,7 @@ class ShrunkGroups:
     `weights` has how many groups each point of a grid stands for.
     """
 
-    noisy: Array
+    noisy: Array  # a row for each group, and perhaps its total in another table
     kinds: Integers
     classed: Classed
     known: Sequence[_Kind]
@@ -174,16 +185,24 @@ class ShrunkGroups:
 
     @classmethod
     def learn(
-        cls, noisy: Integers, kinds: Integers, classed: Classed, shape: Sequence[int]
+        cls,
+        noisy: Integers,
+        kinds: Integers,
+        classed: Classed,
+        shape: Sequence[int],
+        totals: Array | None = None,
     ) -> ShrunkGroups:
         """Learn from noisy counts, a row for each group; kinds are numbers from 0 on.
 
-        `shape` has the number of values of each worker attribute, in the order of the columns.
+        `shape` has the number of values of each worker attribute, in the order of the columns;
+        `totals` are noisy totals of the groups from another table.
         """
         counts = noisy.astype(np.float64)
         known = [_Kind(shares, factors(shares, shape)) for shares in shares_by_kind(counts, kinds)]
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
         correlations = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
+        if totals is not None:
+            counts = np.column_stack([counts, totals])
         model = cls(counts, kinds, classed, known, weights, correlations)
         some = evenly(len(counts), _LEARN_FROM)
         for _ in range(_ROUNDS):
@@ -196,7 +215,7 @@ class ShrunkGroups:
         `noise` has the variances that the noise of groups is known to have from elsewhere: where
         they are more than those of the grid, noisy counts tell as much less.
         """
-        mean, variance = np.empty((2, *self.noisy.shape))
+        mean, variance = np.empty((2, len(self.noisy), self.known[0].shares.size))
         for at, _kind, grid, normal, posterior, _use in self._each(np.arange(len(mean))):
             mean[at], variance[at] = normal.moments(self.noisy[at], posterior)
             if noise is not None:
@@ -219,7 +238,11 @@ class ShrunkGroups:
             kind, c = self.known[self.kinds[part[0]]], int(self.classed.classes[part[0]])
             use = np.flatnonzero(self.weights[c] >= least)
             grid = self.classed.grids[c].only(use)
-            normal, log_prior = kind.at(grid, self.correlations), np.log(self.weights[c][use])
+            totals = self.noisy.shape[1] > kind.shares.size
+            normal, log_prior = (
+                kind.at(grid, self.correlations, totals),
+                np.log(self.weights[c][use]),
+            )
             for start in range(0, len(part), _AT_ONCE):
                 at = part[start : start + _AT_ONCE]
                 yield at, kind, grid, normal, normal.posterior(self.noisy[at], log_prior), use

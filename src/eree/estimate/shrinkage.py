@@ -22,6 +22,7 @@ from eree.estimate.calibrated import calibrated_table
 from eree.estimate.grids import can_be_shrunk, classes_for
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
+from eree.estimate.measured import MeasuredTable
 from eree.estimate.totals import Areas, summed
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
@@ -166,8 +167,10 @@ class _Part:
             correlations = sites.correlations
         else:
             bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
-            classed = classes_for(mechanism, noisy, workplaces[::cells], bounds)
-            learnt = ShrunkGroups.learn(noisy, kinds, classed, shape)
+            other = None if bounds is not None else _totals_elsewhere(release, table)
+            of_totals, totals = other or (None, None)
+            classed = classes_for(mechanism, noisy, workplaces[::cells], bounds, of_totals)
+            learnt = ShrunkGroups.learn(noisy, kinds, classed, shape, totals)
             known, noise = calibrated_table(release, table), None
             if known is not None:
                 noise = known.calibrated.widened**2 * known.calibrated.variance
@@ -210,6 +213,27 @@ class _Part:
             "variance": pa.array(np.add.reduceat(self.variances[areas.place], areas.starts)),
         }
         return _with_ends(pa.table(columns))
+
+
+def _totals_elsewhere(release: Release, name: str) -> tuple[Mechanism, Array] | None:
+    """Noisy totals of the groups of a table, in another table of the same groups.
+
+    They have the mean of their noise taken off; with them comes the mechanism that drew them.
+    """
+    table = MeasuredTable.read(release, name)
+    if table.filtered:
+        return None
+    for other in release.tables:
+        if other == name or release.of_workplaces(other):
+            continue
+        parts = MeasuredTable.read(release, other)
+        known = calibrated_table(release, other) if parts.counts_workplaces else None
+        place = None if known is None else parts.within(table)
+        if known is not None and place is not None and len(place) == len(table.groups):
+            totals = np.empty(len(place))
+            totals[place] = parts.rows["noisy"].to_numpy() - known.calibrated.bias()
+            return parts.mechanism, totals
+    return None
 
 
 def _added(parts: list[pa.Table], by: tuple[str, ...], level: float) -> pa.Table:
