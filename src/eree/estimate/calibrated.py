@@ -273,10 +273,13 @@ def _fit(
 
 
 def _finer(key: _Key, name: str, table: MeasuredTable) -> tuple[str, Integers] | None:
-    """A table of the workplaces of another, and the group that each of its cells lies in."""
-    for other in key.release.tables:
-        if other == name or key.release.of_workplaces(other):
-            continue
+    """A table of the workplaces of another, and the group that each of its cells lies in.
+
+    One that is counted by the same attributes comes before one whose areas lie in theirs.
+    """
+    jobs = [n for n in key.release.tables if n != name and not key.release.of_workplaces(n)]
+    own = set(table.attributes)
+    for other in sorted(jobs, key=lambda n: not own <= set(key.release.about(n)["by"])):
         parts = _table(key, other)
         if parts.counts_workplaces and not parts.measurement.clips:
             place = parts.within(table)
@@ -308,8 +311,11 @@ def _sizes(key: _Key, name: str) -> SizeDistribution:
         return _learnt(_table(key, name))
     if release.public_sizes is not None:
         given = WorkplaceSizes.read(release.public_sizes, release.schema)
-        return SizeDistribution.from_public(given).told_apart_by(_table(key, name).attributes)
-    return _profiled(release, source).told_apart_by(_table(key, name).attributes)
+        found = SizeDistribution.from_public(given)
+    else:
+        found = _profiled(release, source)
+    table = _table(key, name)
+    return found.told_apart_by((*table.attributes, *table.above))
 
 
 def _profiled(release: Release, name: str) -> SizeDistribution:
@@ -339,7 +345,7 @@ def _knows(release: Release, profile: str) -> bool:
 def _evidence(table: MeasuredTable, sizes: SizeDistribution) -> Evidence:
     """What the noisy counts of a table say of the largest workplace of each group."""
     groups, cells = table.groups, table.measurement.worker_cells
-    kinds = sizes.rows_of(groups)
+    kinds = sizes.rows_of(table.groups_with(sizes.attributes))
     workplaces = groups["workplaces"].to_numpy()
     if table.filtered and "largest_total" in table.measurement.statistics:
         return Evidence(workplaces, kinds)

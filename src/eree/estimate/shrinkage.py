@@ -272,6 +272,12 @@ def _check(areas: Areas, *, several: bool) -> None:
             " a table of all workers"
         )
     mechanism, by = areas.measurement.mechanism, areas.wanted.by
+    for name in by:
+        if name not in counted.by and schema.attributes[name].owner == "worker":
+            raise Refusal(
+                f"worker cells are not added up by {name}; ask by {schema.attributes[name].of},"
+                f" which table {table} is counted by"
+            )
     by_own = mechanism.transformed_covariance is not None
     singly = by_own and bool((areas.numbers["workplaces"] == 1).all())
     if not singly and not can_be_shrunk(mechanism):
