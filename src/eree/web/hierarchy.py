@@ -32,4 +32,5 @@ def levels_of(release: Release, name: str, codes: Sequence[Value]) -> dict[str, 
                     for value in order
                     if value in members
                 )
-    return dict(sorted(found.items(), key=lambda pair: len(pair[1])))
+    finest_last = reversed(found.items())  # of two that are alike, the finer is listed first
+    return dict(sorted(finest_last, key=lambda pair: len(pair[1])))
