@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,6 +60,7 @@ class Redrawing:
         place = self.rows.column_names.index("noisy")
         home = self.folder / str(seed)
         (home / "tables").mkdir(parents=True)
+        shutil.copytree(self.release.folder / "areas", home / "areas")
         anew = self.rows.set_column(place, "noisy", pa.array(np.asarray(noisy)))
         parquet.write_table(anew, home / "tables" / f"{self.table}.parquet")
         return eree.Release(home, self.release.record)

@@ -16,7 +16,7 @@ import pytest
 import eree
 import pages
 from disks import OBEDIENT
-from eree.release.record import RECORD, digest_of
+from eree.release.record import FORMAT, RECORD, digest_of
 from processes import LONGEST
 from release_campaigns import change_bytes, signed_release
 
@@ -176,7 +176,7 @@ def test_a_record_that_was_cut_short_is_refused_or_found(copy: Path, keep: float
 
 @pytest.mark.parametrize("value", ["9" * 5_000, '"\\ud800"', "NaN", "1e999", "\x00"])
 def test_a_record_of_strange_texts_is_refused(copy: Path, value: str) -> None:
-    (copy / RECORD).write_text(f'{{"format": 2, "a": {value}}}', encoding="utf-8")
+    (copy / RECORD).write_text(f'{{"format": {FORMAT}, "a": {value}}}', encoding="utf-8")
     with pytest.raises(eree.Unreadable):
         eree.Release.open(copy)
 

@@ -14,7 +14,8 @@ from scipy import stats
 
 import eree
 from cases import FALSE_ALARM
-from eree.estimate.totals import Areas, summed
+from eree.estimate.sum_bounds import summed
+from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED
 from uses import Redrawing, true_sums
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 import pytest
 
+import eree
 from eree.release.contents import schema_of
-from eree.web.dataset import Group, Variable
-from eree.web.hierarchy import nests_of
+from eree.web.dataset import Asked, Group, Variable
 from eree.web.linked import LinkedTable
 from eree.web.query import Query, default_query
 
@@ -30,9 +25,9 @@ def figures(data: LinkedTable, query: Query) -> dict[str, tuple[int, float, floa
     return {axis.codes[place]: numbers for place, *numbers in rows}
 
 
-def test_what_is_nested_in_the_rows_is_a_level(tables: dict[str, LinkedTable]) -> None:
+def test_a_declared_hierarchy_is_a_level(tables: dict[str, LinkedTable]) -> None:
     county, tract = tables["tracts"].variables
-    assert set(tract.levels) == {"county"} and not county.levels
+    assert set(tract.levels) == {"county", "state"} and not county.levels
     members = [m for group in tract.levels["county"] for m in group.members]
     assert sorted(members) == list(range(len(tract.codes)))
     for group in tract.levels["county"]:
@@ -51,11 +46,11 @@ def test_groups_of_a_level_have_the_figures_of_the_coarser_variable(
         assert kept == figures(data, Query(("tract",), where={"county": (code,)}))
 
 
-def test_a_hierarchy_that_one_table_shows_is_a_level_of_another(
+def test_what_a_reference_says_is_a_level(
     tables: dict[str, LinkedTable],
 ) -> None:
     place = tables["jobs"].variable("place")
-    assert list(place.levels) == ["county"]
+    assert list(place.levels) == ["state", "county"]
     rows = tables["branches"].release.table("branches")
     lies_in = dict(zip(rows["place"].to_pylist(), rows["county"].to_pylist(), strict=True))
     for group in place.levels["county"]:
@@ -84,47 +79,24 @@ def test_what_crosses_is_no_level(tables: dict[str, LinkedTable]) -> None:
             assert not set(variable.levels) & {"ownership", "sex", "education", "sector"}
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Rows of some tables, as a release shows them."""
-
-    rows: Mapping[str, pa.Table]
-    where: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        return tuple(self.rows)
-
-    def about(self, name: str) -> dict[str, Any]:
-        return {"by": self.rows[name].column_names, "where": self.where.get(name, {})}
-
-    def table(self, name: str) -> pa.Table:
-        return self.rows[name]
-
-
-def test_hierarchies_are_put_together_from_several_tables(tables: dict[str, LinkedTable]) -> None:
-    schema = schema_of(tables["jobs"].release.record)
-    rows = {
-        "a": pa.table({"tract": ["1", "2", "3"], "county": ["x", "x", "y"]}),
-        "b": pa.table({"county": ["x", "y", "y"], "sector": ["p", "q", "q"]}),
-        "c": pa.table({"place": ["m", "m"], "county": ["x", "y"]}),
-    }
-    found = nests_of(Shown(rows), schema)
-    assert found["tract", "sector"] == {"1": "p", "2": "p", "3": "q"}
-    assert found["county", "sector"] == {"x": "p", "y": "q"}
-    assert ("place", "county") not in found
-    crossing = rows | {"d": pa.table({"tract": ["1"], "county": ["y"]})}
-    assert ("tract", "county") not in nests_of(Shown(crossing), schema)
-
-
-def test_a_table_of_some_workplaces_shows_no_hierarchy_of_all(
+def test_groups_have_the_guaranteed_intervals_of_their_sums(
     tables: dict[str, LinkedTable],
 ) -> None:
-    schema = schema_of(tables["jobs"].release.record)
-    rows = {"a": pa.table({"tract": ["1", "2", "3"], "sector": ["p", "p", "q"]})}
-    assert ("tract", "sector") in nests_of(Shown(rows), schema)
-    assert ("tract", "sector") in nests_of(Shown(rows, {"a": {"sex": ["F"]}}), schema)
-    assert not nests_of(Shown(rows, {"a": {"ownership": ["private"]}}), schema)
+    """Of worker cells too, which a table of their workplaces bounds."""
+    seen = set()
+    for name, data in tables.items():
+        for one in data.variables:
+            for level in one.levels:
+                asked = Asked((one.name,), {}, {one.name: level}, guaranteed=True)
+                found = data.figures(asked)
+                said = eree.area_totals(data.release, name, [level]).rows.to_pylist()
+                ends = {str(r[level]): (r["guaranteed_low"], r["guaranteed_high"]) for r in said}
+                (axis,), (place,) = found.axes, found.places or ()
+                for i, at in enumerate(place.tolist()):
+                    high = None if np.isinf(found.high[i]) else found.high[i]
+                    assert ends[axis.codes[at]] == (found.low[i], high)
+                seen.add((name, level))
+    assert {("jobs", "county"), ("jobs", "supersector"), ("tracts", "county")} <= seen
 
 
 def variable() -> Variable:

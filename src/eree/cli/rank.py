@@ -25,7 +25,11 @@ DASH = "–"
 release_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 table_argument = click.argument("table", metavar="TABLE")
 by_option = click.option(
-    "--by", multiple=True, required=True, metavar="A,B,…", help="Attributes that make the areas."
+    "--by",
+    multiple=True,
+    required=True,
+    metavar="A,B,…",
+    help="Attributes that make the areas: the table's, or coarser ones.",
 )
 level_option = click.option(
     "--level",
@@ -41,6 +45,7 @@ level_option = click.option(
     examples=[
         "eree rank out place-sector-ownership --by place",
         "eree rank out place-sector-ownership --by place --where sector=72 --top 5",
+        "eree rank out place-sector-ownership --by place --where state=17",
         "eree rank out place-sector-ownership --by sector --level 0.95 --out sectors.csv",
     ],
 )
@@ -148,38 +153,46 @@ def threshold(
     examples=[
         "eree lodes out --geocode tract --out wac.csv",
         "eree lodes out --geocode county --table county-sex --out wac.csv.gz",
+        "eree lodes out --geocode tract --where state=17 --out w.csv --crosswalk x.csv",
     ],
 )
 @release_argument
 @click.option("--geocode", required=True, metavar="A", help="The attribute for w_geocode.")
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Use these tables only.")
+@click.option("--where", multiple=True, metavar="A=X,Y", help="Keep these values of an attribute.")
 @path("--columns", "FILE.toml", "Other columns than those of LODES.")
 @path("--out", "FILE.csv", "A new file.", required=True)
 @path("--intervals", "FILE.csv", "A new file for calibrated intervals.")
+@path("--crosswalk", "FILE.csv", "A new file for the areas that each lies in.")
 @as_json
 def lodes(
     folder: Path,
     geocode: str,
     tables: tuple[str, ...],
+    where: tuple[str, ...],
     columns: Path | None,
     out: Path,
     intervals: Path | None,
+    crosswalk: Path | None,
     as_json: bool,
 ) -> None:
     """Write noisy counts of the release in DIR in columns like those of LODES.
 
     C000 has all jobs; CA, CE, CNS, CR, CT, CD and CS those by age, earnings, sector, race,
     ethnicity, education and sex, as far as released tables hold them.  There are no firms (CFA,
-    CFS) to count by.  A file that ends in .csv.gz is gzipped.
+    CFS) to count by.  The attribute for w_geocode is one that tables are counted by, or a coarser
+    one that it lies in.  A file that ends in .csv.gz is gzipped.
     """
-    for file in (out, intervals):
+    for file in (out, intervals, crosswalk):
         if file is not None:
             eree.new_csv(file, gzipped=True)
     with progress() as tell:
         tell("adding up", 0.0)
         release = eree.Release.open(folder)
-        made = eree.lodes(release, geocode, columns=columns, tables=tables or None)
-        made.write(out, intervals)
+        made = eree.lodes(
+            release, geocode, columns=columns, tables=tables or None, where=where or None
+        )
+        made.write(out, intervals, crosswalk)
     if as_json:
         click.echo(json.dumps({"file": str(out), **made.as_json()}))
         return

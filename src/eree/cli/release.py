@@ -231,9 +231,20 @@ def release(
         words = (
             f"{out}: release {made.identity[:8]} of {', '.join(made.tables)} for epsilon"
             f" {plain(price.epsilon)}, delta {plain(price.delta)}.\n"
+            f"{_crossing(made)}"
             f"Next: eree verify {shlex.quote(str(out))}, eree estimate {shlex.quote(str(out))}"
         )
     say_released(words, out)
+
+
+def _crossing(made: eree.Release) -> str:
+    """Coarser areas that a reference names and that the workplaces contradict."""
+    return "".join(
+        f"In which {name} each {one['of']} lies, the reference and the workplaces disagree:\n"
+        f"tables by {one['of']} cannot be added up by {name}.\n"
+        for one in made.record["areas"]
+        for name in one["crossing"]
+    )
 
 
 @cli.command(

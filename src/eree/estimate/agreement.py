@@ -135,8 +135,10 @@ def _agreement(key: ReleaseKey) -> Agreement:
     tables = {name: MeasuredTable.read(release, name) for name in names}
     ends = np.cumsum([0, *(table.rows.num_rows for table in tables.values())]).tolist()
     places = {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(names)}
-    links = links_of(tables)
-    solver = _Solver(links_of(tables, drawn_apart=True), public_covariance(release, tables))
+    links = links_of(release, tables)
+    solver = _Solver(
+        links_of(release, tables, drawn_apart=True), public_covariance(release, tables)
+    )
     measured = np.concatenate([_unbiased(release, name, tables[name]) for name in names])
     estimates = rounded(UNIT * solver.agreeing(measured[:, None])[:, 0], links)
     counts = non_negative(estimates / UNIT, links)

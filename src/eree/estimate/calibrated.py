@@ -7,7 +7,6 @@ profile; where there are neither they are learnt from the noisy counts of the ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -26,7 +25,7 @@ from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
 from eree.estimate.quantiles import MOST_KURTOSIS, ends_around, quantiles
-from eree.estimate.size_distribution import KNOWN, Kind, SizeDistribution, size_classes
+from eree.estimate.size_distribution import KNOWN, SizeDistribution, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
 from eree.policy.plain_data import guarantee_of
@@ -43,8 +42,6 @@ _OF_ALL = 20.0
 _LEAST_GROUPS, _CHANCE = 30, 2.4
 #: Thresholds up to a size that a profile has to have, to be believed.
 _LEAST_THRESHOLDS, _LARGE = 5, 1_000
-#: The median and the standard deviation of the logarithm of sizes, before any is known.
-_MEDIAN, _DEVIATION = 5.0, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +278,13 @@ def _fit(
 
 
 def _finer(key: ReleaseKey, name: str, table: MeasuredTable) -> tuple[str, Integers] | None:
-    """A table of the workplaces of another, and the group that each of its cells lies in."""
-    for other in key.release.tables:
-        if other == name or key.release.of_workplaces(other):
-            continue
+    """A table of the workplaces of another, and the group that each of its cells lies in.
+
+    One that is counted by the same attributes comes before one whose areas lie in theirs.
+    """
+    jobs = [n for n in key.release.tables if n != name and not key.release.of_workplaces(n)]
+    own = set(table.attributes)
+    for other in sorted(jobs, key=lambda n: not own <= set(key.release.about(n)["by"])):
         parts = _table(key, other)
         if parts.counts_workplaces and not parts.measurement.clips:
             place = parts.within(table)
@@ -316,8 +316,11 @@ def _sizes(key: ReleaseKey, name: str) -> SizeDistribution:
         return _learnt(_table(key, name))
     if release.public_sizes is not None:
         given = WorkplaceSizes.read(release.public_sizes, release.schema)
-        return SizeDistribution.from_public(given).told_apart_by(_table(key, name).attributes)
-    return _profiled(release, source).told_apart_by(_table(key, name).attributes)
+        found = SizeDistribution.from_public(given)
+    else:
+        found = _profiled(release, source)
+    table = _table(key, name)
+    return found.told_apart_by((*table.attributes, *table.above))
 
 
 def _profiled(release: Release, name: str) -> SizeDistribution:
@@ -347,22 +350,13 @@ def _knows(release: Release, profile: str) -> bool:
 def _evidence(table: MeasuredTable, sizes: SizeDistribution) -> Evidence:
     """What the noisy counts of a table say of the largest workplace of each group."""
     groups, cells = table.groups, table.measurement.worker_cells
-    kinds = sizes.rows_of(groups)
+    kinds = sizes.rows_of(table.groups_with(sizes.attributes))
     workplaces = groups["workplaces"].to_numpy()
     if table.filtered and "largest_total" in table.measurement.statistics:
         return Evidence(workplaces, kinds)
     noisy = table.rows["noisy"].to_numpy().reshape(-1, cells).sum(1)
     noise = noise_of_groups(table.mechanism, tuple(sizes.sizes.tolist()), cells)
     return Evidence(workplaces, kinds, noisy, noise)
-
-
-def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> SizeDistribution:
-    """Sizes as most are, before any is known: their logarithms are normal."""
-    least = size_classes()
-    at = np.maximum(least, 0.5)
-    wide = np.diff(np.append(least, least[-1] * 1.1))
-    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
-    return SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
 
 
 def _learnt(table: MeasuredTable) -> SizeDistribution:

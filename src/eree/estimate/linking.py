@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from eree.estimate.above import above
 from eree.estimate.measured import MeasuredTable
 from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
+from eree.release.release import Release
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -147,13 +149,11 @@ class _Known:
     drawn_with: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str, table: MeasuredTable, start: int) -> _Known:
+    def of(cls, release: Release, name: str, table: MeasuredTable, start: int) -> _Known:
         columns = {attribute: table.rows[attribute] for attribute in table.marginal.by}
-        for attribute in table.schema.attributes.values():
-            if attribute.of in columns and attribute.name not in columns:
-                codes: list[Any] = columns[attribute.of].to_pylist()
-                coarse = pa.array([attribute.members.get(code) for code in codes])
-                columns[attribute.name] = pa.chunked_array([coarse])
+        for coarse, one in above(release, table.marginal.by).items():
+            if one.whole:
+                columns[coarse] = one.of(table.rows[one.fine])
         where = {name: frozenset(values) for name, values in table.marginal.where.items()}
         return cls(name, start, columns, where, table.measurement.drawn_with)
 
@@ -172,7 +172,9 @@ class _Known:
         return np.flatnonzero(kept)
 
 
-def links_of(tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False) -> list[Link]:
+def links_of(
+    release: Release, tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False
+) -> list[Link]:
     """All links between tables whose rows lie one after another, each table after those before it.
 
     With `drawn_apart` none between marginals of one draw, whose totals are the same already, and of
@@ -182,7 +184,7 @@ def links_of(tables: Mapping[str, MeasuredTable], *, drawn_apart: bool = False) 
     found: list[Link] = []
     start = 0
     for name, table in tables.items():
-        own = _Known.of(name, table, start)
+        own = _Known.of(release, name, table, start)
         start += table.rows.num_rows
         others = before
         if drawn_apart:

@@ -13,12 +13,10 @@ noise of their cells has it (`eree.estimate.calibrated`).
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, pi, sqrt
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,46 +25,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
+from eree.estimate.above import above
 from eree.estimate.calibrated import calibrated_table
+from eree.estimate.crosswalk import crosswalk
 from eree.estimate.listing import checked_level, in_words, write_csv
+from eree.estimate.lodes_columns import GEOCODE, LODES_COLUMNS, Columns, read_columns
 from eree.estimate.measured import measurement_of
-from eree.estimate.totals import Areas
+from eree.estimate.totals import Areas, Filter
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.schema import Value
 from eree.random.exact import Integers
 from eree.release.release import Release
+from eree.workload import Marginal
 
-GEOCODE = "w_geocode"
 #: Predicted errors that differ by less are the same, as of tables of one draw: the first is taken.
 _NEAR = 1.02
-
-#: A column is the jobs with these values of these attributes; without any, all jobs.
-Columns = Mapping[str, Mapping[str, Sequence[Value]]]
-
-_SECTORS = (
-    "11", "21", "22", "23", "31-33", "42", "44-45", "48-49", "51", "52",
-    "53", "54", "55", "56", "61", "62", "71", "72", "81", "92",
-)  # fmt: skip
-_RACES = {1: "white", 2: "black", 3: "native", 4: "asian", 5: "pacific", 7: "two-or-more"}
-_AGES = ("14-29", "30-54", "55+")
-_EARNINGS = ("1250-or-less", "1251-3333", "more-than-3333")
-_EDUCATION = ("no-diploma", "high-school", "some-college", "college")
-
-#: The columns of LODES for the attributes that `eree synth` makes.  There is no CR06.
-LODES_COLUMNS: Columns = MappingProxyType(
-    {
-        "C000": {},
-        **{f"CA0{i}": {"age": [age]} for i, age in enumerate(_AGES, start=1)},
-        **{f"CE0{i}": {"earnings": [paid]} for i, paid in enumerate(_EARNINGS, start=1)},
-        **{f"CNS{i:02}": {"sector": [sector]} for i, sector in enumerate(_SECTORS, start=1)},
-        **{f"CR0{i}": {"race": [race]} for i, race in _RACES.items()},
-        "CT01": {"ethnicity": ["not-hispanic"]},
-        "CT02": {"ethnicity": ["hispanic"]},
-        **{f"CD0{i}": {"education": [level]} for i, level in enumerate(_EDUCATION, start=1)},
-        "CS01": {"sex": ["M"]},
-        "CS02": {"sex": ["F"]},
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -79,7 +52,7 @@ class LodesTable:
     them are right on average where the noise is the same on both sides.  Columns from one table add
     up to each other; columns from two tables differ by their noise.  `intervals` has the calibrated
     ones, a row for each area and column, at the level of the release; the guaranteed ones where the
-    noise is not known.
+    noise is not known.  `crosswalk` has the coarser areas that each area lies in.
     """
 
     release: Release
@@ -89,6 +62,13 @@ class LodesTable:
     sources: Mapping[str, str]
     predicted: Mapping[str, Mapping[str, float | None]]
     missing: Mapping[str, str]
+    where: Mapping[str, Sequence[Value]]
+
+    @property
+    def crosswalk(self) -> pa.Table:
+        """The areas with the codes and labels of all coarser ones that they lie in."""
+        codes = self.rows[GEOCODE].combine_chunks()
+        return crosswalk(self.release, self.geocode, codes)
 
     @property
     def private(self) -> bool:
@@ -101,6 +81,7 @@ class LodesTable:
             "release": self.release.identity,
             "private": self.private,
             "geocode": self.geocode,
+            "where": {name: list(values) for name, values in self.where.items()},
             "areas": self.rows.num_rows,
             "sources": dict(self.sources),
             "predicted_errors": {name: dict(found) for name, found in self.predicted.items()},
@@ -108,15 +89,20 @@ class LodesTable:
         }
 
     def write(
-        self, out: str | os.PathLike[str], intervals: str | os.PathLike[str] | None = None
+        self,
+        out: str | os.PathLike[str],
+        intervals: str | os.PathLike[str] | None = None,
+        crosswalk: str | os.PathLike[str] | None = None,
     ) -> Path:
-        """Write the table into a new CSV file, and its intervals into another.
+        """Write the table into a new CSV file, its intervals and its crosswalk into others.
 
         What ends in `.csv.gz` is gzipped.
         """
         path = write_csv(self.rows, out, gzipped=True)
         if intervals is not None:
             write_csv(self.intervals, intervals, gzipped=True)
+        if crosswalk is not None:
+            write_csv(self.crosswalk, crosswalk, gzipped=True)
         return path
 
 
@@ -126,19 +112,24 @@ def lodes(
     *,
     columns: Columns | str | os.PathLike[str] | None = None,
     tables: Iterable[str] | None = None,
+    where: Filter | None = None,
 ) -> LodesTable:
     """Put released tables into the shape of LODES.
 
-    `geocode` is the workplace attribute that becomes `w_geocode`.  `columns` says what the columns
-    are, or is the name of a TOML file that does; without it they are `LODES_COLUMNS`.  Each column
-    comes from the table, among `tables` or all, whose sums are predicted to be least in error.
+    `geocode` is the workplace attribute that becomes `w_geocode`: one that tables are counted by,
+    or a coarser one that it lies in.  `columns` says what the columns are, or is the name of a TOML
+    file that does; without it they are `LODES_COLUMNS`.  Each column comes from the table, among
+    `tables` or all, whose sums are predicted to be least in error.  `where` keeps values of
+    attributes, such as one state, in all columns.
     """
     wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
     if columns is not None and not isinstance(columns, Mapping):
         wanted = read_columns(columns)
     every = (name for name in release.tables if not release.of_workplaces(name))
     names = tuple(every if tables is None else tables)
-    holders = [name for name in names if geocode in release.about_jobs(name)["by"]]
+    only = _checked(release, where)
+    wanted = {column: _both(kept, only) for column, kept in wanted.items()}
+    holders = [name for name in names if geocode in _reached(release, name)]
     attribute = release.schema.attributes.get(geocode)
     if attribute is None or attribute.owner != "workplace" or not holders:
         raise Refusal(
@@ -147,8 +138,12 @@ def lodes(
             f" {', '.join(_geocodes(release, names)) or 'none'}"
         )
     held = {name: _Held(release, name, geocode, wanted) for name in holders}
-    codes: set[Any] = {code for table in held.values() for code in table.codes(geocode)}
-    areas: pa.Array[Any] = pa.array(sorted(codes))
+    areas: pa.Array[Any] = pa.array(sorted({c for one in held.values() for c in one.areas(only)}))
+    if not len(areas):
+        raise Refusal(
+            f"no table by {geocode} has rows with {in_words(only)}; keep other values, or publish"
+            f" a table by {geocode} and {' and '.join(only)}"
+        )
     found: dict[str, pa.Array[Any]] = {GEOCODE: areas}
     sources, predicted, missing = dict[str, str](), dict[str, dict[str, float | None]](), {}
     intervals = []
@@ -169,7 +164,7 @@ def lodes(
             f" publish one, such as by {geocode} and sector, without a filter"
         )
     both = pa.table(found), pa.concat_tables(intervals)
-    return LodesTable(release, geocode, *both, sources, predicted, missing)
+    return LodesTable(release, geocode, *both, sources, predicted, missing, only)
 
 
 def _rank(error: float | None) -> float:
@@ -180,9 +175,14 @@ class _Held:
     """A released table, and which columns it holds."""
 
     def __init__(self, release: Release, name: str, geocode: str, wanted: Columns) -> None:
+        about, asked = release.about_jobs(name), {n for kept in wanted.values() for n in kept}
         self.name, self.rows, self._release = name, release.table(name), release
-        about = release.about(name)
         self.by: Sequence[str] = about["by"]
+        for one in above(release, self.by).values():
+            filters = one.coarse in asked and (one.whole or one.fine == geocode)
+            if filters or (one.coarse == geocode and one.whole):
+                self.rows = self.rows.append_column(one.coarse, one.of(self.rows[one.fine]))
+                self.by = [*self.by, one.coarse]
         self.where: Mapping[str, Sequence[Value]] = about["where"]
         self._schema, self._geocode, self._wanted = release.schema, geocode, wanted
         self._readable = True
@@ -194,6 +194,13 @@ class _Held:
         except Refusal:  # made by another version: nothing is known of it
             known, self._readable = None, False
         self._noise = None if known is None or not known.sums else known.calibrated
+
+    def areas(self, only: Mapping[str, Sequence[Value]]) -> list[Any]:
+        """The areas with cells that a filter keeps."""
+        if not all(map(self.has, only)):
+            return []
+        found: list[Any] = self.rows[self._geocode].take(self._kept(only)).unique().to_pylist()
+        return found
 
     def codes(self, name: str) -> list[Any]:
         """The values of an attribute: those that are declared, else those that have cells."""
@@ -243,10 +250,8 @@ class _Held:
             name in kept and set(kept[name]) <= set(values) for name, values in self.where.items()
         )
 
-    def _cells(
-        self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
-    ) -> tuple[NDArray[np.intp], Integers]:
-        """The cells of a column, and the area that each lies in."""
+    def _kept(self, kept: Mapping[str, Sequence[Value]]) -> NDArray[np.intp]:
+        """The cells that a filter keeps."""
         chosen = np.ones(self.rows.num_rows, dtype=np.bool_)
         for name, values in kept.items():
             if name in self.by:
@@ -254,8 +259,14 @@ class _Held:
                 text = pa.types.is_string(kind)
                 like = [value for value in values if isinstance(value, str) == text]
                 chosen &= pc.is_in(self.rows[name], pa.array(like, kind)).to_numpy()
-        cells = np.flatnonzero(chosen)
-        place: Integers = pc.index_in(self.rows[self._geocode], areas).to_numpy()[cells]
+        return np.flatnonzero(chosen)
+
+    def _cells(
+        self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
+    ) -> tuple[NDArray[np.intp], Integers]:
+        """The cells of a column, and the area that each lies in."""
+        cells = self._kept(kept)
+        place: Integers = pc.index_in(self.rows[self._geocode].take(cells), areas).to_numpy()
         return cells, place
 
     def counts(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> Integers:
@@ -326,33 +337,28 @@ def _few(codes: Sequence[Value]) -> str:
     return f"{shown}, …" if len(codes) > 6 else shown
 
 
-def read_columns(file: str | os.PathLike[str]) -> Columns:
-    """Columns from a TOML file with lines such as `CA01 = { age = ["14-29"] }`."""
-    try:
-        raw = tomllib.loads(Path(file).read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise Unreadable(f"there is no file {file}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"{file} is not valid TOML: {error}") from None
-    except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
-        raise Unreadable(f"{file} cannot be read as TOML in UTF-8") from None
-    for column, kept in raw.items():
-        sound = isinstance(kept, dict) and all(
-            isinstance(values, list)
-            and values
-            and all(isinstance(v, (str, int)) and not isinstance(v, bool) for v in values)
-            for values in kept.values()
-        )
-        if not sound or column == GEOCODE:
-            raise Refusal(
-                f"{column} in {file} is no column: write it as CA01 = {{ age = ['14-29'] }}"
-            )
-    if not raw:
-        raise Refusal(f"{file} names no column; write one as CA01 = {{ age = ['14-29'] }}")
-    return raw
-
-
 def _geocodes(release: Release, names: Iterable[str]) -> list[str]:
     """The workplace attributes of some tables."""
-    by = dict.fromkeys(name for table in names for name in release.about(table)["by"])
-    return [name for name in by if release.schema.attributes[name].owner == "workplace"]
+    every = dict.fromkeys(name for table in names for name in _reached(release, table))
+    return [name for name in every if release.schema.attributes[name].owner == "workplace"]
+
+
+def _reached(release: Release, table: str) -> list[str]:
+    """The attributes of a table of jobs, and those above with all of their codes."""
+    own: list[str] = release.about_jobs(table)["by"]
+    return [*own, *(name for name, one in above(release, own).items() if one.whole)]
+
+
+def _checked(release: Release, where: Filter | None) -> Mapping[str, Sequence[Value]]:
+    """A filter of all columns."""
+    kept = [where] if isinstance(where, str) else where or ()
+    if not isinstance(kept, Mapping):
+        kept = Marginal.filter_from_text(release.schema, kept)
+    return Marginal.over(release.schema, (), kept).where
+
+
+def _both(
+    kept: Mapping[str, Sequence[Value]], only: Mapping[str, Sequence[Value]]
+) -> dict[str, Sequence[Value]]:
+    """The jobs of a column that a filter of all columns keeps."""
+    return {**kept, **{n: [v for v in own if v in kept.get(n, own)] for n, own in only.items()}}

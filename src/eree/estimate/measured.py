@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import Refusal, Unreadable
+from eree.estimate.above import Above, above
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema
@@ -27,12 +29,17 @@ class MeasuredTable:
     marginal: Marginal
     measurement: Measurement
     rows: pa.Table
+    #: What lies above the attributes of its workplaces, with all of their codes.
+    above: Mapping[str, Above]
 
     @classmethod
     def read(cls, release: Release, name: str) -> Self:
         """Read a table of jobs."""
         marginal, measurement = measurement_of(release, name)
-        return cls(release.schema, marginal, measurement, release.table(name))
+        schema = release.schema
+        own = [name for name in marginal.by if schema.attributes[name].owner == "workplace"]
+        coarser = {n: one for n, one in above(release, own).items() if one.whole}
+        return cls(schema, marginal, measurement, release.table(name), coarser)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -60,6 +67,13 @@ class MeasuredTable:
         """The first row of every group."""
         return self.rows.take(np.arange(0, self.rows.num_rows, self.measurement.worker_cells))
 
+    def groups_with(self, names: Iterable[str]) -> pa.Table:
+        """The same with some of the attributes above, where they are none of its own."""
+        found = self.groups
+        for one in (self.above[name] for name in names if name not in self.attributes):
+            found = found.append_column(one.coarse, one.of(found[one.fine]))
+        return found
+
     @property
     def filtered(self) -> bool:
         """Whether it leaves workers out."""
@@ -82,11 +96,14 @@ class MeasuredTable:
 
     def within(self, groups: MeasuredTable) -> Integers | None:
         """The group of another table that every row lies in; None where its rows are no parts."""
-        if not set(groups.attributes) <= set(self.attributes) or self.kept != groups.kept:
+        if not set(groups.attributes) <= {*self.attributes, *self.above}:
             return None
+        if self.kept != groups.kept:
+            return None
+        mine = self.groups_with(groups.attributes)
         keys = zip(*(groups.groups[name].to_pylist() for name in groups.attributes), strict=True)
         place = {key: i for i, key in enumerate(keys)} if groups.attributes else {(): 0}
-        own = zip(*(self.groups[name].to_pylist() for name in groups.attributes), strict=True)
+        own = zip(*(mine[name].to_pylist() for name in groups.attributes), strict=True)
         found = [place.get(key, -1) for key in own] if groups.attributes else [0] * len(self.groups)
         return None if -1 in found else np.array(found, dtype=np.int64)
 

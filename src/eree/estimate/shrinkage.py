@@ -23,7 +23,8 @@ from eree.estimate.grids import can_be_shrunk, classes_for
 from eree.estimate.groups import ShrunkGroups
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
 from eree.estimate.measured import MeasuredTable
-from eree.estimate.totals import Areas, summed
+from eree.estimate.sum_bounds import summed
+from eree.estimate.totals import Areas
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
@@ -296,6 +297,12 @@ def _check(areas: Areas, *, several: bool) -> None:
             " a table of all workers"
         )
     mechanism, by = areas.measurement.mechanism, areas.wanted.by
+    for name in by:
+        if name not in counted.by and schema.attributes[name].owner == "worker":
+            raise Refusal(
+                f"worker cells are not added up by {name}; ask by {schema.attributes[name].of},"
+                f" which table {table} is counted by"
+            )
     by_own = mechanism.transformed_covariance is not None
     singly = by_own and bool((areas.numbers["workplaces"] == 1).all())
     if not singly and not can_be_shrunk(mechanism):

@@ -6,7 +6,7 @@ by class of size, or of the noisy counts of a released table themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -33,6 +33,8 @@ KNOWN = 20
 _OF_ALL = 8.0
 #: Powers that the numbers of large workplaces fall with, of the size.
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
+#: The median and the standard deviation of the logarithm of sizes, before any is known.
+_MEDIAN, _DEVIATION = 5.0, 1.5
 
 #: The values of the attributes that tell kinds of workplaces apart.
 Kind = tuple[Value | None, ...]
@@ -182,6 +184,15 @@ class SizeDistribution:
         known = MappingProxyType({tuple(map(str, kind)): i for i, kind in enumerate(self.kinds)})
         keys = zip(*(map(str, table[name].to_pylist()) for name in self.attributes), strict=True)
         return np.array([known.get(key, len(self.kinds)) for key in keys], dtype=np.int64)
+
+
+def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> SizeDistribution:
+    """Sizes as most are, before any is known: their logarithms are normal."""
+    least = size_classes()
+    at = np.maximum(least, 0.5)
+    wide = np.diff(np.append(least, least[-1] * 1.1))
+    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
+    return SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
 
 
 def _falling(sizes: Integers, noisy: Array, most: float, mean_error: float) -> Array:

@@ -64,6 +64,7 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.mechanisms.intervals import UNBOUNDED, CutMoments
+from eree.mechanisms.mechanism import LIMIT
 from eree.random.exact import Array, Integers
 
 #: Levels are 1 - 2^(-i / 8): of a probability, the next smaller one is taken.
@@ -371,3 +372,10 @@ def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array
             root = (factorial(i) / miss * series[i]) ** (1 / i)
             found.append(i / (i + 1) * root if falling else root)
     return np.array(found)
+
+
+def summed(values: Integers, starts: Integers) -> Integers:
+    """Sums of runs of integers; what goes beyond what a noisy count may be is set to that."""
+    near = np.add.reduceat(values.astype(np.float64), starts)
+    sums = np.add.reduceat(values, starts)  # beyond the limit these may have gone round
+    return np.where(np.abs(near) < LIMIT, sums, np.where(near > 0, LIMIT, -LIMIT))

@@ -16,7 +16,7 @@ each area:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,12 +27,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.estimate.above import above, tables_by, with_above
 from eree.estimate.calibrated import CalibratedTable, calibrated_table
 from eree.estimate.calibration import Errors, Moments
 from eree.estimate.listing import Listing, checked_level, names_of
 from eree.estimate.measured import measurement_of
 from eree.estimate.quantiles import reach
-from eree.estimate.sum_bounds import check_miss, sum_intervals
+from eree.estimate.sum_bounds import check_miss, sum_intervals, summed
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT
 from eree.policy.schema import Schema, Value
@@ -72,8 +73,9 @@ def area_totals(
 ) -> AreaTotals:
     """Add up the cells of a released table, area by area.
 
-    `by` are attributes of the table and make the areas; `where` keeps values of its attributes, as
-    `{"sector": ["11", "21"]}` or `["sector=11,21"]`.  Without a `level` the release's own is taken.
+    `by` makes the areas: attributes of the table, or coarser ones that these lie in, such as the
+    state of its tracts.  `where` keeps values of such attributes, as `{"sector": ["11", "21"]}` or
+    `["sector=11,21"]`.  Without a `level` the release's own is taken.
     An area that is not listed has no workplace, so it has no jobs, exactly.
     """
     areas = Areas.read(release, table, by, where)
@@ -102,18 +104,17 @@ class Areas:
     ) -> Areas:
         """Read a table and sort its cells into areas."""
         schema, (counted, measurement) = release.schema, measurement_of(release, table)
-        inside = {name: schema.attributes[name] for name in counted.by}
-        wanted = _wanted(replace(schema, attributes=inside), table, by, where)
-        rows = release.table(table)
-        kept = np.ones(rows.num_rows, dtype=np.bool_)
-        for name, values in wanted.where.items():
-            kept &= pc.is_in(rows[name], pa.array(values, rows[name].type)).to_numpy()
+        coarser = above(release, counted.by)
+        inside = {name: schema.attributes[name] for name in (*counted.by, *coarser)}
+        wanted = _wanted(replace(schema, attributes=inside), table, counted.by, by, where)
+        rows, kept = with_above(release.table(table), coarser, wanted)
         if not kept.any():
             raise Refusal(f"table {table} has no row that the filter keeps; keep other values")
-        codes = _codes(rows, wanted.by)
         place = np.flatnonzero(kept)
-        place = place[np.argsort(codes[place], kind="stable")]
-        starts = np.flatnonzero(np.diff(codes[place], prepend=-1))
+        codes = _codes(rows if kept.all() else rows.take(place), wanted.by)
+        order = np.argsort(codes, kind="stable")
+        place = place[order]
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         keys = rows.select(list(wanted.by)).take(place[starts])
         names = ["noisy", "workplaces", *([SCALED_TO] if measurement.clips else [])]
         numbers = {name: rows[name].to_numpy() for name in names}
@@ -272,9 +273,7 @@ class Areas:
             return None
         by, own = of_workplaces(self.wanted.by), of_workplaces(self.counted.where)
         where = {name: self.wanted.where[name] for name in of_workplaces(self.wanted.where)}
-        for name in self.release.tables:
-            if self.release.of_workplaces(name):
-                continue
+        for name in tables_by(self.release, {*by, *where}):
             about = self.release.about(name)
             others = (*about["by"], *about["where"])
             whole = of_workplaces(others) == list(others)
@@ -282,7 +281,7 @@ class Areas:
                 sorted(map(str, about["where"][n])) == sorted(map(str, self.counted.where[n]))
                 for n in own
             )
-            if whole and alike and {*by, *where} <= set(about["by"]):
+            if whole and alike:
                 sums = Areas.read(self.release, name, by, where)
                 if sums.measurement.mechanism.bound is not None:
                     continue
@@ -359,13 +358,6 @@ class Areas:
         return low, high
 
 
-def summed(values: Integers, starts: Integers) -> Integers:
-    """Sums of runs of integers; what goes beyond what a noisy count may be is set to that."""
-    near = np.add.reduceat(values.astype(np.float64), starts)
-    sums = np.add.reduceat(values, starts)  # beyond the limit these may have gone round
-    return np.where(np.abs(near) < LIMIT, sums, np.where(near > 0, LIMIT, -LIMIT))
-
-
 @dataclass(frozen=True)
 class _GroupSums(Measurement):
     """Sums of all worker cells of a group, whose noise the group's own count bounds."""
@@ -375,14 +367,20 @@ class _GroupSums(Measurement):
         return lambda rows: self.mechanism.group_interval(rows["noisy"], level)
 
 
-def _wanted(inside: Schema, table: str, by: Iterable[str], where: Filter | None) -> Marginal:
-    """The areas and the filter, checked against the attributes of the table."""
+def _wanted(
+    inside: Schema, table: str, own: Sequence[str], by: Iterable[str], where: Filter | None
+) -> Marginal:
+    """The areas and the filter, checked against the attributes of the table and those above."""
     names, known = names_of(by), inside.attributes
     texts = [where] if isinstance(where, str) else where or ()
     kept = texts if isinstance(texts, Mapping) else list(texts)
     for name in (*names, *(str(part).partition("=")[0].strip() for part in kept)):
         if name not in known:
-            raise Refusal(f"table {table} is not counted by {name!r}; it is by {', '.join(known)}")
+            coarser = [n for n in known if n not in own]
+            added = f", and can be added up by {', '.join(coarser)}" if coarser else ""
+            raise Refusal(
+                f"table {table} is not counted by {name!r}; it is by {', '.join(own)}{added}"
+            )
     if not isinstance(kept, Mapping):
         kept = Marginal.filter_from_text(inside, kept)
     return Marginal.over(inside, names, kept)

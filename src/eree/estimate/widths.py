@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eree.estimate.calibrated import usual_sizes
 from eree.estimate.calibration import Calibrated
 from eree.estimate.noise import noise_of_cells
 from eree.estimate.rank import own_ranks
-from eree.estimate.size_distribution import SizeDistribution
+from eree.estimate.size_distribution import SizeDistribution, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom

@@ -122,6 +122,11 @@ class Schema:
         """The attributes that are columns of a table, in the order of the declaration."""
         return tuple(a for a in self.attributes.values() if a.table == table and a.of is None)
 
+    @property
+    def public_columns(self) -> frozenset[str]:
+        """The names of the columns of workplaces that are public."""
+        return frozenset(a.name for a in self.columns_of("workplace") if not a.confidential)
+
     def key(self, owner: Owner) -> str:
         """The column that names the rows of a table."""
         return (self.workplace if owner == "workplace" else self.worker).key

@@ -58,12 +58,21 @@ class _SaidTable(BaseModel):
     profile: _SaidProfile | None = None
 
 
+class _SaidAreas(BaseModel):
+    of: StrictStr
+    above: list[StrictStr]
+    crossing: list[StrictStr]
+    rows: StrictInt
+    files: dict[StrictStr, StrictStr]
+
+
 class _SaidRecord(BaseModel):
     eree: StrictStr
     release: StrictStr
     digest: StrictStr
     level: StrictStr
     attributes: dict[StrictStr, _SaidAttribute]
+    areas: list[_SaidAreas]
     tables: list[_SaidTable]
 
 
@@ -93,6 +102,15 @@ def _contradictions(said: _SaidRecord) -> Iterator[str]:
             yield f"attributes.{name}.values"
         if one.members and (finer is None or not _alike([v for v, _ in one.members], finer.kind)):
             yield f"attributes.{name}.members"
+    public = {name for name, one in said.attributes.items() if one.owner == "workplace"}
+    for i, areas in enumerate(said.areas):
+        listed = [areas.of, *areas.above]
+        if areas.of in [one.of for one in said.areas[:i]]:
+            yield f"areas.{i}.of"
+        if len(set(listed)) < len(listed) or not set(listed) <= public:
+            yield f"areas.{i}.above"
+        if len(areas.files) != bool(areas.above):
+            yield f"areas.{i}.files"
     names = [table.name for table in said.tables]
     for i, table in enumerate(said.tables):
         if names.count(table.name) > 1:
@@ -125,6 +143,12 @@ def columns_of(
     if profile:
         return pa.schema([*keys, *(pa.field(n, pa.int64(), False) for n in PROFILE_MEASURES)])
     return pa.schema([*keys, *(pa.field(n, pa.int64(), nullable=n == "high") for n in names)])
+
+
+def area_columns(schema: Schema, about: Mapping[str, Any]) -> pa.Schema:
+    """The columns of a file that says which areas lie in which: the finest first."""
+    keys = columns_of(schema, (about["of"], *about["above"]))
+    return pa.schema([keys.field(name) for name in (about["of"], *about["above"])])
 
 
 def counted_by(schema: Schema, about: Mapping[str, Any]) -> Marginal:

@@ -9,6 +9,8 @@ stops in between, the price stays spent and nothing is half published.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +21,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.budget.ledger import Ledger
+from eree.data.nesting import Nesting, nestings
 from eree.data.tables import Tables
 from eree.data.tabulate import stream
 from eree.errors import Refusal
@@ -30,7 +33,8 @@ from eree.release.issue import Issue, Progress, new_folder
 from eree.release.measure import measure_of, public_parts
 from eree.release.plan import Plan
 from eree.release.record import beginning, file_digest
-from eree.release.release import Release
+from eree.release.release import AREAS, Release
+from eree.release.settings import TABLE_NAME
 from eree.release.signature import Signer
 from eree.workload import Marginal, SizeProfile
 
@@ -55,6 +59,8 @@ def publish(
     target = new_folder(Path(out))
     _check_schema(plan, tables.schema)
     draws = plan.draws
+    tell("looking up which areas lie in which", 0.0)
+    areas = nestings(tables, _workplace_attributes(plan))
 
     def make(folder: Path, release: str) -> dict[str, Any]:
         written = dict[str, dict[str, Any]]()
@@ -62,7 +68,8 @@ def publish(
             tell(f"counting and protecting {draw.name}", (i + 0.1) / (len(draws) + 0.2))
             written |= _write(folder, draw, tables, float(plan.level), source)
         listed = [written[table.name] for table in plan.tables]
-        return _record(plan, release, listed, private=source.secret)
+        said = _write_areas(folder, areas)
+        return _record(plan, release, listed, said, private=source.secret)
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
@@ -152,12 +159,51 @@ def _profile(marginal: Marginal) -> dict[str, Any]:
     return {"profile": {"sizes": list(marginal.sizes), "pooled_from": marginal.pooled_from}}
 
 
+def _workplace_attributes(plan: Plan) -> list[str]:
+    """The attributes of workplaces that tables are counted by."""
+    names = dict.fromkeys(name for table in plan.tables for name in table.marginal.by)
+    return [name for name in names if plan.schema.attributes[name].owner == "workplace"]
+
+
+def _write_areas(folder: Path, areas: Sequence[Nesting]) -> list[dict[str, Any]]:
+    """Write which areas lie in which; returns what the record says of it."""
+    said = []
+    for number, one in enumerate(areas):
+        files = {}
+        if one.above:
+            # an attribute may have a name that no file can have, but none that starts so
+            name = one.fine if re.fullmatch(TABLE_NAME, one.fine) else f"_{number}"
+            path = folder / AREAS / f"{name}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            parquet.write_table(one.codes, path, compression="zstd")
+            files[f"{AREAS}/{path.name}"] = file_digest(path)
+        rows = one.codes.num_rows if one.above else 0
+        about = {"of": one.fine, "above": list(one.above), "crossing": list(one.crossing)}
+        said.append({**about, "rows": rows, "files": files})
+    return said
+
+
+def _shown(schema: Schema, written: list[dict[str, Any]], areas: list[dict[str, Any]]) -> set[str]:
+    """The attributes that tables are of, those above them, groups of these, and their columns.
+
+    Groups that were made of released sizes name every workplace: only those that are asked for.
+    """
+    named = {name for table in written for name in (*table["by"], *table["where"])}
+    named |= {name for one in areas for name in (one["of"], *one["above"])}
+    groups = {a.name for a in schema.attributes.values() if a.of in named and not a.provenance}
+    return named | groups | {schema.column(name).name for name in named}
+
+
 def _record(
-    plan: Plan, release: str, written: list[dict[str, Any]], *, private: bool
+    plan: Plan,
+    release: str,
+    written: list[dict[str, Any]],
+    areas: list[dict[str, Any]],
+    *,
+    private: bool,
 ) -> dict[str, Any]:
     """Everything that a release says of itself but its digest."""
-    named = {name for table in written for name in (*table["by"], *table["where"])}
-    shown = named | {plan.schema.column(name).name for name in named}
+    shown = _shown(plan.schema, written, areas)
     return beginning(release, plan.price(), private=private) | {
         "level": str(plan.level),
         "attributes": {
@@ -176,5 +222,6 @@ def _record(
             for name, attribute in plan.schema.attributes.items()
             if name in shown
         },
+        "areas": areas,
         "tables": written,
     }

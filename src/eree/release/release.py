@@ -17,9 +17,11 @@ from eree.errors import Refusal, Unreadable
 from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_of, parsed
 from eree.policy.schema import Schema
-from eree.release.contents import SCALED_TO, columns_of, misread, schema_of
+from eree.release.contents import SCALED_TO, area_columns, columns_of, misread, schema_of
 from eree.release.record import FORMAT, RECORD
 
+#: The folder that says which areas lie in which.
+AREAS = "areas"
 #: Where estimates have the public sizes that they were made with: no table is called so.
 PUBLIC_SIZES = Path("estimates", "_sizes.csv")
 
@@ -164,6 +166,33 @@ class Release:
                 f"table {name} has other columns or rows than the record says; run 'eree verify'"
             )
         return rows
+
+    @cached_property
+    def areas(self) -> Mapping[str, pa.Table]:
+        """For attributes of workplaces that lie in coarser ones: their codes, and those above.
+
+        A code lies in no one code of an attribute where the field is null.
+        """
+        schema, found = self.schema, dict[str, pa.Table]()
+        for about in self.record["areas"]:
+            for file in about["files"]:
+                path, name = self.folder / AREAS / Path(file).name, about["of"]
+                try:
+                    rows = parquet.read_table(path)
+                except (OSError, ValueError, pa.ArrowException):
+                    rows = None
+                wanted = area_columns(schema, about)
+                if rows is None or not (
+                    (rows.schema.names, rows.schema.types) == (wanted.names, wanted.types)
+                    and rows.num_rows == about["rows"] == len(rows[name].unique())
+                    and rows[name].null_count == 0
+                ):
+                    raise Unreadable(
+                        f"what the release says of the areas above {name} cannot be read; run"
+                        " 'eree verify'"
+                    )
+                found[name] = rows
+        return found
 
     def _fits(self, rows: pa.Table, about: Mapping[str, Any]) -> bool:
         """Whether a file has the rows, the attributes and the numbers that the record promises."""

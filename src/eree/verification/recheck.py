@@ -61,6 +61,9 @@ class Recheck(ABC):
         """Note a fault."""
         self.faults.append(Fault("release", file, place, rule))
 
+    #: The folders of a release, which are parts of its record as well.
+    homes: tuple[str, ...] = ("tables",)
+
     @property
     def promised(self) -> bool:
         """Whether a release of this kind is private, if its source is secret."""
@@ -123,22 +126,21 @@ class Recheck(ABC):
             self.checks.append(f"the signature is by the key {signature['public_key'][:16]}…")
 
     def _files(self) -> None:
-        listed = {
-            str(file): str(digest)
-            for table in self.record["tables"]
-            for file, digest in table["files"].items()
-        }
-        folder = self.release.folder
-        for file, digest in listed.items():
-            if Path(file).parent != Path("tables"):
-                self.fault("", "lies outside the tables of the release", file)
-            elif rule := file_fault(folder / file, digest):
-                self.fault("", rule, file)
+        folder, listed, folders = self.release.folder, set[str](), {"tables"}
+        for home in self.homes:
+            said = [pair for one in self.record[home] for pair in one["files"].items()]
+            for file, digest in said:
+                if Path(file).parent != Path(home):
+                    self.fault("", f"lies outside the {home} of the release", file)
+                elif rule := file_fault(folder / file, digest):
+                    self.fault("", rule, file)
+                listed.add(file)
+                folders.add(home)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if self.beside(name):
                 continue
-            if name not in (*listed, RECORD) and not (path.is_dir() and name == "tables"):
+            if name not in (*listed, RECORD) and not (path.is_dir() and name in folders):
                 self.fault("", "is not part of the release", name)
             elif path.is_symlink():
                 self.fault("", "is a link to something else, and no part of the release", name)

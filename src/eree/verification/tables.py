@@ -29,13 +29,16 @@ from eree.release.draw import PlannedTable, draws_of
 from eree.release.measure import TableMeasure, measure_of
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
-from eree.release.release import Release
+from eree.release.release import AREAS, Release
+from eree.verification.areas import area_faults
 from eree.verification.recheck import Progress, Recheck
 from eree.workload import SizeProfile
 
 
 class TableRecheck(Recheck):
     """One pass over a release of tables."""
+
+    homes = ("tables", AREAS)
 
     def __init__(self, release: Release, tell: Progress, sizes: tuple[Release, ...] = ()) -> None:
         super().__init__(release, tell)
@@ -45,6 +48,7 @@ class TableRecheck(Recheck):
     def contents(self) -> None:
         """Tables, prices, certificates and strata."""
         self._tables()
+        self._areas()
         self._price()
         self._strata()
         self._estimates()
@@ -66,6 +70,18 @@ class TableRecheck(Recheck):
             self.fault("", rule, f"{FOLDER}/{file}")
         if not found:
             self.checks.append("the estimates are what the release gives, made again")
+
+    # -------------------------------------------------------------------------- areas
+
+    def _areas(self) -> None:
+        """Which areas lie in which, as far as anyone can know it who has the release."""
+        found = list(area_faults(self.release))
+        for file, rule in found:
+            self.fault("", rule, file)
+        listed = [one for one in self.record["areas"] if one["above"]]
+        if listed and not found:
+            said = "; ".join(f"{one['of']} in {', '.join(one['above'])}" for one in listed)
+            self.checks.append(f"on its author's word, without contradiction: {said}")
 
     # -------------------------------------------------------------- strata of workplaces
 

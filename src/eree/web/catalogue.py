@@ -24,7 +24,6 @@ from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet
-from eree.web.hierarchy import nests_of
 from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
@@ -163,7 +162,6 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
         return
     release = _InMemory(release.folder, release.record)
     taken: set[str] = set()
-    nests = nests_of(release, release.schema)
     for table in release.tables:
         if release.of_workplaces(table):  # a file to read, not cells to add up
             continue
@@ -172,4 +170,4 @@ def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
         while name in taken:
             name, number = f"{slug}-{number}", number + 1
         taken.add(name)
-        yield LinkedTable(f"{name}-{ending}", release, table, checks, nests)
+        yield LinkedTable(f"{name}-{ending}", release, table, checks)

@@ -35,7 +35,7 @@ from eree.web.dataset import (
     combined,
     in_one_line,
 )
-from eree.web.hierarchy import Nests, levels_of
+from eree.web.hierarchy import levels_of
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
@@ -60,14 +60,7 @@ class LinkedTable(DataSet):
     unreliable_means = "its margin of error is more than half of it, or it is 0 or less"
     absent_means = "no workplace is there, which is public, so there are exactly 0 jobs"
 
-    def __init__(
-        self,
-        name: str,
-        release: Release,
-        table: str,
-        checks: tuple[str, ...],
-        nests: Nests | None = None,
-    ) -> None:
+    def __init__(self, name: str, release: Release, table: str, checks: tuple[str, ...]) -> None:
         about = release.about(table)
         by = tuple(map(str, about["by"]))
         rows = release.table(table)
@@ -108,7 +101,7 @@ class LinkedTable(DataSet):
                 titles[attribute.name],
                 tuple(map(str, codes[attribute.name])),
                 tuple(attribute.describe(code) for code in codes[attribute.name]),
-                levels_of(attribute.name, codes[attribute.name], schema, nests or {}),
+                levels_of(release, attribute.name, codes[attribute.name]),
                 titles,
             )
             for attribute in self._attributes.values()
@@ -186,10 +179,12 @@ class LinkedTable(DataSet):
         keys_of = _NO_KEYS
         if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
             where = {name: self._values_of(name, codes) for name, codes in asked.where.items()}
-        if asked.guaranteed and not asked.groups:
-            pairs = zip(asked.by, places, strict=True)
-            keys_of = pa.table({n: [self._known[n][p] for p in own.tolist()] for n, own in pairs})
-        wanted = Marginal(asked.by, MappingProxyType(dict(where)))
+        names = tuple(asked.groups.get(name, name) for name in asked.by)
+        if asked.guaranteed and len(set(names)) == len(names):
+            codes = [self._codes_of(name, asked.groups.get(name)) for name in asked.by]
+            sides = zip(names, codes, places, strict=True)
+            keys_of = pa.table({n: [of[p] for p in own.tolist()] for n, of, own in sides})
+        wanted = Marginal(names, MappingProxyType(dict(where)))
         areas = replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
         if asked.guaranteed:
             low, high = areas.ends(1 - asked.confidence)
@@ -197,6 +192,13 @@ class LinkedTable(DataSet):
             low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _codes_of(self, name: str, level: str | None) -> list[Value]:
+        """The values on a side of a table: those of a variable, or of a level above it."""
+        if level is None:
+            return self._known[name]
+        whole = self._areas.schema.attributes[level].kind == "integer"
+        return [int(g.code) if whole else g.code for g in self.variable(name).levels[level]]
 
     def _values_of(self, name: str, codes: Sequence[str]) -> tuple[Value, ...]:
         """The values in the table that a filter keeps by codes and groups."""
