@@ -28,6 +28,7 @@ LINES = (
     "rank release jobs --by county --where sector=11 --level 0.95 --top 2 --out new.csv",
     "threshold release jobs --by county --damage damage.csv --per-job 3.50 --level 0.9",
     "lodes release --geocode county --table people --columns columns.toml --out new.csv",
+    "lodes release --geocode county --table people --year 2026 --folder new",
     "shrink release people --out new.csv",
     "estimate release",
     "compare release people --first sex=F --second sex=M",

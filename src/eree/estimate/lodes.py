@@ -1,11 +1,5 @@
 """A release in the shape of the LODES files: one row for each area, one column for each group.
 
-LODES, the public employment data of the LEHD programme, has Workplace Area Characteristics files
-with the columns `w_geocode`, `C000` (all jobs) and counts of jobs by age (`CA`), earnings (`CE`),
-NAICS sector (`CNS`), race (`CR`), ethnicity (`CT`), education (`CD`), sex (`CS`), and age and size
-of the firm (`CFA`, `CFS`).  Firms are not in the tables here, so that `CFA` and `CFS` have no
-default.
-
 Of the tables that hold a column the one is taken whose sums are least in error, as the calibrated
 noise of their cells has it (`eree.estimate.calibrated`).
 """
@@ -13,12 +7,11 @@ noise of their cells has it (`eree.estimate.calibrated`).
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, pi, sqrt
 from pathlib import Path
-from types import MappingProxyType
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,6 +22,16 @@ from numpy.typing import NDArray
 from eree.errors import Refusal, Unreadable
 from eree.estimate.calibrated import calibrated_table
 from eree.estimate.listing import checked_level, in_words, write_csv
+from eree.estimate.lodes_columns import (
+    GEOCODE,
+    LODES_COLUMNS,
+    Columns,
+    Kept,
+    alike,
+    kind_of,
+    read_columns,
+    runs,
+)
 from eree.estimate.measured import measurement_of
 from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED
@@ -36,37 +39,8 @@ from eree.policy.schema import Value
 from eree.random.exact import Integers
 from eree.release.release import Release
 
-GEOCODE = "w_geocode"
 #: Predicted errors that differ by less are the same, as of tables of one draw: the first is taken.
 _NEAR = 1.02
-
-#: A column is the jobs with these values of these attributes; without any, all jobs.
-Columns = Mapping[str, Mapping[str, Sequence[Value]]]
-
-_SECTORS = (
-    "11", "21", "22", "23", "31-33", "42", "44-45", "48-49", "51", "52",
-    "53", "54", "55", "56", "61", "62", "71", "72", "81", "92",
-)  # fmt: skip
-_RACES = {1: "white", 2: "black", 3: "native", 4: "asian", 5: "pacific", 7: "two-or-more"}
-_AGES = ("14-29", "30-54", "55+")
-_EARNINGS = ("1250-or-less", "1251-3333", "more-than-3333")
-_EDUCATION = ("no-diploma", "high-school", "some-college", "college")
-
-#: The columns of LODES for the attributes that `eree synth` makes.  There is no CR06.
-LODES_COLUMNS: Columns = MappingProxyType(
-    {
-        "C000": {},
-        **{f"CA0{i}": {"age": [age]} for i, age in enumerate(_AGES, start=1)},
-        **{f"CE0{i}": {"earnings": [paid]} for i, paid in enumerate(_EARNINGS, start=1)},
-        **{f"CNS{i:02}": {"sector": [sector]} for i, sector in enumerate(_SECTORS, start=1)},
-        **{f"CR0{i}": {"race": [race]} for i, race in _RACES.items()},
-        "CT01": {"ethnicity": ["not-hispanic"]},
-        "CT02": {"ethnicity": ["hispanic"]},
-        **{f"CD0{i}": {"education": [level]} for i, level in enumerate(_EDUCATION, start=1)},
-        "CS01": {"sex": ["M"]},
-        "CS02": {"sex": ["F"]},
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -107,6 +81,32 @@ class LodesTable:
             "missing": dict(self.missing),
         }
 
+    @property
+    def words(self) -> list[str]:
+        """Which table each column comes from, with the errors that decided it, and what lacks."""
+        return [
+            *(
+                f"{runs(some)}: {self._chosen(some)}"
+                for some in alike(self.sources, lambda c: (self.sources[c], *self.predicted[c]))
+            ),
+            *(
+                f"{runs(some)}: left out, because {self.missing[some[0]]}"
+                for some in alike(self.missing, lambda c: self.missing[c])
+            ),
+        ]
+
+    def _chosen(self, columns: list[str]) -> str:
+        """Which table some columns come from: the one with the least error that is predicted."""
+        chosen = self.sources[columns[0]]
+        words = {}
+        for table in self.predicted[columns[0]]:
+            errors = [self.predicted[column][table] for column in columns]
+            known = [error for error in errors if error is not None]
+            words[table] = f"{fmean(known):,.3g}" if len(known) == len(errors) else "not known"
+        own = words.pop(chosen)
+        others = ", ".join(f"{error} from {table}" for table, error in words.items())
+        return f"{chosen}, predicted mean error {own} an area{f' ({others})' if others else ''}"
+
     def write(
         self, out: str | os.PathLike[str], intervals: str | os.PathLike[str] | None = None
     ) -> Path:
@@ -136,55 +136,100 @@ def lodes(
     wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
     if columns is not None and not isinstance(columns, Mapping):
         wanted = read_columns(columns)
-    every = (name for name in release.tables if not release.of_workplaces(name))
-    names = tuple(every if tables is None else tables)
-    holders = [name for name in names if geocode in release.about_jobs(name)["by"]]
-    attribute = release.schema.attributes.get(geocode)
-    if attribute is None or attribute.owner != "workplace" or not holders:
+    held = AreaTables.read(release, geocode, tables, list(wanted.values()))
+    made = held.fill(wanted, official=columns is None)
+    if not made.sources:
         raise Refusal(
-            f"no table is counted by the workplace attribute {geocode!r};"
-            f" {'the release' if tables is None else 'these'} can be exported by"
-            f" {', '.join(_geocodes(release, names)) or 'none'}"
-        )
-    held = {name: _Held(release, name, geocode, wanted) for name in holders}
-    codes: set[Any] = {code for table in held.values() for code in table.codes(geocode)}
-    areas: pa.Array[Any] = pa.array(sorted(codes))
-    found: dict[str, pa.Array[Any]] = {GEOCODE: areas}
-    sources, predicted, missing = dict[str, str](), dict[str, dict[str, float | None]](), {}
-    intervals = []
-    for column, kept in wanted.items():
-        able = {n: table.error(kept, areas) for n, table in held.items() if table.holds(kept)}
-        if not able:
-            missing[column] = _why(geocode, kept, list(held.values()), official=columns is None)
-            continue
-        near = _NEAR * min(map(_rank, able.values()))
-        sources[column] = next(name for name in able if _rank(able[name]) <= near)
-        predicted[column] = able
-        source = held[sources[column]]
-        found[column] = pa.array(source.counts(kept, areas))
-        intervals.append(source.intervals(column, kept, areas))
-    if not sources:
-        raise Refusal(
-            f"no table by {geocode} holds any of the columns ({next(iter(missing.values()))});"
+            f"no table by {geocode} holds any of the columns ({next(iter(made.missing.values()))});"
             f" publish one, such as by {geocode} and sector, without a filter"
         )
-    both = pa.table(found), pa.concat_tables(intervals)
-    return LodesTable(release, geocode, *both, sources, predicted, missing)
+    rows = pa.table({GEOCODE: held.areas} | {n: pa.array(c) for n, c in made.counts.items()})
+    intervals = pa.concat_tables(
+        held.tables[source].intervals(column, wanted[column], held.areas)
+        for column, source in made.sources.items()
+    )
+    return LodesTable(release, geocode, rows, intervals, made.sources, made.predicted, made.missing)
 
 
-def _rank(error: float | None) -> float:
-    return inf if error is None else error
+@dataclass(frozen=True)
+class Filled:
+    """Columns that some tables hold: the counts of areas, and which table each is from."""
+
+    counts: dict[str, Integers] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    predicted: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AreaTables:
+    """The released tables that are counted by a geocode, and all areas that any of them has."""
+
+    geocode: str
+    tables: Mapping[str, _Held]
+    areas: pa.Array[Any]
+
+    @classmethod
+    def read(
+        cls, release: Release, geocode: str, tables: Iterable[str] | None, looked_for: list[Kept]
+    ) -> AreaTables:
+        """Those among `tables`, or all of the release; `looked_for` are the jobs of all columns."""
+        every = (name for name in release.tables if not release.of_workplaces(name))
+        names = tuple(every if tables is None else tables)
+        holders = [name for name in names if geocode in release.about_jobs(name)["by"]]
+        attribute = release.schema.attributes.get(geocode)
+        if attribute is None or attribute.owner != "workplace" or not holders:
+            raise Refusal(
+                f"no table is counted by the workplace attribute {geocode!r};"
+                f" {'the release' if tables is None else 'these'} can be exported by"
+                f" {', '.join(_geocodes(release, names)) or 'none'}"
+            )
+        held = {name: _Held(release, name, geocode, looked_for) for name in holders}
+        codes: set[Any] = {code for table in held.values() for code in table.codes(geocode)}
+        return cls(geocode, held, pa.array(sorted(codes)))
+
+    def fill(self, wanted: Columns, *, official: bool, by_kind: bool = False) -> Filled:
+        """Each column from the table with the least error; of those that are as good the first.
+
+        With `by_kind` the columns of a kind come from one table, the best of those that hold all of
+        them, so that they add up; where none does, each comes from its own.
+        """
+        made = Filled()
+        for column, kept in wanted.items():
+            able = {n: t.error(kept, self.areas) for n, t in self.tables.items() if t.holds(kept)}
+            if able:
+                made.predicted[column] = able
+            else:
+                tables = list(self.tables.values())
+                made.missing[column] = _why(self.geocode, kept, tables, official=official)
+        for columns in alike(made.predicted, kind_of):
+            one = any(all(n in made.predicted[c] for c in columns) for n in self.tables)
+            for some in [columns] if by_kind and one else [[column] for column in columns]:
+                source = _least({c: made.predicted[c] for c in some})
+                for column in some:
+                    made.sources[column] = source
+                    held = self.tables[source]
+                    made.counts[column] = held.counts(wanted[column], self.areas)
+        return made
+
+
+def _least(predicted: Mapping[str, Mapping[str, float | None]]) -> str:
+    """The table whose errors in some columns add up to the least, of those that hold them all."""
+    first, *others = predicted.values()
+    able = [table for table in first if all(table in other for other in others)]
+    errors = {t: sum(inf if (e := p[t]) is None else e for p in predicted.values()) for t in able}
+    return next(table for table in able if errors[table] <= _NEAR * min(errors.values()))
 
 
 class _Held:
     """A released table, and which columns it holds."""
 
-    def __init__(self, release: Release, name: str, geocode: str, wanted: Columns) -> None:
+    def __init__(self, release: Release, name: str, geocode: str, looked_for: list[Kept]) -> None:
         self.name, self.rows, self._release = name, release.table(name), release
         about = release.about(name)
         self.by: Sequence[str] = about["by"]
         self.where: Mapping[str, Sequence[Value]] = about["where"]
-        self._schema, self._geocode, self._wanted = release.schema, geocode, wanted
+        self._schema, self._geocode, self._looked_for = release.schema, geocode, looked_for
         self._readable = True
         try:
             measurement_of(release, name)
@@ -209,7 +254,7 @@ class _Held:
 
     def expected(self, name: str) -> list[Value]:
         """All values that the columns look for in an attribute."""
-        every = (value for kept in self._wanted.values() for value in kept.get(name, ()))
+        every = (value for kept in self._looked_for for value in kept.get(name, ()))
         return list(dict.fromkeys(every))
 
     def strange(self, name: str, values: Sequence[Value]) -> bool:
@@ -225,7 +270,7 @@ class _Held:
             return not set(values) <= set(declared)
         return not set(self.expected(name)) & set(self.codes(name))
 
-    def holds(self, kept: Mapping[str, Sequence[Value]]) -> bool:
+    def holds(self, kept: Kept) -> bool:
         """Whether the jobs of a column are cells of the table, and all of them are.
 
         What the table's own filter leaves out must not belong to the column, and a column of values
@@ -237,15 +282,13 @@ class _Held:
                 return False
         return not self.left_out(kept)
 
-    def left_out(self, kept: Mapping[str, Sequence[Value]]) -> bool:
+    def left_out(self, kept: Kept) -> bool:
         """Whether the table's own filter leaves out jobs of a column."""
         return not all(
             name in kept and set(kept[name]) <= set(values) for name, values in self.where.items()
         )
 
-    def _cells(
-        self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
-    ) -> tuple[NDArray[np.intp], Integers]:
+    def _cells(self, kept: Kept, areas: pa.Array[Any]) -> tuple[NDArray[np.intp], Integers]:
         """The cells of a column, and the area that each lies in."""
         chosen = np.ones(self.rows.num_rows, dtype=np.bool_)
         for name, values in kept.items():
@@ -258,14 +301,14 @@ class _Held:
         place: Integers = pc.index_in(self.rows[self._geocode], areas).to_numpy()[cells]
         return cells, place
 
-    def counts(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> Integers:
+    def counts(self, kept: Kept, areas: pa.Array[Any]) -> Integers:
         """The noisy sum of every area; one without cells has no workplace there, and no jobs."""
         cells, place = self._cells(kept, areas)
         found: Integers = np.zeros(len(areas), dtype=np.int64)
         np.add.at(found, place, self.rows["noisy"].to_numpy()[cells])
         return found
 
-    def error(self, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]) -> float | None:
+    def error(self, kept: Kept, areas: pa.Array[Any]) -> float | None:
         """The mean error that is predicted for the areas of a column."""
         cells, place = self._cells(kept, areas)
         if self._noise is None or not len(cells):
@@ -275,9 +318,7 @@ class _Held:
         variance = self._noise.moments(cells[order], starts).variance
         return float(sqrt(2 / pi) * np.sqrt(variance).sum() / len(areas))
 
-    def intervals(
-        self, column: str, kept: Mapping[str, Sequence[Value]], areas: pa.Array[Any]
-    ) -> pa.Table:
+    def intervals(self, column: str, kept: Kept, areas: pa.Array[Any]) -> pa.Table:
         """The calibrated intervals of a column; an area without cells has no jobs."""
         where = {name: values for name, values in kept.items() if name in self.by}
         low, high = np.zeros((2, len(areas)), dtype=np.int64)
@@ -298,9 +339,7 @@ class _Held:
         return pa.table(columns)
 
 
-def _why(
-    geocode: str, kept: Mapping[str, Sequence[Value]], held: Sequence[_Held], *, official: bool
-) -> str:
+def _why(geocode: str, kept: Kept, held: Sequence[_Held], *, official: bool) -> str:
     """Why no table holds a column."""
     for name, values in kept.items():
         having = [table for table in held if table.has(name)]
@@ -314,6 +353,8 @@ def _why(
                 f"the codes of {name} in table {first.name} are not {those} (expected {expected},"
                 f" found {found}); say with --columns which codes a column has"
             )
+    if not any(all(table.has(name) for name in kept) for table in held):
+        return f"no table by {geocode} has {' and '.join(kept)} together"
     filtered = [table for table in held if table.where]
     if filtered and len(filtered) == len(held):
         first = filtered[0]
@@ -324,32 +365,6 @@ def _why(
 def _few(codes: Sequence[Value]) -> str:
     shown = ", ".join(map(str, codes[:6]))
     return f"{shown}, …" if len(codes) > 6 else shown
-
-
-def read_columns(file: str | os.PathLike[str]) -> Columns:
-    """Columns from a TOML file with lines such as `CA01 = { age = ["14-29"] }`."""
-    try:
-        raw = tomllib.loads(Path(file).read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise Unreadable(f"there is no file {file}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"{file} is not valid TOML: {error}") from None
-    except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
-        raise Unreadable(f"{file} cannot be read as TOML in UTF-8") from None
-    for column, kept in raw.items():
-        sound = isinstance(kept, dict) and all(
-            isinstance(values, list)
-            and values
-            and all(isinstance(v, (str, int)) and not isinstance(v, bool) for v in values)
-            for values in kept.values()
-        )
-        if not sound or column == GEOCODE:
-            raise Refusal(
-                f"{column} in {file} is no column: write it as CA01 = {{ age = ['14-29'] }}"
-            )
-    if not raw:
-        raise Refusal(f"{file} names no column; write one as CA01 = {{ age = ['14-29'] }}")
-    return raw
 
 
 def _geocodes(release: Release, names: Iterable[str]) -> list[str]:
