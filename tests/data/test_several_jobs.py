@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import eree
 from declared import book
 from eree.release.record import RECORD, digest_of, record_text
+from eree.web.methods import protected_words, step_words
 from offices import privacy, settings, table, text
 from oracle import GRADE, MANNERS, SEX, Database, count_cells, databases, requests
 from selection import examples
@@ -263,3 +264,18 @@ def test_job_types_are_a_marginal_of_one_draw_as_any_worker_attribute(tmp_path: 
         rows = release.table(name).to_pylist()
         sums.append([sum(r["noisy"] for r in rows if r["state"] == s) for s in ("17", "18")])
     assert len(sums) == 2 and sums[0] == sums[1]
+
+
+def test_the_query_tool_says_what_a_step_is_for_jobs_and_for_workers() -> None:
+    strong = eree.Strong("0.1")
+    assert step_words(strong, 3) == (
+        "one workplace gets more jobs, of any kind: one, or up to 0.1 times as many as it has"
+    )
+    assert step_words(eree.EDGE, 3) == "one job joins one workplace"
+    assert protected_words(strong, 3).startswith(
+        "every job, and so every worker, who has at most 3 jobs and is as many steps, and how many"
+        " jobs a workplace has within a share of alpha; "
+    )
+    for words in (step_words, protected_words):
+        assert words(strong, 1) == words(strong)
+        assert "job" not in words(strong)
