@@ -116,6 +116,7 @@ OTHER: dict[str, Change] = {
     "key of workers": other_key("worker"),
     "link to workers": other_link("worker"),
     "the job that counts": primary,
+    "the most jobs of a worker": lambda made: made.schema["job"].update(most_per_worker=2),
     "column of a type": other_column,
     "values of a type's column": more_values,
     "members of a type": members([1], [2, 3]),

@@ -29,6 +29,7 @@ LINES = (
     "threshold release jobs --by county --damage damage.csv --per-job 3.50 --level 0.9",
     "lodes release --geocode county --table people --columns columns.toml --out new.csv",
     "lodes release --geocode state --where county=171 --out new.csv --crosswalk walk.csv.gz",
+    "lodes release --geocode county --table people --year 2026 --folder new",
     "shrink release people --out new.csv",
     "estimate release",
     "compare release people --first sex=F --second sex=M",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -62,7 +63,7 @@ members = {{ yes = [2, 3], no = [1] }}
 """
 
 WORKPLACE_ATTRIBUTES = ["area", "sector", "band", "region"]
-#: What is counted as a worker's: also the attribute of the one job that counts.
+#: What is counted as a worker's: also the attribute of a job that counts.
 WORKER_ATTRIBUTES = {
     "sex": SEX,
     "grade": GRADE,
@@ -75,16 +76,29 @@ WORKER_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Database:
-    """A linked database in plain Python; `extra` holds second jobs that do not count.
+    """A linked database in plain Python; `extra` holds jobs that do not count, `more` some that do.
 
-    `hours` of a worker, 40 if it is not there, are those of the job that counts: they are written
-    into the job table, where a second job has others.
+    `hours` of a worker, 40 if it is not there, are those of the first job that counts: they are
+    written into the job table, where all other jobs of the worker have others.
     """
 
     workplaces: list[dict[str, Any]]
     workers: list[dict[str, Any]]
     jobs: list[tuple[Any, Any]]
     extra: list[tuple[Any, Any]] = field(default_factory=list)
+    more: list[tuple[Any, Any]] = field(default_factory=list)
+
+    @property
+    def most_per_worker(self) -> int:
+        """The most jobs that count of any worker."""
+        return max(Counter(person for person, _ in (*self.jobs, *self.more)).values())
+
+    def counted(self) -> list[tuple[Any, dict[str, Any]]]:
+        """The jobs that count: the workplace of each, and what is true of worker and job."""
+        workers = {w["person"]: w for w in self.workers}
+        others = [(p, at, 60 - workers[p].get("hours", 40)) for p, at in self.more]
+        first = [(p, at, workers[p].get("hours", 40)) for p, at in self.jobs]
+        return [(at, {**workers[p], "hours": hours}) for p, at, hours in (*first, *others)]
 
     def write(self, folder: Path, style: str = "parquet", parts: int = 1) -> Path:
         """Write the tables in a format, each as one file or as a folder of parts."""
@@ -99,7 +113,9 @@ class Database:
             for part in range(parts):
                 here = folder / (names[name] if parts == 1 else f"{name}/part-{part}.{style}")
                 _write_rows(here, rows, rows[part::parts])
-        primary = 'primary = "main"' if self.extra else ""
+        primary = 'primary = "main"\n' if self.extra else ""
+        if self.more:
+            primary += f"most_per_worker = {self.most_per_worker}"
         text = SCHEMA.format(primary=primary, **names)
         (folder / "schema.toml").write_text(text, encoding="utf-8")
         return folder
@@ -110,7 +126,9 @@ class Database:
             {"person": p, "hours": hours.get(p, 40), "at": w, "main": True} for p, w in self.jobs
         ]
         rows += [
-            {"person": p, "hours": 60 - hours[p], "at": w, "main": False} for p, w in self.extra
+            {"person": p, "hours": 60 - hours[p], "at": w, "main": counts}
+            for jobs, counts in ((self.extra, False), (self.more, True))
+            for p, w in jobs
         ]
         return rows if self.extra else [{k: v for k, v in r.items() if k != "main"} for r in rows]
 
@@ -141,7 +159,7 @@ def workplace_value(workplace: Mapping[str, Any], attribute: str) -> Any:
 
 
 def worker_value(worker: Mapping[str, Any], attribute: str) -> Any:
-    """An attribute of a worker or of the job that counts, grouped where it is a group."""
+    """An attribute of a worker or of a job that counts, grouped where it is a group."""
     match attribute:
         case "learnt":
             return next(name for name, grades in LEARNT.items() if worker["grade"] in grades)
@@ -160,10 +178,9 @@ def count_cells(
 ) -> list[dict[str, Any]]:
     """The cells of a marginal by looking at every workplace and every job, nothing clever."""
     by, where = list(by), where or {}
-    workers = {w["person"]: w for w in database.workers}
     staff: dict[Any, list[Mapping[str, Any]]] = {w["id"]: [] for w in database.workplaces}
-    for person, workplace in database.jobs:
-        staff[workplace].append(workers[person])
+    for at, worker in database.counted():
+        staff[at].append(worker)
     kept = [
         w
         for w in database.workplaces
@@ -231,7 +248,7 @@ def _bounded(n: int, size: int, bound: Bound | None) -> Any:
 
 
 @st.composite
-def databases(draw: st.DrawFn, *, primary: bool = False) -> Database:
+def databases(draw: st.DrawFn, *, primary: bool = False, several: bool = False) -> Database:
     """Small databases: empty workplaces, cells of one workplace, string or number ids, gaps."""
     text_ids = draw(st.booleans())
     n = draw(st.integers(1, 6))
@@ -261,11 +278,11 @@ def databases(draw: st.DrawFn, *, primary: bool = False) -> Database:
         for p in people
     ]
     jobs = list(zip(people, employers, strict=True))
-    extra = []
-    if primary:
-        second = st.tuples(st.sampled_from(people), st.sampled_from(ids))
-        extra = draw(st.lists(second, min_size=1, max_size=4))
-    return Database(workplaces, workers, jobs, extra)
+    second = st.lists(
+        st.tuples(st.sampled_from(people), st.sampled_from(ids)), min_size=1, max_size=4
+    )
+    extra = draw(second) if primary else []
+    return Database(workplaces, workers, jobs, extra, draw(second) if several else [])
 
 
 @st.composite

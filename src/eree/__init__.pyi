@@ -26,6 +26,8 @@ from eree.estimate.listing import new_csv as new_csv
 from eree.estimate.lodes import LodesTable as LodesTable
 from eree.estimate.lodes import lodes as lodes
 from eree.estimate.lodes_columns import LODES_COLUMNS as LODES_COLUMNS
+from eree.estimate.lodes_files import LodesFiles as LodesFiles
+from eree.estimate.lodes_files import lodes_files as lodes_files
 from eree.estimate.memo import memo as memo
 from eree.estimate.predict import Prediction as Prediction
 from eree.estimate.predict import expected_accuracy as expected_accuracy

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 NO_JOB, NO_PRIMARY = "the worker has no job", "the worker has no primary job"
 SEVERAL = (
-    "the worker has more than one job; name the column that marks the primary one as job.primary"
+    "the worker has more than one job; name the column that marks the primary one as job.primary,"
+    " or declare how many a worker has at most as job.most_per_worker"
 )
 SEVERAL_PRIMARY = "the worker has more than one primary job"
 REPEATS = "the key repeats that of an earlier row"

@@ -30,11 +30,17 @@ def agree(
 
 
 @examples(40, torture=1500)
-@given(st.data(), st.sampled_from(["parquet", "csv"]), st.integers(1, 2), st.booleans())
+@given(
+    data=st.data(),
+    style=st.sampled_from(["parquet", "csv"]),
+    parts=st.integers(1, 2),
+    primary=st.booleans(),
+    several=st.booleans(),
+)
 def test_duckdb_counts_what_brute_force_counts(
-    data: st.DataObject, style: str, parts: int, primary: bool
+    data: st.DataObject, style: str, parts: int, primary: bool, several: bool
 ) -> None:
-    database = data.draw(databases(primary=primary))
+    database = data.draw(databases(primary=primary, several=several))
     wanted = data.draw(st.lists(requests(database), min_size=1, max_size=4))
     agree(database, wanted, "duckdb", style, parts)
 
@@ -61,6 +67,7 @@ def test_spark_counts_groups_filters_bounds_and_odd_names_alike(spark: SparkSess
         ],
         [(p, f"w'{1 + (i > 6) + (i > 9)}") for i, p in enumerate(people)],
         [(people[0], "w'2"), (people[7], "w'1")],
+        [(people[0], "w'1"), (people[0], "w'3"), (people[9], "w'1")],
     )
     totals = pa.table({"region": ["north", "south"], "_total": [5, 2]})
     wanted: list[dict[str, Any]] = [
@@ -74,10 +81,15 @@ def test_spark_counts_groups_filters_bounds_and_odd_names_alike(spark: SparkSess
 
 
 @examples(2, torture=120)
-@given(data=st.data(), style=st.sampled_from(["parquet", "csv"]), primary=st.booleans())
+@given(
+    data=st.data(),
+    style=st.sampled_from(["parquet", "csv"]),
+    primary=st.booleans(),
+    several=st.booleans(),
+)
 def test_spark_counts_what_brute_force_counts(
-    spark: SparkSession, data: st.DataObject, style: str, primary: bool
+    spark: SparkSession, data: st.DataObject, style: str, primary: bool, several: bool
 ) -> None:
-    database = data.draw(databases(primary=primary))
+    database = data.draw(databases(primary=primary, several=several))
     wanted = data.draw(st.lists(requests(database), min_size=1, max_size=1))
     agree(database, wanted, spark, style, parts=2)

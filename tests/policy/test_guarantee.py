@@ -78,6 +78,27 @@ def test_what_an_attacker_learns_in_plain_words() -> None:
     assert found["shape"].factor == pytest.approx(math.exp(4))
 
 
+def test_a_worker_with_several_jobs_is_as_many_steps() -> None:
+    """The factors are e^(k epsilon), with the addend of k steps, for k = 1, 2, J and 2 J."""
+    found = {s.topic: s for s in Guarantee(STRONG, "1/2", "1e-6").statements((100,), jobs=3)}
+    assert {topic: s.steps for topic, s in found.items()} == {
+        "job": 1, "job attribute": 2, "presence": 3, "attribute": 6, "size": 1, "shape": 2
+    }  # fmt: skip
+    for s in found.values():
+        assert s.factor == pytest.approx(math.exp(s.steps / 2))
+        assert s.addend == pytest.approx(1e-6 * math.expm1(s.steps / 2) / math.expm1(0.5))
+    assert [s.words.partition(":")[0] for s in found.values()] == [
+        "Whether a job is in the data",
+        "What a job is like, or where it is",
+        "Whether a worker is in the data, with all of at most 3 jobs",
+        "What a worker is like, or where she works, with all of at most 3 jobs",
+        "Whether a workplace has 100 jobs or 110",
+        "Whether a workplace of known size has some share of a kind of jobs or 1.1 times that"
+        " share",
+    ]
+    assert Guarantee(STRONG, 2).statements() == Guarantee(STRONG, 2).statements(jobs=1)
+
+
 def test_weak_and_edge_guarantees_claim_no_more_than_they_have() -> None:
     weak = Guarantee(Weak("0.1", ["sex"]), 1).statements()
     edge = Guarantee(EDGE, 1).statements(sizes=(100,))

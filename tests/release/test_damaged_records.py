@@ -88,6 +88,8 @@ def commands(folder: Path, home: Path) -> Iterator[list[str]]:
     damage.write_text(f"tract,damage\n{tract},5\n", encoding="utf-8")
     out = ["--out", str(home / "made.csv")]
     yield ["lodes", str(folder), "--geocode", "tract", *out]
+    files = ["--folder", str(home / "made"), "--year", "2026"]
+    yield ["lodes", str(folder), "--geocode", "tract", *files]
     yield ["strata", str(folder), "sizes", "--cut", "5", *out]
     yield ["rank", str(folder), "jobs", "--by", "tract,side"]
     yield ["rank", str(folder), "women", "--by", "tract", "--json"]
@@ -103,6 +105,7 @@ def endings(folder: Path, home: Path) -> Iterator[tuple[str, int, BaseException 
     """How every command ends: by itself, or with a refusal."""
     for arguments in commands(folder, home):
         (home / "made.csv").unlink(missing_ok=True)
+        shutil.rmtree(home / "made", ignore_errors=True)
         done = CliRunner().invoke(cli, arguments)
         yield arguments[0], done.exit_code, done.exception
 

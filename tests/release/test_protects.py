@@ -126,7 +126,7 @@ def test_a_plan_and_tables_under_other_keys_are_refused(tmp_path: Path) -> None:
     data = town().write(tmp_path / "data")
     plan, made = planned(data), book(tmp_path)
     renamed: Change = lambda t: t.schema.update(data_set="x")  # noqa: E731
-    for number, change in enumerate([*list(OTHER.values())[:5], renamed]):
+    for number, change in enumerate([*list(OTHER.values())[:6], renamed]):
         other = town(change).write(tmp_path / f"other {number}")
         with pytest.raises(eree.Refusal, match="made for another schema"):
             eree.publish(plan, eree.load(other), ledger=made, out=tmp_path / "out")
@@ -178,7 +178,7 @@ def test_the_digest_is_of_the_declaration_in_one_form(tmp_path: Path) -> None:
         "data_set": "data",
         "workplace": {"key": "workplace_id", "column": "workplace_id"},
         "worker": {"key": "worker_id", "column": "worker_id"},
-        "job": {"primary": None},
+        "job": {"primary": None, "most_per_worker": 1},
         "types": {
             "band": {
                 "column": "grade",

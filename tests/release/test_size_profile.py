@@ -47,7 +47,7 @@ def profile_rows(
         for w in database.workplaces
         if all(workplace_value(w, name) in values for name, values in where.items())
     ]
-    held = {w["id"]: sum(at == w["id"] for _, at in database.jobs) for w in kept}
+    held = {w["id"]: sum(at == w["id"] for at, _ in database.counted()) for w in kept}
     keys = {tuple(workplace_value(w, name) for name in by) for w in kept}
 
     def row(key: tuple[Any, ...] | None, size: int) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def profiles(draw: st.DrawFn, database: Database) -> dict[str, Any]:
 
 
 @examples(12, torture=1000)
-@given(st.data(), st.sampled_from(["parquet", "csv"]), st.booleans())
+@given(st.data(), st.sampled_from(["parquet", "csv"]), st.booleans(), st.booleans())
 def test_duckdb_counts_what_brute_force_counts(
-    data: st.DataObject, style: str, primary: bool
+    data: st.DataObject, style: str, primary: bool, several: bool
 ) -> None:
-    database = data.draw(databases(primary=primary))
+    database = data.draw(databases(primary=primary, several=several))
     wanted = data.draw(st.lists(profiles(database), min_size=1, max_size=4))
     agree(database, wanted, "duckdb", style)
 

@@ -64,9 +64,9 @@ class Balance:
         bound = self.last.then.declaration
         if bound and bound != protects.digest:
             raise Refusal(
-                "the ledger was spent from under another declaration of workplaces, workers or"
-                " types, and prices under two of them do not add up; declare them as they were"
-                " (a release that it paid for has it, under 'protects'), or make a new ledger"
+                "the ledger was spent from under another declaration of workplaces, workers,"
+                " jobs or types, and prices under two of them do not add up; declare them as they"
+                " were (a release that it paid for has it, under 'protects'), or make a new ledger"
             )
         if not implies(price.neighbours, self.total.neighbours):
             raise Refusal(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import click
@@ -154,6 +151,7 @@ def threshold(
         "eree lodes out --geocode tract --out wac.csv",
         "eree lodes out --geocode county --table county-sex --out wac.csv.gz",
         "eree lodes out --geocode tract --where state=17 --out w.csv --crosswalk x.csv",
+        "eree lodes out --geocode tract --columns primary.toml --folder wac",
     ],
 )
 @release_argument
@@ -161,9 +159,24 @@ def threshold(
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Use these tables only.")
 @click.option("--where", multiple=True, metavar="A=X,Y", help="Keep these values of an attribute.")
 @path("--columns", "FILE.toml", "Other columns than those of LODES.")
-@path("--out", "FILE.csv", "A new file.", required=True)
+@path("--out", "FILE.csv", "A new file, with the columns that tables hold.")
 @path("--intervals", "FILE.csv", "A new file for calibrated intervals.")
 @path("--crosswalk", "FILE.csv", "A new file for the areas that each lies in.")
+@click.option(
+    "--numbers",
+    type=click.Choice(["estimates", "biased-counts", "measured"]),
+    default="estimates",
+    show_default=True,
+    help="Estimates that agree, the same from 0 on, or what was measured.",
+)
+@click.option(
+    "--folder",
+    "files",
+    type=click.Path(path_type=Path),
+    metavar="NEW",
+    help="A new folder, for files named and shaped as LODES has them.",
+)
+@number("--year", "The year of --folder, if the release names none.")
 @as_json
 def lodes(
     folder: Path,
@@ -171,36 +184,70 @@ def lodes(
     tables: tuple[str, ...],
     where: tuple[str, ...],
     columns: Path | None,
-    out: Path,
+    out: Path | None,
     intervals: Path | None,
     crosswalk: Path | None,
+    numbers: str,
+    files: Path | None,
+    year: int | None,
     as_json: bool,
 ) -> None:
-    """Write noisy counts of the release in DIR in columns like those of LODES.
+    """Write the tables of the release in DIR in columns like those of LODES.
 
     C000 has all jobs; CA, CE, CNS, CR, CT, CD and CS those by age, earnings, sector, race,
     ethnicity, education and sex, as far as released tables hold them.  There are no firms (CFA,
     CFS) to count by.  The attribute for w_geocode is one that tables are counted by, or a coarser
     one that it lies in.  A file that ends in .csv.gz is gzipped.
+
+    With --folder there is a file for each state, segment (such as SA01) and job type (such as
+    JT00) that tables hold, with all columns; those that no table has are empty, and notes.txt
+    says why.  --columns then changes some columns, segments and job types.
     """
+    if (out is None) == (files is None):
+        raise eree.Refusal("say where to write: one file with --out, or all with --folder")
+    asked: dict[str, Any] = {"columns": columns, "numbers": numbers}
+    asked |= {"tables": tables or None, "where": where or None}
+    if files is not None:
+        if intervals is not None or crosswalk is not None:
+            raise eree.Refusal("--intervals and --crosswalk go with --out, and not with --folder")
+        _lodes_files(folder, geocode, files, as_json, year=year, **asked)
+        return
+    if year is not None:
+        raise eree.Refusal("--year goes with --folder; one file has no year in its name")
+    assert out is not None
     for file in (out, intervals, crosswalk):
         if file is not None:
             eree.new_csv(file, gzipped=True)
     with progress() as tell:
         tell("adding up", 0.0)
-        release = eree.Release.open(folder)
-        made = eree.lodes(
-            release, geocode, columns=columns, tables=tables or None, where=where or None
-        )
+        made = eree.lodes(eree.Release.open(folder), geocode, **asked)
         made.write(out, intervals, crosswalk)
     if as_json:
         click.echo(json.dumps({"file": str(out), **made.as_json()}))
         return
     click.echo(f"{out}: {made.rows.num_rows:,} areas")
-    for some in _alike(made.predicted, lambda c: (made.sources[c], *made.predicted[c])):
-        click.echo(f"  {runs(some)}: {_chosen(made, some)}")
-    for some in _alike(made.missing, lambda c: made.missing[c]):
-        click.echo(f"  {runs(some)}: left out, because {made.missing[some[0]]}")
+    for line in made.words:
+        click.echo(f"  {line}")
+    warn_of_seed(made.private)
+
+
+def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: Any) -> None:
+    """Write all files of LODES that a release can fill."""
+    with progress() as tell:
+        tell("adding up", 0.0)
+        made = eree.lodes_files(eree.Release.open(folder), geocode, **asked)
+        made.write(out)
+    names = list(made.files())
+    if as_json:
+        click.echo(json.dumps({"folder": str(out), "files": names, **made.as_json()}))
+        return
+    click.echo(f"{out}: {len(names):,} files, {len(made.areas):,} areas, {made.year}")
+    for part in made.parts:
+        whole = len(part.counts) + len(part.missing)
+        click.echo(f"  {part.segment} {part.job_type}: {len(part.counts)} of {whole} columns")
+    if made.missing:
+        click.echo(f"  {len(made.missing)} segments and job types have no file")
+    click.echo(f"{out / 'notes.txt'} says which tables columns are from, and what lacks.")
     warn_of_seed(made.private)
 
 
@@ -289,36 +336,6 @@ def strata(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: 
     click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")
     click.echo(f"In schema.toml beside it:\n\n{made.declaration(out.stem, out.name)}\n")
     warn_of_seed(made.release.private)
-
-
-def _alike(columns: Iterable[str], of: Callable[[str], object]) -> list[list[str]]:
-    """Columns of which the same is to be said."""
-    found: dict[object, list[str]] = {}
-    for column in columns:
-        found.setdefault(of(column), []).append(column)
-    return list(found.values())
-
-
-def _chosen(made: eree.LodesTable, columns: list[str]) -> str:
-    """Which table some columns come from: the one with the least error that is predicted."""
-    chosen = made.sources[columns[0]]
-    words = {}
-    for table in made.predicted[columns[0]]:
-        errors = [made.predicted[column][table] for column in columns]
-        known = [error for error in errors if error is not None]
-        words[table] = f"{fmean(known):,.3g}" if len(known) == len(errors) else "not known"
-    own = words.pop(chosen)
-    others = ", ".join(f"{error} from {table}" for table, error in words.items())
-    return f"{chosen}, predicted mean error {own} an area{f' ({others})' if others else ''}"
-
-
-def runs(columns: Iterable[str]) -> str:
-    """Columns in short: CA01–CA03 for three in a row."""
-    found = []
-    for _, run in groupby(columns, key=lambda column: column.rstrip("0123456789")):
-        first, *others = run
-        found.append(f"{first}–{others[-1]}" if others else first)
-    return ", ".join(found)
 
 
 def _check(top: int | None, out: Path | None) -> None:

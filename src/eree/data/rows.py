@@ -207,7 +207,7 @@ class RowChecks:
     # ------------------------------------------------------------- two columns
 
     def _links(self, owner: Owner) -> list[Fault]:
-        """Keys that repeat, jobs that point nowhere, workers without exactly one job."""
+        """Keys that repeat, jobs that point nowhere, workers without a job or with too many."""
         schema, job = self.schema, self.schema.job
         key, link = schema.key(owner), schema.link(owner)
         if not self._has((owner, key)):
@@ -227,7 +227,8 @@ class RowChecks:
                     "select sum(case when _rows > 1 then _rows - 1 else 0 end) as _repeated,"
                     " sum(case when _rows = 0 then _jobs else 0 end) as _orphans,"
                     " sum(case when _rows > 0 and _main = 0 then 1 else 0 end) as _idle,"
-                    " sum(case when _rows > 0 and _main > 1 then 1 else 0 end) as _several"
+                    f" sum(case when _rows > 0 and _main > {job.most_per_worker} then 1 else 0 end)"
+                    " as _several"
                     f" from ({counted}) as g"
                 )
             )
@@ -235,9 +236,11 @@ class RowChecks:
         faults += self._faults("job", link, f"the {owner} does not exist", found["_orphans"])
         if owner == "worker":
             kind = "primary job" if job.primary else "job"
-            several = f"the worker has more than one {kind}"
-            if not job.primary:
-                several += "; name the column that marks the primary one as job.primary"
+            most = "one" if job.most_per_worker == 1 else f"{job.most_per_worker:,}"
+            several = f"the worker has more than {most} {kind}{'s' * (job.most_per_worker > 1)}"
+            if not job.primary and job.most_per_worker == 1:
+                several += "; name the column that marks the primary one as job.primary, or declare"
+                several += " how many a worker has at most as job.most_per_worker"
             faults += self._faults(owner, key, f"the worker has no {kind}", found["_idle"])
             faults += self._faults(owner, key, several, found["_several"])
         return faults

@@ -11,7 +11,7 @@ from eree.policy.schema import Schema
 def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
     """The page in Markdown; `left` is what the ledger has before this release, if it is known."""
     plan, price = accuracy.plan, accuracy.plan.price()
-    relation = price.neighbours
+    relation, jobs = price.neighbours, plan.schema.job.most_per_worker
     lines = [
         "# Memorandum for the disclosure review board",
         "",
@@ -29,7 +29,13 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
     ]
     lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]
     lines += [f"{t.name}: {t.note}." for t in accuracy.tables if t.note]
-    lines += ["", "## What is protected", "", _protected(relation), _units(plan.schema)]
+    lines += [
+        "",
+        "## What is protected",
+        "",
+        _protected(relation, plan.schema),
+        _units(plan.schema),
+    ]
     lines += [
         "",
         "It is assumed that **which workplaces exist, and their public attributes (industry,"
@@ -38,11 +44,11 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         "",
         "## What an attacker can learn",
         "",
-        "Who knows everything else, and compares two possibilities of which one holds the workers"
-        " of the other:",
+        "Who knows everything else, and compares two possibilities of which one holds the"
+        f" {_counted(plan.schema)}s of the other:",
         "",
     ]
-    lines += [f"- {statement.words}" for statement in price.statements()]
+    lines += [f"- {statement.words}" for statement in price.statements(jobs=jobs)]
     if price.delta:
         lines += [
             "",
@@ -68,7 +74,7 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         "## How good the tables will be",
         "",
         f"Mean absolute error, and in brackets what it stays within in {float(plan.level):.0%} of"
-        " cells, of a cell of one workplace with so many workers:",
+        f" cells, of a cell of one workplace with so many {_counted(plan.schema)}s:",
         "",
         "| table | " + " | ".join(f"{jobs:,}" for jobs in TYPICAL) + " |",
         "|---|" + "---:|" * len(TYPICAL),
@@ -100,28 +106,41 @@ def _period(period: str) -> str:
     return f", for {period}" if period else ""
 
 
+def _counted(schema: Schema) -> str:
+    """What one step is about: where a worker has one job, that is the worker."""
+    return "worker" if schema.job.most_per_worker == 1 else "job"
+
+
 def _units(schema: Schema) -> str:
-    return (
+    units = (
         f"A workplace is what the column {schema.key('workplace')} names, a worker what"
         f" {schema.key('worker')} names."
     )
+    if (jobs := schema.job.most_per_worker) > 1:
+        units += (
+            f" A worker has at most {jobs:,} jobs that count, and the size of a workplace is the"
+            f" number of its jobs: the price is that of one job, and a worker is at most {jobs:,}"
+            " steps."
+        )
+    return units
 
 
-def _protected(relation: Neighbours) -> str:
+def _protected(relation: Neighbours, schema: Schema) -> str:
+    counted = _counted(schema)
     share = plain(relation.alpha) if isinstance(relation, (Strong, Weak)) else ""
     match relation:
         case Strong():
             return (
-                f"Strong neighbours, alpha {share}: one worker more or less at any workplace, and"
-                f" the growth of one workplace by a share of {share}, whoever joins."
+                f"Strong neighbours, alpha {share}: one {counted} more or less at any workplace,"
+                f" and the growth of one workplace by a share of {share}, whoever joins."
             )
         case Weak(types=types):
             return (
-                f"Weak neighbours, alpha {share}: one worker more or less, and the growth of one"
+                f"Weak neighbours, alpha {share}: one {counted} more or less, and the growth of one"
                 f" workplace by a share of {share} in every set of types ({', '.join(types)})."
                 " The size and the make-up of a workplace are protected only where all its types"
                 " grow in proportion."
             )
         case Edge():
-            return "Edge neighbours: one worker more or less. Workplaces are not protected."
-    return "Node neighbours: any number of workers more or less at one workplace."
+            return f"Edge neighbours: one {counted} more or less. Workplaces are not protected."
+    return f"Node neighbours: any number of {counted}s more or less at one workplace."

@@ -258,14 +258,14 @@ class ExpectedAccuracy:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        price = self.plan.price()
+        price, jobs = self.plan.price(), self.plan.schema.job.most_per_worker
         return {
             "data_set": self.plan.schema.data_set,
             "period": self.plan.period,
             "price": guarantee_as_json(price),
             "total": guarantee_as_json(self.plan.total),
             "level": str(self.plan.level),
-            "statements": [statement.words for statement in price.statements()],
+            "statements": [statement.words for statement in price.statements(jobs=jobs)],
             "tables": [asdict(table) for table in self.tables],
         }
 

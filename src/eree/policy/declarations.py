@@ -132,7 +132,8 @@ class _Reading:
         columns = [table.worker, table.workplace, table.primary, *table.ignore]
         self.purposes("job", columns, table.attributes)
         primary, ignore = table.primary or None, tuple(table.ignore)
-        return JobTable(table.file, table.worker, table.workplace, primary, ignore), attributes
+        links = table.file, table.worker, table.workplace
+        return JobTable(*links, primary, ignore, table.most_per_worker), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""

@@ -122,32 +122,46 @@ class Guarantee:
             )
         return Statement(topic, steps, self.factor(steps), self.addend(steps), f"{what}: {words}")
 
-    def statements(self, sizes: tuple[int, ...] = (10, 100, 1_000)) -> tuple[Statement, ...]:
+    def statements(
+        self, sizes: tuple[int, ...] = (10, 100, 1_000), *, jobs: int = 1
+    ) -> tuple[Statement, ...]:
         """What an attacker who knows all other data can learn, about workers and workplaces.
+
+        Neighbours are tables of counted jobs, and one job is one step.  A worker with at most
+        `jobs` of them is at most as many steps, for they leave one after another; a worker who is
+        another leaves with all of them and joins again, at most twice as many.
 
         Of a survey: about records and establishments.
         """
         relation = self.neighbours
         if isinstance(relation, (Record, Establishment)):
             return self._survey_statements(relation)
-        found = [
-            self.statement("presence", 1, "Whether a worker is in the data"),
-            self.statement("attribute", 2, "What a worker is like, or where she works"),
+        found, counted, each = list[Statement](), "workers", ""
+        if jobs > 1:
+            found += [
+                self.statement("job", 1, "Whether a job is in the data"),
+                self.statement("job attribute", 2, "What a job is like, or where it is"),
+            ]
+            counted, each = "jobs", f", with all of at most {jobs:,} jobs"
+        found += [
+            self.statement("presence", jobs, f"Whether a worker is in the data{each}"),
+            self.statement(
+                "attribute", 2 * jobs, f"What a worker is like, or where she works{each}"
+            ),
         ]
         for size in sizes:
             grown = relation.growth(size)
-            whose = f"Whether a workplace has {size:,} workers"
+            whose = f"Whether a workplace has {size:,} {counted}"
             if isinstance(relation, Weak):
-                whose = f"Whether a workplace has {size:,} workers of one type"
+                whose += " of one type"
             other = "any larger number of them" if grown is None else f"{size + (grown or 0):,}"
             found.append(self.statement("size", 1, f"{whose} or {other}"))
         if isinstance(relation, (Strong, Node)):
             share = "any other share"
             if isinstance(relation, Strong):
                 share = f"{float(1 + relation.alpha):g} times that share"
-            what = (
-                f"Whether a workplace of known size has some share of a kind of workers or {share}"
-            )
+            kind = f"some share of a kind of {counted}"
+            what = f"Whether a workplace of known size has {kind} or {share}"
             found.append(self.statement("shape", 2, what))
         return tuple(found)
 
@@ -165,7 +179,10 @@ class Guarantee:
         return tuple(found)
 
     def size_statement(self, smaller: int, larger: int) -> Statement:
-        """What an attacker can learn about two sizes of a workplace (of one type, if weak)."""
+        """What an attacker can learn about two sizes of a workplace (of one type, if weak).
+
+        Where a worker may have several jobs, sizes are numbers of jobs.
+        """
         if not isinstance(self.neighbours, Linked):
             raise Refusal("a survey has no workplaces with workers; its statements say what it has")
         steps = steps_between(self.neighbours, smaller, larger)

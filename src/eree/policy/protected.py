@@ -1,10 +1,10 @@
 """What a budget protects, as it is declared: whose jobs, at which workplaces, of which types.
 
 A guarantee speaks of neighbours, and what a neighbour is hangs on the declaration: which column
-names a workplace, which one a worker, which job of a worker counts, and into which types a
-workforce falls.  Prices add up only where all of that is the same.  So a ledger is bound to the
-first declaration that spends from it, by its digest, and every record has it in full.  Nothing here
-is computed from rows: next year's rows under the same declaration are the same series.
+names a workplace, which one a worker, which jobs of a worker count and how many at most, and into
+which types a workforce falls.  Prices add up only where all of that is the same.  So a ledger is
+bound to the first declaration that spends from it, by its digest, and every record has it in full.
+Nothing here is computed from rows: next year's rows under the same declaration are the same series.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def protected_jobs(schema: Schema, *relations: Neighbours) -> Protected:
         owner: {"key": schema.key(owner), "column": schema.link(owner)}
         for owner in ("workplace", "worker")
     }
-    counted = {"primary": schema.job.primary}
+    counted = {"primary": schema.job.primary, "most_per_worker": schema.job.most_per_worker}
     types = {name: _type_of(schema, name) for name in sorted(names)}
     return Protected(schema.data_set, keys | {"job": counted, "types": types})
 
@@ -98,7 +98,9 @@ def _jobs(said: Mapping[str, Any], schema: Schema) -> Protected:
         held = kind if column is None else attribute_as_declared(column, column)
         if not known or any(held.get(part) != kind.get(part) for part in ("values", "table")):
             raise Refusal(f"declares {name} otherwise than the tables of the release do")
-    counted = {"primary": said["job"]["primary"]}
+    counted = {name: said["job"][name] for name in ("primary", "most_per_worker")}
+    if type(counted["most_per_worker"]) is not int or counted["most_per_worker"] < 1:
+        raise ValueError
     return Protected(said["data_set"], keys | {"job": counted, "types": types})
 
 

@@ -4,8 +4,8 @@ A workplace's existence and attributes are public, unless an attribute is marked
 worker's attributes are confidential, and the list of values they may take is declared here: it is
 never learnt from the data, because a value that only the data knows would reveal who is in it.
 
-An attribute of jobs is read from the job table and protected as one of workers: one job of each
-worker counts, so that on the counted jobs it is one more thing that is true of a worker.
+An attribute of jobs is read from the job table and protected as one of workers: what is protected
+is the table of counted jobs, where the attributes of a worker are as much the job's as its own.
 """
 
 from __future__ import annotations
@@ -88,13 +88,18 @@ class KeyedTable:
 
 @dataclass(frozen=True)
 class JobTable:
-    """Where the job table lies; `primary` marks the one job that counts for each worker."""
+    """Where the job table lies; `primary` marks the jobs that count, without it all do.
+
+    No worker has more than `most_per_worker` of those.  That is said of the data and checked; it
+    selects nothing.
+    """
 
     file: str
     worker: str
     workplace: str
     primary: str | None = None
     ignore: tuple[str, ...] = ()
+    most_per_worker: int = 1
 
 
 @dataclass(frozen=True)

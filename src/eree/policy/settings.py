@@ -92,6 +92,9 @@ class JobSettings(Settings):
     worker: ColumnName = ""
     workplace: ColumnName = ""
     primary: ColumnName = ""
+    most_per_worker: Annotated[
+        StrictInt, Field(ge=1, le=1_000, description="must be an integer from 1 to 1,000")
+    ] = 1
     ignore: ColumnNames = []
     attributes: Attributes = {}
 

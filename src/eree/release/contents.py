@@ -178,4 +178,15 @@ def schema_of(record: Mapping[str, Any]) -> Schema:
         for name, said in record["attributes"].items()
     }
     nowhere = KeyedTable("", "")
-    return Schema(nowhere, nowhere, JobTable("", "", ""), attributes)
+    return Schema(nowhere, nowhere, _jobs_that_count(record), attributes)
+
+
+def _jobs_that_count(record: Mapping[str, Any]) -> JobTable:
+    """Which jobs count, and how many of a worker; `eree verify` finds a damaged declaration."""
+    try:
+        said = record["protects"]["job"]
+        primary, most = said["primary"], said["most_per_worker"]
+    except (LookupError, TypeError):
+        return JobTable("", "", "")
+    sound = type(most) is int and most >= 1
+    return JobTable("", "", "", str(primary) if primary else None, (), most if sound else 1)

@@ -6,7 +6,7 @@ what they hold:
 - cells of workplace attributes lie in disjoint workplaces, so each is protected at the whole price;
 - d worker cells of the same workplaces, a group, are protected together by a vector mechanism at
   the whole price, or one by one at a d-th of it each;
-- under edge neighbours one worker is in one cell alone, and under node neighbours a workplace adds
+- under edge neighbours one job is in one cell alone, and under node neighbours a workplace adds
   at most its bounded size to all cells together: there the whole price serves each;
 - numbers of workplaces by size are protected together by one mechanism, at the whole price;
 - several marginals of the same workers are drawn at once: the whole price is that of all of them.

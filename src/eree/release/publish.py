@@ -86,8 +86,8 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
 def _meaning(schema: Schema) -> tuple[object, ...]:
     """All of a schema that counts and prices hang on; not where the tables lie."""
     job = schema.job
-    keys = schema.workplace.key, schema.worker.key, job.workplace, job.worker, job.primary
-    return schema.data_set, keys, schema.attributes
+    keys = schema.workplace.key, schema.worker.key, job.workplace, job.worker
+    return schema.data_set, keys, job.primary, job.most_per_worker, schema.attributes
 
 
 def _write(
@@ -203,8 +203,8 @@ def _record(
     private: bool,
 ) -> dict[str, Any]:
     """Everything that a release says of itself but its digest."""
-    shown = _shown(plan.schema, written, areas)
-    return beginning(release, plan.price(), private=private) | {
+    shown, jobs = _shown(plan.schema, written, areas), plan.schema.job.most_per_worker
+    return beginning(release, plan.price(), private=private, jobs=jobs) | {
         "level": str(plan.level),
         "attributes": {
             name: {

@@ -28,8 +28,12 @@ def record_text(record: Mapping[str, Any]) -> str:
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
-def beginning(release: str, price: Guarantee, *, private: bool) -> dict[str, Any]:
-    """What every record begins with: who made it, when, and what it promises."""
+def beginning(release: str, price: Guarantee, *, private: bool, jobs: int = 1) -> dict[str, Any]:
+    """What every record begins with: who made it, when, and what it promises.
+
+    `jobs` is how many a worker has at most.
+    """
+    statements = price.statements(jobs=jobs) if private else ()
     return {
         "format": FORMAT,
         "eree": version("eree"),
@@ -37,7 +41,7 @@ def beginning(release: str, price: Guarantee, *, private: bool) -> dict[str, Any
         "made": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "private": private,
         "guarantee": guarantee_as_json(price),
-        "statements": [statement.words for statement in price.statements()] if private else [],
+        "statements": [statement.words for statement in statements],
     }
 
 

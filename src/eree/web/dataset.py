@@ -304,6 +304,8 @@ class DataSet(ABC):
         self.variables, self.checks = variables, checks
         self._by_name = {variable.name: variable for variable in variables}
         self.guarantee = release.guarantee
+        jobs = 1 if "kind" in release.record else release.schema.job.most_per_worker
+        self.units = self.guarantee.neighbours, jobs  # what one step is, and a worker of how many
         self.promise = in_one_line(self.guarantee)
         self.made = str(release.record["made"])[:10]
         self.statements = tuple(map(str, release.record.get("statements", ())))

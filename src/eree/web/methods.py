@@ -85,35 +85,42 @@ def described(name: str) -> str:
     return f"{first} (A mechanism of another package; its proof is its author's.)"
 
 
-def protected_words(relation: Neighbours) -> str:
-    """What a guarantee protects, and what it does not."""
+def protected_words(relation: Neighbours, jobs: int = 1) -> str:
+    """What a guarantee protects, and what it does not; a worker has at most so many `jobs`."""
     public = "which workplaces exist, and what they are, is public"
+    every, counted = "every worker", "workers"
+    if jobs > 1:
+        every = (
+            f"every job, and so every worker, who has at most {jobs:,} jobs and is as many steps"
+        )
+        counted = "jobs"
     if isinstance(relation, (Strong, Weak)):
-        within = "how many workers a workplace has within a share of alpha"
-        return f"every worker, and {within}; {public}"
+        within = f"how many {counted} a workplace has within a share of alpha"
+        return f"{every}, and {within}; {public}"
     return {
-        "edge": f"every worker, and no workplace: how large one is may be found out; {public}",
-        "node": f"every worker, and how many a workplace has; {public}",
+        "edge": f"{every}, and no workplace: how large one is may be found out; {public}",
+        "node": f"{every}, and how many {counted} a workplace has; {public}",
         "record": "every record of the survey",
         "establishment": "every establishment of the survey, with all of its records",
     }.get(relation.name, "what the record of the release says")
 
 
-def step_words(relation: Neighbours) -> str:
+def step_words(relation: Neighbours, jobs: int = 1) -> str:
     """What one step between neighbouring databases is, in plain words."""
+    counted = "worker" if jobs == 1 else "job"
     if isinstance(relation, Strong):
         return (
-            f"one workplace gets more workers, of any kind: one, or up to {plain(relation.alpha)}"
-            " times as many as it has"
+            f"one workplace gets more {counted}s, of any kind: one, or up to"
+            f" {plain(relation.alpha)} times as many as it has"
         )
     if isinstance(relation, Weak):
         return (
-            f"one workplace grows, each kind of its workers by one or by up to"
+            f"one workplace grows, each kind of its {counted}s by one or by up to"
             f" {plain(relation.alpha)} times as many as there are"
         )
     return {
-        "edge": "one worker joins one workplace",
-        "node": "one workplace gets any number of workers",
+        "edge": f"one {counted} joins one workplace",
+        "node": f"one workplace gets any number of {counted}s",
         "record": "one record of the survey is added",
         "establishment": "one establishment with all of its records is added",
     }.get(relation.name, "as the record of the release says")

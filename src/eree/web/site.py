@@ -86,7 +86,7 @@ class Site:
         """How figures are protected, for the public."""
         _refuse_settings("this page", query)
         found = self.catalogue.data_sets
-        steps = dict.fromkeys(step_words(data.guarantee.neighbours) for data in found)
+        steps = dict.fromkeys(step_words(*data.units) for data in found)
         used = mechanisms_used(found, self._certificates)
         return self._page("methods.html", data_sets=found, steps=list(steps), mechanisms=used)
 
@@ -260,8 +260,8 @@ class Site:
             data,
             asked,
             certificates=certificates,
-            step=step_words(data.guarantee.neighbours),
-            protected=protected_words(data.guarantee.neighbours),
+            step=step_words(*data.units),
+            protected=protected_words(*data.units),
             odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
             maps=self._maps[data.name],
         )
