@@ -148,7 +148,7 @@ def test_a_grid_of_one_workplace_has_all_its_workers_there() -> None:
 
 
 def test_totals_of_a_grid_lie_between_one_workplace_and_all_as_large() -> None:
-    grid = Grid.of([10.0], 30.0, lambda _size: 1.0)
+    grid = Grid.of([10.0], 30.0, lambda _size: 1.0, None)
     assert grid.n.min() == 10
     assert grid.n.max() == pytest.approx(300)
     assert (grid.squares >= grid.x**2).all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +26,6 @@ from eree.release.release import Release
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Rounds in which what rounding has left over is moved on, where links cross each other.
-_SWEEPS = 64
-
 
 @dataclass(frozen=True, eq=False)
 class Link:
@@ -41,6 +39,7 @@ class Link:
     others: Integers
     other_keys: Integers
     keys: int
+    table: str = ""
 
     def matrix(self, number: int) -> csr_array:
         """A row for each key, a column for each of a number of cells: what is to be zero."""
@@ -60,12 +59,6 @@ class Link:
         """What the others add up to, for each key."""
         return _added(self.other_keys, values[self.others], self.keys)
 
-    def pivots(self, others: Integers) -> tuple[Integers, Integers]:
-        """A cell of every key that has one, in the fewest other links, the first; and the keys."""
-        order = np.lexsort((others[self.cells], self.cell_keys))
-        keys, first = np.unique(self.cell_keys[order], return_index=True)
-        return self.cells[order[first]], keys
-
 
 def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
     """What values add up to by key."""
@@ -77,24 +70,59 @@ def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
 def rounded(values: Array, links: Sequence[Link]) -> Integers:
     """Integers near some values that add up along all links as the values do.
 
-    What rounding leaves over goes to one cell of each key, the first of all combinations.  Links
-    that cross where there is no such cell may be left a unit apart.
+    What rounding leaves over is moved, one link after another, between cells that all links before
+    it have in the same sum.  Links that cross where there are no such cells may stay apart.
     """
     found = np.rint(values).astype(np.int64)
-    linked = np.zeros(len(found), dtype=np.int64)
+    before: list[Link] = []
     for link in links:
-        linked[link.cells] += 1
-    pivots = [link.pivots(linked) for link in links]
-    for _ in range(_SWEEPS):
-        moved = False
-        for link, (cells, keys) in zip(links, pivots, strict=True):
-            apart = link.apart(found)[keys]
-            if apart.any():
-                found[cells] -= apart
-                moved = True
-        if not moved:
-            break
+        if before and before[-1].table != link.table:
+            before = []
+        apart = link.apart(found)
+        if apart.any():
+            _move(found, link, apart, before)
+        before.append(link)
     return found
+
+
+def _move(found: Integers, link: Link, apart: Integers, before: Sequence[Link]) -> None:
+    """Take from the sums of a link what they are apart by, and leave those of others as they are.
+
+    Cells are edges between the sums of the link and classes of cells that the links before it do
+    not tell apart.  Along a tree of edges, from its leaves on, each sum gets what it lacks and each
+    class stays as it is; trees start where nothing has to: at cells that are in no other sum.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    cells = np.unique(np.concatenate([one.cells for one in (link, *before)]))
+    keys = np.full(len(cells), link.keys)  # which stands for none
+    keys[np.searchsorted(cells, link.cells)] = link.cell_keys
+    classes, linked = np.zeros((2, len(cells)), dtype=np.int64)
+    for one in before:
+        own = np.zeros(len(cells), dtype=np.int64)
+        own[np.searchsorted(cells, one.cells)] = one.cell_keys + 1
+        classes = np.unique(classes * (one.keys + 1) + own, return_inverse=True)[1].reshape(-1)
+        linked += own
+    classes += link.keys + 1
+    root = int(classes.max()) + 1
+    free = np.unique([*keys[keys == link.keys], *classes[linked == 0]]).astype(np.int64)
+    edges = csr_array((np.ones(len(cells)), (keys, classes)), shape=(root + 1, root + 1))
+    parts, label = connected_components(edges, directed=False)
+    held = np.isin(np.arange(parts), label[free])
+    starts = np.append(free, np.unique(label, return_index=True)[1][~held])
+    starts = starts[starts != root]
+    tops = csr_array((np.ones(len(starts)), (starts, np.full(len(starts), root))), edges.shape)
+    order, parent = breadth_first_order(edges + tops, root, directed=False)
+    lacks = np.zeros(root + 1, dtype=np.int64)
+    lacks[: link.keys] = -apart
+    places = zip(keys.tolist(), classes.tolist(), strict=True)
+    cell = dict(zip(places, cells.tolist(), strict=True))
+    for node in order[:0:-1].tolist():
+        above, lack = int(parent[node]), int(lacks[node])
+        if lack and above != root:
+            found[cell[min(node, above), max(node, above)]] += lack
+            lacks[above] -= lack
 
 
 def non_negative(values: Array, links: Sequence[Link]) -> Integers:
@@ -102,11 +130,12 @@ def non_negative(values: Array, links: Sequence[Link]) -> Integers:
 
     Of every key the values are lowered alike, down to zero at most, until they have the sum of the
     others, and the largest remainders are rounded up.  Of two links of a table that cross each
-    other the last one holds.
+    other the first one holds.
     """
     found = np.maximum(np.rint(values), 0).astype(np.int64)
-    for link in links:
-        found[link.cells] = _split(values[link.cells], link.cell_keys, link.sums(found))
+    for _table, own in groupby(links, key=lambda link: link.table):
+        for link in reversed(list(own)):
+            found[link.cells] = _split(values[link.cells], link.cell_keys, link.sums(found))
     return found
 
 
@@ -190,7 +219,8 @@ def links_of(
         if drawn_apart:
             mates = [known for known in before if known.name in own.drawn_with]
             others = [o for o in before if o not in mates and not _told_by(mates, own, o)]
-        found += [link for other in _enough(own, others) if (link := _link(own, other))]
+        links = [link for other in _enough(own, others) if (link := _link(own, other))]
+        found += sorted(links, key=lambda link: -link.keys)  # what is coarser follows from finer
         before.append(own)
     return found
 
@@ -235,7 +265,8 @@ def _link(own: _Known, other: _Known) -> Link | None:
     ]
     keys = _keys(both, len(cells) + len(others))
     first, second = keys[: len(cells)], keys[len(cells) :]
-    return Link(cells + own.start, first, others + other.start, second, int(keys.max()) + 1)
+    number = int(keys.max()) + 1
+    return Link(cells + own.start, first, others + other.start, second, number, own.name)
 
 
 def _keys(columns: Iterable[pa.Array[Any]], rows: int) -> Integers:
