@@ -19,8 +19,10 @@ import pytest
 
 import eree
 import eree_study
-from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, _SpillFolder, open_engine
+from eree.data.engine import DuckEngine, open_engine
 from eree.data.sources import Source, inspect_source
+from eree.data.spark import SparkEngine
+from eree.data.spill import SPILL_PREFIX, SpillFolder
 from processes import ended, running, until
 from selection import EVERYTHING
 
@@ -50,18 +52,18 @@ def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
 ) -> None:
     by = ["place", "sector", "ownership", "sex", "education"]
     spilled: list[bool] = []
-    make, remove = _SpillFolder.__init__, _SpillFolder.remove
+    make, remove = SpillFolder.__init__, SpillFolder.remove
 
-    def made(folder: _SpillFolder) -> None:
+    def made(folder: SpillFolder) -> None:
         make(folder)
         os.utime(folder.path, (0, 0))  # until there was a file in it
 
-    def removed(folder: _SpillFolder) -> None:
+    def removed(folder: SpillFolder) -> None:
         spilled.append(folder.path.stat().st_mtime > 0)
         remove(folder)
 
-    monkeypatch.setattr(_SpillFolder, "__init__", made)
-    monkeypatch.setattr(_SpillFolder, "remove", removed)
+    monkeypatch.setattr(SpillFolder, "__init__", made)
+    monkeypatch.setattr(SpillFolder, "remove", removed)
     free = eree.load(many_jobs)
     expected = eree.tabulate(free, by).confidential
     assert not any(spilled)
