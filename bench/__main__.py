@@ -133,7 +133,7 @@ def releases(chosen: argparse.Namespace) -> list[Result]:
         if not (folder / ".bench-tables.pickle").exists():
             population(folder, NATIONAL_JOBS)
         contest = f"{NATIONAL_JOBS / 1e6:.1f} million jobs: WAC year, {' × '.join(TRACTS)}"
-        names = ["eree, WAC year released within 3 GB"]
+        names = ["eree, WAC year released within 2 GB"]
         results += run(contest, names, [str(folder), *TRACTS], 1, tell)
     return results
 

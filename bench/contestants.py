@@ -217,7 +217,7 @@ CONTESTANTS: dict[str, Callable[[Path, list[str]], Callable[[], int]]] = {
     "eree, marginals one by one": one_by_one,
     "eree, marginals at once": at_once,
     "eree, WAC year released": wac_year,
-    "eree, WAC year released within 3 GB": lambda folder, by: wac_year(folder, by, "3GB"),
+    "eree, WAC year released within 2 GB": lambda folder, by: wac_year(folder, by, "2GB"),
 }
 
 

@@ -29,6 +29,13 @@ PART_BYTES = 4 << 20
 MOST_PARTS = 4_000
 ENCRYPTED = "spark.io.encryption.enabled"
 PARTS = "spark.sql.shuffle.partitions"
+#: Settings of a log without a line; Spark takes those without an appender for none at all.
+_QUIET = """\
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
 
 
 class SparkEngine:
@@ -45,6 +52,7 @@ class SparkEngine:
                 f"the Spark session would write rows to disk as they are; start it with"
                 f" {ENCRYPTED} set to true"
             )
+        _silence()
         self._session = session.newSession()
         settings = session.conf.getAll
         for key, value in settings.items():  # a new session forgets them
@@ -158,16 +166,30 @@ def start_session(master: str | None) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",  # a failed task's line may quote a row
+        "spark.executor.syncLogLevel.enabled": "true",  # and be written by an executor
         "spark.local.dir": str(spill.path),  # of the driver, and of executors on this machine
         ENCRYPTED: "true",
     }.items():
         builder = builder.config(key, value)
     if master.startswith("local"):
+        # executors of a local cluster start with the defaults whatever the driver's level is
+        quiet = spill.path / "log4j2.properties"
+        quiet.write_text(_QUIET, encoding="utf-8")
+        quieted = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
+        builder = builder.config("spark.executor.extraJavaOptions", quieted)
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
     session = _called(builder.getOrCreate)
     assert isinstance(session, SparkSession)
+    session.sparkContext.setLogLevel("OFF")  # again: now there is somebody to pass it on
     return session
+
+
+def _silence() -> None:
+    """PySpark logs what made a query fail, in this process: its words may quote a value."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
 def _called(action: Any, *arguments: Any) -> Any:
