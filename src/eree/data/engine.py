@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Any, Protocol, cast
 
 import duckdb
 import pyarrow as pa
@@ -21,9 +21,6 @@ from eree.data.sources import Source
 from eree.data.spark import SparkEngine, start_session
 from eree.data.spill import SpillFolder
 from eree.errors import DamagedFile, EngineFailure, Refusal
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 BATCH_ROWS = 1 << 16
 MOST_THREADS = 256
@@ -147,7 +144,7 @@ def open_engine(
             raise Refusal(f"a local Spark may use 1 to {MOST_THREADS} threads, not {cores[1]}")
         return SparkEngine(start_session(None if engine == "spark" else engine))
     if hasattr(engine, "newSession"):
-        return SparkEngine(cast("SparkSession", engine))
+        return SparkEngine(cast("Any", engine))
     raise Refusal("engine must be 'duckdb', 'spark', a Spark master URL or a running Spark session")
 
 
