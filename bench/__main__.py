@@ -25,6 +25,7 @@ PAPERS_JOBS = 10_900_000
 NATIONAL_JOBS = 130_000_000
 PLACES = ["place", "sector", "ownership"]
 PEOPLE = [*PLACES, "sex", "education"]
+TRACTS = ["tract", "sector", "ownership"]
 RIVALS = ["hand-written SQL", "hand-written SQL, same statistics", "reading the columns", "Polars"]
 TABLES = ["DuckDB", "Polars", "pyarrow"]
 DRAWS = ["NumPy", "OpenDP"]
@@ -124,6 +125,16 @@ def releases(chosen: argparse.Namespace) -> list[Result]:
         contest = f"{chosen.jobs / 1e6:.1f} million jobs: {' × '.join(by)}"
         names = ["eree, cells alone", "eree, released", "OpenDP"]
         results += run(contest, names, [str(folder), *by], chosen.rounds, tell)
+    contest = f"{chosen.jobs / 1e6:.1f} million jobs: WAC year, {' × '.join(TRACTS)}"
+    names = ["eree, marginals at once", "eree, marginals one by one", "eree, WAC year released"]
+    results += run(contest, names, [str(folder), *TRACTS], chosen.rounds, tell)
+    if chosen.national:
+        folder = OUT / f"data-{NATIONAL_JOBS}"
+        if not (folder / ".bench-tables.pickle").exists():
+            population(folder, NATIONAL_JOBS)
+        contest = f"{NATIONAL_JOBS / 1e6:.1f} million jobs: WAC year, {' × '.join(TRACTS)}"
+        names = ["eree, WAC year released within 2 GB"]
+        results += run(contest, names, [str(folder), *TRACTS], 1, tell)
     return results
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import duckdb
 import pyarrow  # noqa: F401  # imported for every contestant, so that none pays for it
 
+#: The marginals of a year of workplace area characteristics (LODES WAC).
+WAC = ("age", "earnings", "race", "ethnicity", "education", "sex")
 WORKPLACE = ("state", "county", "place", "tract", "sector", "ownership")
 
 
@@ -127,6 +129,54 @@ def releasing(folder: Path, by: list[str]) -> Callable[[], int]:
     return go
 
 
+def one_by_one(folder: Path, by: list[str]) -> Callable[[], int]:
+    """The cells of the marginals of a WAC year, each as a table of its own."""
+    from eree.data.tabulate import stream
+    from eree.workload import Marginal
+
+    tables = pickle.loads((folder / ".bench-tables.pickle").read_bytes())
+    wanted = [Marginal.over(tables.schema, [*by, name]) for name in WAC]
+    return lambda: sum(len(cells) for one in wanted for cells in stream(tables, one))
+
+
+def at_once(folder: Path, by: list[str]) -> Callable[[], int]:
+    """The same counts from one query, batch by batch, as a release reads them."""
+    from eree.data.tabulate import stream
+    from eree.workload import Marginals
+
+    tables = pickle.loads((folder / ".bench-tables.pickle").read_bytes())
+    wanted = Marginals.of(tables.schema, by, None, [[name] for name in WAC])
+    counts = len(wanted.counts(tables.schema))
+    return lambda: sum(len(cells) for cells in stream(tables, wanted)) * counts
+
+
+def wac_year(folder: Path, by: list[str], memory_limit: str | None = None) -> Callable[[], int]:
+    """A whole release of all marginals from one draw."""
+    from dataclasses import replace
+
+    import eree
+
+    tables = pickle.loads((folder / ".bench-tables.pickle").read_bytes())
+    tables = replace(tables, memory_limit=memory_limit)
+    home = tempfile.TemporaryDirectory(dir=folder)
+    plan = eree.Plan.of(
+        {
+            "data": str(folder.resolve()),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"},
+            "table": [{"name": "wac", "by": by, "marginals": list(WAC), "epsilon": "4"}],
+        }
+    )
+    ledger = eree.Ledger.create(Path(home.name) / "ledger.db", plan.total, data_set="data")
+    publish, out = eree.publish, Path(home.name) / "out"
+
+    def go() -> int:
+        release = publish(plan, tables, ledger=ledger, out=out)
+        _ = home  # the folder lives as long as this does
+        return sum(int(release.about(name)["rows"]) for name in release.tables)
+
+    return go
+
+
 def opendp(folder: Path, by: list[str]) -> Callable[[], int]:
     """Noisy counts of the cells that exist, by OpenDP over Polars; values as whole-number codes."""
     import opendp.prelude as dp
@@ -164,6 +214,10 @@ CONTESTANTS: dict[str, Callable[[Path, list[str]], Callable[[], int]]] = {
     "eree, cells alone": counting,
     "eree, released": releasing,
     "OpenDP": opendp,
+    "eree, marginals one by one": one_by_one,
+    "eree, marginals at once": at_once,
+    "eree, WAC year released": wac_year,
+    "eree, WAC year released within 2 GB": lambda folder, by: wac_year(folder, by, "2GB"),
 }
 
 

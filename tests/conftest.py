@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import pages
-from eree.data.engine import _spark_session
+from eree.data.spark import start_session
 from selection import EVERYTHING
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def spark() -> Iterator[SparkSession]:
     """One real Spark for the whole run."""
     # no second compiler and one collector: the queries are tiny, and so is what they compile
     os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    session = _spark_session("local[2]")
+    session = start_session("local[2]")
     for key, value in {
         "spark.sql.shuffle.partitions": "1",  # the databases of the tests are tiny
         "spark.sql.adaptive.enabled": "false",

@@ -39,7 +39,8 @@ LOWEST_SURFACE = HEIGHT["eree.web"]
 
 #: Outside things and the files, or folders, where each may enter.
 DOORS = {
-    ("duckdb", "_duckdb", "pyspark", "py4j"): ("eree/data/engine.py",),
+    ("duckdb", "_duckdb"): ("eree/data/engine.py",),
+    ("pyspark", "py4j"): ("eree/data/spark.py",),
     ("matplotlib", "mpl_toolkits"): ("eree/figures/", "eree_study/figures/"),
     ("click", "rich"): ("eree/cli/", "eree_study/cli/"),
     ("secrets", "os.urandom", "os.getrandom", "random.SystemRandom"): ("eree/random/source.py",),
@@ -73,7 +74,7 @@ READERS = (
     "eree_study/",
 )
 #: Rows of tables: engines read them where data are checked and counted, and nowhere else.
-ROWS = ("eree.data.engine", "eree.data.rows")
+ROWS = ("eree.data.engine", "eree.data.spark", "eree.data.rows")
 MOST_LINES = 400
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "manager", "managers"}
 

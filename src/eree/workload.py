@@ -1,4 +1,4 @@
-"""What is wanted: a marginal over attributes of workplaces and workers, or a size profile."""
+"""What is wanted: marginals over attributes of workplaces and workers, or a size profile."""
 
 from __future__ import annotations
 
@@ -160,6 +160,55 @@ class Marginal:
             f"{name} in {', '.join(map(str, values))}" for name, values in self.where.items()
         )
         return (" × ".join(self.by) or "total") + (f" where {kept}" if kept else "")
+
+
+@dataclass(frozen=True)
+class Marginals(Marginal):
+    """Several marginals of the same workers, counted at once: one row for every workplace cell.
+
+    `by` are attributes of workplaces; `blocks` are the worker attributes of each marginal.  A row
+    has the counts of all marginals, block after block.  Made by `Marginals.of`.
+    """
+
+    blocks: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        by: Iterable[str],
+        where: Mapping[str, Value | Iterable[Value]] | None,
+        blocks: Iterable[Iterable[str]],
+    ) -> Marginals:
+        """Check a request against the schema."""
+        asked, own = Marginal.over(schema, by, where), tuple(map(tuple, blocks))
+
+        def owners(names: Iterable[str]) -> set[str]:
+            return {schema.attributes[name].owner for name in names}
+
+        fine = all(owners(Marginal.over(schema, block).by) == {"worker"} for block in own)
+        if not own or not fine or "worker" in owners(asked.by):
+            raise Refusal(
+                "marginals that are counted at once are by attributes of workplaces, and each of"
+                " attributes of workers"
+            )
+        return cls(asked.by, asked.where, None, own)
+
+    def each(self) -> list[Marginal]:
+        """The marginals one by one."""
+        return [Marginal((*self.by, *block), self.where) for block in self.blocks]
+
+    def sizes(self, schema: Schema) -> list[int]:
+        """How many counts each of them has."""
+        return [marginal.worker_cells(schema) for marginal in self.each()]
+
+    def counts(self, schema: Schema) -> list[str]:
+        """The columns of all counts of a row."""
+        return [f"_count_{i}" for i in range(sum(self.sizes(schema)))]
+
+    def touches_workers(self, _schema: Schema) -> bool:
+        """They do."""
+        return True
 
 
 #: Thresholds that nobody names end here; none is above the other.

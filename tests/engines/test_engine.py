@@ -10,17 +10,21 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import pyspark
 import pytest
 
 import eree
 import eree_study
-from eree.data.engine import SPILL_PREFIX, DuckEngine, SparkEngine, _SpillFolder, open_engine
+from eree.data.engine import DuckEngine, open_engine
 from eree.data.sources import Source, inspect_source
+from eree.data.spark import SparkEngine
+from eree.data.spill import SPILL_PREFIX, SpillFolder
 from processes import ended, running, until
 from selection import EVERYTHING
 
@@ -50,18 +54,18 @@ def test_a_tabulation_larger_than_its_memory_spills_and_is_the_same(
 ) -> None:
     by = ["place", "sector", "ownership", "sex", "education"]
     spilled: list[bool] = []
-    make, remove = _SpillFolder.__init__, _SpillFolder.remove
+    make, remove = SpillFolder.__init__, SpillFolder.remove
 
-    def made(folder: _SpillFolder) -> None:
+    def made(folder: SpillFolder) -> None:
         make(folder)
         os.utime(folder.path, (0, 0))  # until there was a file in it
 
-    def removed(folder: _SpillFolder) -> None:
+    def removed(folder: SpillFolder) -> None:
         spilled.append(folder.path.stat().st_mtime > 0)
         remove(folder)
 
-    monkeypatch.setattr(_SpillFolder, "__init__", made)
-    monkeypatch.setattr(_SpillFolder, "remove", removed)
+    monkeypatch.setattr(SpillFolder, "__init__", made)
+    monkeypatch.setattr(SpillFolder, "remove", removed)
     free = eree.load(many_jobs)
     expected = eree.tabulate(free, by).confidential
     assert not any(spilled)
@@ -232,9 +236,115 @@ def test_spark_fails_without_quoting_a_row(
     with closing(open_engine(spark)) as engine:
         engine.load("t", source)
         with pytest.raises(eree.EngineFailure) as caught:
-            engine.query("select a, cast(a as bigint) from t")
+            engine.query("select a, cast(a as bigint) as n from t").read_all()
+        engine.load("s", pa.table({"a": [SECRET]}))
+        with pytest.raises(eree.EngineFailure):
+            engine.query("select cast(a as bigint) as n from s").read_all()
     printed = capfd.readouterr()
     assert SECRET not in repr(caught.value) + printed.out + printed.err
+
+
+def test_spark_streams_its_rows_in_order(spark: SparkSession) -> None:
+    """The driver has asked for a few partitions when the first rows come, and not for all."""
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+    with closing(open_engine(spark)) as engine:
+        before = set(jobs(None))
+        found = engine.query("select id from range(0, 400000, 1, 16)")
+        first = found.read_next_batch()
+        assert len(set(jobs(None)) - before) < 8
+        rows = pa.Table.from_batches([first, *found])
+        assert rows["id"].to_pylist() == list(range(400_000))
+        assert len(set(jobs(None)) - before) >= 16
+        for batch in engine.query("select id from range(0, 400000, 1, 16)"):
+            assert batch.num_rows
+            break  # the reader loses interest
+
+
+def test_spark_that_would_write_rows_as_they_are_is_refused() -> None:
+    settings = SimpleNamespace(get=lambda _name, default: default)
+    session = SimpleNamespace(newSession=None, _jsparkSession=None, conf=settings)
+    with pytest.raises(eree.Refusal, match=r"spark\.io\.encryption\.enabled set to true"):
+        open_engine(session)
+    with pytest.raises(eree.Refusal, match="Spark Connect"):
+        open_engine(SimpleNamespace(newSession=None))
+
+
+#: Counts secrets on a cluster of its own, fails over one, says where, and waits with rows in hand.
+ON_A_CLUSTER = """
+import sys
+from pathlib import Path
+import eree
+from eree.data.engine import open_engine
+from eree.data.sources import inspect_source
+engine = open_engine("local-cluster[1,1,1024]")
+source, _ = inspect_source(Path(sys.argv[1]), "worker", "t.parquet")
+engine.load("t", source)
+try:
+    engine.query("select cast(a as bigint) as n from t").read_all()
+except eree.EngineFailure as failure:
+    print(failure)
+rows = engine.query("select a, count(*) as n from t group by a order by a")
+assert rows.read_next_batch().num_rows
+print("waiting", flush=True)
+input()
+"""
+
+
+def containing(folder: Path, secret: bytes) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if secret in path.read_bytes()]
+
+
+def javas(folder: Path) -> list[int]:
+    """The Java processes that were started with a temporary folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            own = os.fsencode(folder) in (process / "environ").read_bytes()
+            if own and "java" in (process / "exe").readlink().name:
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.xdist_group("spark")  # not beside the other one
+def test_a_killed_cluster_leaves_no_readable_row(tmp_path: Path) -> None:
+    """The executor is a process of its own; all are killed at once, with their driver."""
+    spills, data, home = tmp_path / "spills", tmp_path / "data", tmp_path / "home"
+    for folder in (spills, data, home):
+        folder.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():  # executors log beside it
+        (home / part.name).symlink_to(part)
+    secrets = pa.table({"a": [f"{SECRET}-{i}" for i in range(50_000)]})
+    parquet.write_table(secrets, data / "t.parquet")
+    environment = os.environ | {
+        "TMPDIR": str(spills),
+        "SPARK_HOME": str(home),
+        "PYTHONWARNINGS": "",
+        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # what is not encrypted can be read
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.shuffle.compress=false pyspark-shell",
+    }
+    command = [sys.executable, "-c", ON_A_CLUSTER, str(data)]
+    with running(command, stdin=subprocess.PIPE, env=environment) as process:
+        assert process.stdout
+        assert "Spark could not run" in process.stdout.readline()
+        assert process.stdout.readline() == "waiting\n"
+        logs = home / "work"
+        [folder] = spills.glob(f"{SPILL_PREFIX}*")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        shuffled = [path for path in folder.rglob("shuffle_*.data") if path.stat().st_size]
+        written = sum(path.stat().st_size for path in shuffled)
+        assert written > 50_000 * len(SECRET), "nothing was shuffled, so nothing was shown"
+        assert containing(tmp_path / "spills", SECRET.encode()) == []
+        assert len(list(logs.rglob("stderr"))) == 1
+        assert containing(logs, SECRET.encode()) == []
+        for number in [process.pid, *javas(spills)]:
+            os.kill(number, signal.SIGKILL)
+        _, err = process.communicate()
+    assert SECRET not in err
+    assert until(lambda: not kept(spills))
+    assert list(spills.glob(f"{SPILL_PREFIX}*")) == []
+    assert containing(spills, SECRET.encode()) == []
 
 
 def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,8 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eree
-from eree.workload import DropFrom, ScaleEach, ScaleTo
-from oracle import GRADE, HOURS, MANNERS, SEX, Database, count_cells, databases, requests
+from eree.workload import DropFrom, Marginals, ScaleEach, ScaleTo
+from oracle import (
+    GRADE,
+    HOURS,
+    MANNERS,
+    SEX,
+    WORKER_ATTRIBUTES,
+    WORKPLACE_ATTRIBUTES,
+    Database,
+    count_cells,
+    databases,
+    requests,
+)
 from selection import examples
 
 if TYPE_CHECKING:
@@ -27,6 +38,57 @@ def agree(
         for request in wanted:
             cells = eree.tabulate(tables, **request, engine=engine)
             assert cells.confidential.to_pylist() == count_cells(database, **request), request
+
+
+def counted_at_once(database: Database, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of several marginals, each counted by brute force."""
+    by, where, rows = asked["by"], asked["where"], dict[tuple[Any, ...], dict[str, Any]]()
+    for block in asked["blocks"]:
+        for cell in count_cells(database, [*by, *block], where):
+            key = tuple(cell[name] for name in by)
+            row = rows.setdefault(key, {name: cell[name] for name in by})
+            row[f"_count_{sum(name.startswith('_count') for name in row)}"] = cell["count"]
+            row |= {name: cell[name] for name in ("largest_total", "workplaces")}
+    return list(rows.values())
+
+
+def agree_at_once(
+    database: Database, asked: dict[str, Any], engine: object, style: str, parts: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tables = eree.load(database.write(Path(folder) / "data [*]", style, parts))
+        marginals = Marginals.of(tables.schema, asked["by"], asked["where"], asked["blocks"])
+        found = eree.stream(tables, marginals, engine=engine)
+        rows = [row for cells in found for row in cells.confidential.to_pylist()]
+        assert rows == counted_at_once(database, asked), asked
+
+
+@st.composite
+def several(draw: st.DrawFn, database: Database) -> dict[str, Any]:
+    """Marginals that fit a database: any attributes of workers and jobs, alone and crossed."""
+    request = draw(requests(database))
+    blocks = st.lists(st.sampled_from([*WORKER_ATTRIBUTES]), min_size=1, max_size=2, unique=True)
+    by = [name for name in request["by"] if name in WORKPLACE_ATTRIBUTES]
+    found = draw(st.lists(blocks, min_size=1, max_size=4))
+    return {"by": by, "where": request["where"], "blocks": found}
+
+
+@examples(40, torture=1500)
+@given(st.data(), st.sampled_from(["parquet", "csv"]), st.integers(1, 2), st.booleans())
+def test_duckdb_counts_marginals_at_once_as_brute_force_does(
+    data: st.DataObject, style: str, parts: int, primary: bool
+) -> None:
+    database = data.draw(databases(primary=primary))
+    agree_at_once(database, data.draw(several(database)), "duckdb", style, parts)
+
+
+@examples(2, torture=120)
+@given(data=st.data(), style=st.sampled_from(["parquet", "csv"]), primary=st.booleans())
+def test_spark_counts_marginals_at_once_as_brute_force_does(
+    spark: SparkSession, data: st.DataObject, style: str, primary: bool
+) -> None:
+    database = data.draw(databases(primary=primary))
+    agree_at_once(database, data.draw(several(database)), spark, style, parts=2)
 
 
 @examples(40, torture=1500)

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from eree.cells import Cells
 from eree.data.columns import key_kind
+from eree.data.marginals import NUMBERED, MarginalsTabulation
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
-from eree.errors import Refusal
+from eree.errors import EngineFailure, Refusal
 from eree.partial import appearing_file, new_path
 from eree.policy.schema import Schema, Value
-from eree.workload import Bound, Marginal, ScaleEach, ScaleTo, SizeProfile
+from eree.workload import Bound, Marginal, Marginals, ScaleEach, ScaleTo, SizeProfile
 
 #: Integer weights of the jobs of some workplaces, by the workplaces' keys.
 Weigh = Callable[["pa.Array[Any]"], NDArray[np.int64]]
@@ -51,7 +52,12 @@ def tabulate(
 
 
 def stream(tables: Tables, marginal: Marginal, *, engine: object = None) -> Iterator[Cells]:
-    """The same cells, part by part: nothing but the part at hand need fit into memory."""
+    """The same cells, part by part: nothing but the part at hand need fit into memory.
+
+    Of `Marginals` the workplace cells, which are public, are held as well.
+    """
+    if isinstance(marginal, Marginals):
+        return _counted_at_once(tables, marginal, engine)
     return _counted(tables, marginal, None, engine)
 
 
@@ -81,6 +87,34 @@ def _counted(
         for batch in opened.query(tabulation.sql()):
             if batch.num_rows:
                 yield Cells(marginal, pa.Table.from_batches([_settled(batch, schema)]))
+
+
+def _counted_at_once(tables: Tables, marginals: Marginals, engine: object) -> Iterator[Cells]:
+    tabulation = MarginalsTabulation(tables.schema, tables.sources, marginals)
+    schema, done = cell_schema(tables.schema, marginals), 0
+    with closing(tables.open(engine)) as opened:
+        for table in tabulation.reads:
+            opened.load(f"{table}_file", tables.sources[table])
+        for name, values in tabulation.side_tables().items():
+            opened.load(name, values)
+        groups = opened.query(tabulation.public.public_counts_sql()).read_all()
+        groups = groups.rename_columns([*marginals.by, "workplaces"])
+        groups = groups.filter(pc.field("workplaces") > 0)  # without `by` there is a row
+        numbers = pa.array(np.arange(groups.num_rows, dtype=np.int32))
+        keys = {name: groups[name] for name in marginals.by}
+        opened.load(NUMBERED, pa.table({**keys, "_group": numbers}))
+        for batch in opened.query(tabulation.sql()):
+            size, first = batch.num_rows, done
+            done += size
+            if not batch.column("_group").equals(numbers.slice(first, size)):
+                raise EngineFailure("the cells of marginals came in another order; try again")
+            public, found = groups.slice(first, size), pa.Table.from_batches([batch])
+            for name in groups.column_names:
+                found = found.append_column(name, public[name])
+            for rows in found.to_batches():
+                yield Cells(marginals, pa.Table.from_batches([_settled(rows, schema)]))
+        if done < groups.num_rows:
+            raise EngineFailure("some cells of marginals are missing; try again")
 
 
 def _weights(tables: Tables, workplaces: Iterable[pa.RecordBatch], weigh: Weigh) -> pa.Table:
@@ -137,6 +171,10 @@ def cell_schema(schema: Schema, marginal: Marginal, *, weighted: bool = False) -
     if isinstance(marginal, SizeProfile):  # rows of all groups at once have no attributes
         counts = [pa.field(n, pa.int64(), False) for n in ("at_least", "number", "workplaces")]
         return pa.schema([*(pa.field(name, kind) for name, kind in keys), *counts])
+    if isinstance(marginal, Marginals):
+        named = (*marginal.counts(schema), "largest_total", "workplaces")
+        numbers = [pa.field(name, pa.int64(), nullable=False) for name in named]
+        return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in keys), *numbers])
     scaled = isinstance(marginal.bound, (ScaleTo, ScaleEach))
     counted = pa.decimal128(22, 3) if scaled else pa.int64()
     found = [("count", counted), ("largest", counted)]

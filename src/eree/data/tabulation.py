@@ -72,7 +72,7 @@ class Tabulation:
     @property
     def reads(self) -> tuple[str, ...]:
         """The tables that the text reads."""
-        joined = any(column.table == "worker" for column in self._worker_columns)
+        joined = any(column.table == "worker" for column in self.worker_columns)
         return ("workplace", "worker", "job") if joined else ("workplace", "job")
 
     def _by(self, owner: Owner) -> list[Attribute]:
@@ -84,7 +84,7 @@ class Tabulation:
         return [(a, values) for a, values in kept if a.owner == owner]
 
     @cached_property
-    def _worker_columns(self) -> list[Attribute]:
+    def worker_columns(self) -> list[Attribute]:
         """The columns of workers and of their jobs that `by` and `where` look at, each once."""
         attributes = [*self._by("worker"), *(a for a, _ in self._where("worker"))]
         return list({c.name: c for c in (self.schema.column(a.name) for a in attributes)}.values())
@@ -131,7 +131,7 @@ class Tabulation:
         return tables
 
     def _staffing(self) -> pa.Table:
-        columns = self._worker_columns
+        columns = self.worker_columns
         rows = list(product(*(column.values or () for column in columns)))
         place = {column.name: i for i, column in enumerate(columns)}
 
@@ -173,13 +173,13 @@ class Tabulation:
         keys = [quoted(a.name) for a in self._by("workplace")]
         chosen = f"select distinct {', '.join(keys)}" if keys else "select 1 as one"
         limit = "" if keys else " limit 1"
-        return f"select count(*) as cells from ({chosen} from ({self._frame()}) as f{limit}) as d"
+        return f"select count(*) as cells from ({chosen} from ({self.frame()}) as f{limit}) as d"
 
     def public_counts_sql(self) -> str:
         """How many workplaces every workplace cell has, from the public workplaces alone."""
         keys = ", ".join(quoted(a.name) for a in self._by("workplace"))
         shown, grouped = (f"{keys}, ", f" group by {keys} order by {keys}") if keys else ("", "")
-        return f"select {shown}count(*) as _workplaces from ({self._frame()}) as f{grouped}"
+        return f"select {shown}count(*) as _workplaces from ({self.frame()}) as f{grouped}"
 
     def workplace_sql(self) -> str:
         """What every workplace adds to its cells: `_group` and `_cell` count from 0 in their order.
@@ -191,7 +191,7 @@ class Tabulation:
         cell, size = ("s._cell", "z._size") if self.touched else ("0", "s._size")
         join = " join sized as z on z._workplace = s._workplace" if self.touched else ""
         return f"""
-with frame as ({self._frame()}),
+with frame as ({self.frame()}),
 staffed as ({self._staffed()}),
 {_SIZED if self.touched else ""}
 numbered as (
@@ -209,7 +209,7 @@ order by _group, _cell, _number
 
     def workplaces_sql(self) -> str:
         """The workplaces that the filter keeps, by their keys: the public ones alone are read."""
-        return f"select f._workplace from ({self._frame()}) as f"
+        return f"select f._workplace from ({self.frame()}) as f"
 
     def _weights(self) -> tuple[str, str, str]:
         """What the texts need besides where jobs are weighted: a sum, its join and its column."""
@@ -223,7 +223,7 @@ order by _group, _cell, _number
         keys = [quoted(a.name) for a in self._by("workplace")]
         total, join, column = self._weights()
         return f"""
-with frame as ({self._frame()}),
+with frame as ({self.frame()}),
 staffed as ({self._staffed()}),
 {self._bounded()}
 select {_listed(f"f.{key}" for key in keys)}
@@ -244,7 +244,7 @@ having count(*) > 0
         )
         order = _listed(f"m.{key}" for key in keys)
         return f"""
-with frame as ({self._frame()}),
+with frame as ({self.frame()}),
 staffed as ({self._staffed()}),
 numbers as (
   select {_listed(f"f.{key}" for key in keys)}
@@ -273,7 +273,7 @@ order by m._pooled, {order} m._at_least
         match = " and ".join(["n._cell = k._cell", *(f"n.{key} = o.{key}" for key in keys)])
         total, join, column = self._weights()
         return f"""
-with frame as ({self._frame()}),
+with frame as ({self.frame()}),
 staffed as ({self._staffed()}),
 {_SIZED}
 {self._bounded()},
@@ -308,7 +308,7 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
                 f" from ({jobs}) as j group by j._workplace"
             )
         counted = "sum(s._counted)" if self._where("worker") else "count(*)"
-        names = [(c.table[0], quoted(c.name)) for c in self._worker_columns]
+        names = [(c.table[0], quoted(c.name)) for c in self.worker_columns]
         same = " and ".join(f"s.{name} = {side}.{name}" for side, name in names)
         joined = ""
         if "worker" in self.reads:
@@ -352,7 +352,7 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
             f" join cell_total as t on {same}),\n"
         )
 
-    def _frame(self) -> str:
+    def frame(self) -> str:
         """The workplaces that the filter keeps, with the attributes of the marginal."""
         shown, joins = ["w._workplace"], ""
         groups = {attribute.name: i for i, attribute in enumerate(self._groups)}

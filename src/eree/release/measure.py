@@ -3,7 +3,7 @@
 A two-stage mechanism counts twice.  First the workplace cells alone, whose largest workplaces give
 every group a noisy bound; then the table, every workplace scaled to the bound of its group.
 
-Several marginals are counted one after another, and drawn at once.
+Several marginals of the same workers are counted at once, and drawn at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eree.random.exact import Integers
 from eree.random.source import Random
 from eree.release.contents import SCALED_TO, columns_of
 from eree.release.price import Ends, Measurement, Numbers
-from eree.workload import TOTAL, Bound, Marginal, ScaleEach, SizeProfile
+from eree.workload import TOTAL, Bound, Marginal, Marginals, ScaleEach, SizeProfile
 
 #: Groups whose marginals are drawn at once.
 _GROUPS = 1 << 15
@@ -207,45 +207,29 @@ class MarginalsMeasure:
 
     tables: tuple[TableMeasure, ...]
 
-    def public_rows(self, count: Count, random: Random) -> Iterator[tuple[PublicRows, ...]]:
-        """Public rows of every table, for the same groups.
+    @cached_property
+    def counted(self) -> Marginals:
+        """What is counted: all marginals at once."""
+        first = self.tables[0]
+        blocks = [table.by("worker") for table in self.tables]
+        return Marginals.of(first.schema, first.by("workplace"), first.marginal.where, blocks)
 
-        All marginals are counted before noise is drawn; of their cells the counts are kept, and
-        the groups once.
-        """
-        groups, first = self._counted(self.tables[0], count)
-        counts = [first]
-        for table in self.tables[1:]:
-            others, own = self._counted(table, count)
-            if not others.equals(groups) or (own.sum(1) != first.sum(1)).any():
+    def public_rows(self, count: Count, random: Random) -> Iterator[tuple[PublicRows, ...]]:
+        """Public rows of every table, for the same groups."""
+        whole, schema = self.tables[0].measurement.mechanism.whole, self.tables[0].schema
+        names, ends = self.counted.counts(schema), np.cumsum(self.counted.sizes(schema))[:-1]
+        for cells in evenly(count(self.counted), _GROUPS):
+            rows = cells.confidential
+            counts = np.stack([rows[name].to_numpy() for name in names], axis=1)
+            first, *others = (own.sum(axis=1) for own in np.split(counts, ends, axis=1))
+            if any((other != first).any() for other in others):
                 raise EngineFailure("marginals of the same workers came out differently; try again")
-            counts.append(own)
-        whole = self.tables[0].measurement.mechanism.whole
-        ends = np.cumsum([own.shape[1] for own in counts])[:-1]
-        for start in range(0, groups.num_rows, _GROUPS):
-            some = groups.slice(start, _GROUPS)
-            stacked = np.concatenate([own[start : start + _GROUPS] for own in counts], axis=1)
-            drawn = whole.draw(stacked, some["largest_total"].to_numpy(), random=random)
-            public = some.drop_columns(["largest_total"])
+            drawn = whole.draw(counts, rows["largest_total"].to_numpy(), random=random)
+            public = rows.select([*self.counted.by, "workplaces"])
             yield tuple(
                 table.rows(table.cells_of(public), np.ascontiguousarray(noisy).ravel())
                 for table, noisy in zip(self.tables, np.split(drawn, ends, axis=1), strict=True)
             )
-
-    def _counted(self, table: TableMeasure, count: Count) -> tuple[pa.Table, Integers]:
-        """The groups of a table, with what all their cells share, and a row of counts for each."""
-        size, shared = table.measurement.worker_cells, ["workplaces", "largest_total"]
-        groups, counts = list[pa.Table](), [np.empty((0, size), dtype=np.int64)]
-        for cells in regrouped(count(table.counted(None)), size):
-            rows = cells.confidential
-            own = rows.select([*table.by("workplace"), *shared])
-            own = own.take(np.arange(0, rows.num_rows, size))
-            expected = table.cells_of(own)
-            if not rows.select(expected.column_names).equals(expected):
-                raise EngineFailure("the cells of a marginal came in another order; try again")
-            groups.append(own)
-            counts.append(rows["count"].to_numpy().reshape(-1, size))
-        return pa.concat_tables(groups) if groups else pa.table({}), np.concatenate(counts)
 
 
 def measure_of(
@@ -276,3 +260,17 @@ def regrouped(parts: Iterable[Cells], size: int) -> Iterator[Cells]:
             yield Cells(part.marginal, whole.slice(0, keep))
         left = whole.slice(keep) if keep < whole.num_rows else None
     assert left is None
+
+
+def evenly(parts: Iterable[Cells], size: int) -> Iterator[Cells]:
+    """The same rows in parts of `size`, however an engine has cut them: draws hang on it."""
+    left: list[pa.Table] = []
+    for part in parts:
+        left.append(part.confidential)
+        while sum(rows.num_rows for rows in left) >= size:
+            whole = pa.concat_tables(left).combine_chunks()
+            yield Cells(part.marginal, whole.slice(0, size))
+            left = [whole.slice(size)]
+        marginal = part.marginal
+    if any(rows.num_rows for rows in left):
+        yield Cells(marginal, pa.concat_tables(left).combine_chunks())
