@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN
 from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import (
     LargestWorkplace,
@@ -43,8 +44,6 @@ _OF_ALL = 20.0
 _LEAST_GROUPS, _CHANCE = 30, 2.4
 #: Thresholds up to a size that a profile has to have, to be believed.
 _LEAST_THRESHOLDS, _LARGE = 5, 1_000
-#: The median and the standard deviation of the logarithm of sizes, before any is known.
-_MEDIAN, _DEVIATION = 5.0, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +352,7 @@ def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> S
     least = size_classes()
     at = np.maximum(least, 0.5)
     wide = np.diff(np.append(least, least[-1] * 1.1))
-    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
+    usual = np.exp(-((np.log(at / USUAL_MEDIAN) / USUAL_DEVIATION) ** 2) / 2) * wide / at
     return SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
 
 
