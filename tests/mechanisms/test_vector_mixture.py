@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -18,7 +19,7 @@ from cases import FALSE_ALARM
 from drawn_rows import CommonRows
 from eree.cells import Cell, Group
 from eree.errors import Refusal
-from eree.mechanisms.registry import VECTOR_MECHANISMS
+from eree.mechanisms.registry import VECTOR_MECHANISMS, automatic_vector
 from eree.mechanisms.vector.mixture import MixtureComponents, VectorMixture
 from eree.mechanisms.vector.mixture_certificate import probabilities_mix, worst_mixture_loss
 from eree.mechanisms.vector.mixture_weights import Rule
@@ -318,3 +319,44 @@ def test_a_released_mechanism_can_be_made_again_from_its_parameters() -> None:
     assert chosen.parameters["start"] == "20"
     assert chosen == vector(2, 8) and chosen.settings == {}
     assert log(float(chosen.weights[-1][-1])) < -8  # hardly any radial noise is left
+
+
+# ------------------------------------------------------------------------------ the choice
+
+
+def test_auto_takes_it_where_large_and_small_workplaces_are_mixed() -> None:
+    for cells, epsilon in ((2, "2"), (8, "1"), (8, "4"), (21, "4")):
+        chosen, why = automatic_vector(Guarantee(Strong("0.1"), epsilon), cells)
+        assert chosen == vector(epsilon, cells)
+        assert why == (
+            f"vector-mixture protects all {cells} worker cells at once with the least error"
+        )
+
+
+@pytest.mark.parametrize(("cells", "epsilon"), [(21, "2"), (24, "2"), (36, "3.4"), (8, "0.6")])
+def test_where_a_little_more_epsilon_has_much_less_error_auto_names_a_price_that_has(
+    cells: int, epsilon: str
+) -> None:
+    chosen, why = automatic_vector(Guarantee(Strong("0.1"), epsilon), cells)
+    assert chosen.name == "two-stage-clip"
+    said = re.search(
+        r"; epsilon ([0-9.]+) instead of ([0-9.]+) would have (\d+)% of the error", why
+    )
+    assert said is not None
+    more, asked, share = said.groups()
+    assert asked == epsilon and Fraction(more) <= Fraction(3, 2) * Fraction(epsilon)
+    better, _ = automatic_vector(Guarantee(Strong("0.1"), more), cells)
+    assert better.name == "vector-mixture"
+    errors = [
+        [made.total_error(Cell(x // cells, x)) for x in (32, 64, 128, 256)]
+        for made in (better, chosen)
+    ]
+    shares = [a / b for a, b in zip(*errors, strict=True)]
+    assert min(shares) - 0.01 <= int(share) / 100 <= max(shares) + 0.01
+    less = Fraction(more) * Fraction(997, 1000)
+    assert automatic_vector(Guarantee(Strong("0.1"), less), cells)[0].name == "two-stage-clip"
+
+
+def test_no_price_is_named_that_is_far_more() -> None:
+    _, why = automatic_vector(Guarantee(Strong("0.1"), "1"), 36)
+    assert "needs epsilon of 3.435" in why and "instead of" not in why
