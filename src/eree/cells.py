@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: No count of workers comes near this.
 MOST_WORKERS = 1 << 60
+#: The median of the sizes of workplaces and the standard deviation of their logarithms, as most
+#: are, before any is known.
+USUAL_MEDIAN, USUAL_DEVIATION = 5.0, 1.5
 
 
 @dataclass(frozen=True, order=True)

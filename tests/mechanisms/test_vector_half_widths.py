@@ -20,7 +20,7 @@ from eree.policy.neighbours import Strong
 from eree.random.source import SeededRandom
 from selection import combinations, examples
 
-every = pytest.mark.parametrize("name", ["vector-radial", "vector-pareto"])
+every = pytest.mark.parametrize("name", ["vector-mixture", "vector-radial", "vector-pareto"])
 
 
 def vector(name: str, alpha: str = "0.1", epsilon: str = "2", cells: int = 8) -> Any:
@@ -51,7 +51,7 @@ def test_a_half_width_is_never_below_the_exact_quantile_and_hardly_above(
 @pytest.mark.parametrize(
     ("name", "cells", "epsilon"),
     combinations(
-        ["vector-radial", "vector-pareto"],
+        ["vector-mixture", "vector-radial", "vector-pareto"],
         [(1, "1"), (2, "1"), (8, "2"), (8, "4"), (30, "4")],
         each=3,
     ),
@@ -60,7 +60,7 @@ def test_sums_stay_within_their_half_width_with_the_stated_probability(
     name: str, cells: int, epsilon: str
 ) -> None:
     chosen, n = vector(name, epsilon=epsilon, cells=cells), 60_000 // cells
-    for size in (0, 30, 700, 40_000):
+    for size in (0, 15, 30, 700, 40_000):
         counts, largests = np.zeros((n, cells), dtype=np.int64), np.full(n, size)
         sums = chosen.draw(counts, largests, random=SeededRandom(size)).sum(1)
         for level in (0.5, 0.9, 0.99):

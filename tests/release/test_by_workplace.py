@@ -74,7 +74,7 @@ def test_alone_a_workplace_is_protected_by_its_own_counts() -> None:
     """Among others the largest workplace is a part of the count, alone it is all of it."""
     weak = eree.Guarantee(eree.Weak("0.1", ["type"]), 2)
     assert automatic_vector(weak, 4, alone=True)[0].name == "knorm-staircase"
-    assert automatic_vector(weak, 4)[0].name == "vector-radial"
+    assert automatic_vector(weak, 4)[0].name == "vector-mixture"
 
 
 def test_estimates_of_areas_are_nearer_to_the_truth(

@@ -50,10 +50,10 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({}, "auto: vector-radial protects all 8 worker cells at once with the least error"),
+        ({}, "auto: vector-mixture protects all 8 worker cells at once with the least error"),
         (
             {"epsilon": "4", "by": ["place", "sex"]},
-            "auto: vector-radial protects all 2 worker cells at once with the least error",
+            "auto: vector-mixture protects all 2 worker cells at once with the least error",
         ),
         (
             {"epsilon": "6", "by": ["place", "sex"]},
@@ -61,8 +61,9 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
         ),
         (
             {"by": ["place", "sex", "education", "age"]},
-            "auto: two-stage-clip because vector-radial needs epsilon of 2.29 or more (above"
-            " 24 ln(1 + alpha)) to protect 24 cells",
+            "auto: two-stage-clip because vector-mixture needs epsilon of 2.29 or more (above"
+            " 24 ln(1 + alpha)) to protect 24 cells; epsilon 2.29 instead of 2 would have 43% of"
+            " the error",
         ),
         (
             {"weak": True, "epsilon": "0.9"},
@@ -71,7 +72,7 @@ def measurement(population: eree.Tables, **changes: Any) -> Measurement:
         ({"mechanism": "vector-pareto"}, "8 worker cells together, paid for once"),
         (
             {"by": ["place", "sex", "education", "age", "race"], "epsilon": "20"},
-            "auto: two-stage-clip because vector-radial protects groups of 1 to 64 cells",
+            "auto: two-stage-clip because vector-mixture protects groups of 1 to 64 cells",
         ),
         (
             {"mechanism": "vector-pareto", "by": ["place"], "where": {"sex": ["F"]}},

@@ -325,8 +325,8 @@ def _cannot(table: str, mechanism: Mechanism) -> str:
         )
     return (
         f"table {table} was protected cell by cell by {mechanism.name}; only worker cells that"
-        " were protected together gain from it, by vector-radial, vector-pareto or two-stage-clip,"
-        " or by knorm-staircase in a row for each workplace"
+        " were protected together gain from it, by vector-mixture, vector-radial, vector-pareto or"
+        " two-stage-clip, or by knorm-staircase in a row for each workplace"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN
 from eree.estimate.sizes import WorkplaceSizes
 from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
@@ -33,8 +34,6 @@ KNOWN = 20
 _OF_ALL = 8.0
 #: Powers that the numbers of large workplaces fall with, of the size.
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
-#: The median and the standard deviation of the logarithm of sizes, before any is known.
-_MEDIAN, _DEVIATION = 5.0, 1.5
 
 #: The values of the attributes that tell kinds of workplaces apart.
 Kind = tuple[Value | None, ...]
@@ -191,7 +190,7 @@ def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> S
     least = size_classes()
     at = np.maximum(least, 0.5)
     wide = np.diff(np.append(least, least[-1] * 1.1))
-    usual = np.exp(-((np.log(at / _MEDIAN) / _DEVIATION) ** 2) / 2) * wide / at
+    usual = np.exp(-((np.log(at / USUAL_MEDIAN) / USUAL_DEVIATION) ** 2) / 2) * wide / at
     return SizeDistribution.from_numbers(names, dict.fromkeys(kinds, usual), least)
 
 

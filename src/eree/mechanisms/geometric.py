@@ -63,6 +63,10 @@ class CappedGeometric:
         factor, end = self._parts()
         return ((-exact_ball(self.rate) * value).exp() - end) / (2 * factor)
 
+    def centre(self) -> arb:
+        """The probability that the noise is 0."""
+        return 1 - 2 * self.tail(1, 0)
+
     def _parts(self) -> tuple[arb, arb]:
         """f and e of the recipe."""
         rate = exact_ball(self.rate)

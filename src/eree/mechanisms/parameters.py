@@ -46,13 +46,20 @@ class TooLittle(Refusal):
         ways = []
         if delta is not None and decimal_above(delta, _DIGITS) < 1:
             ways.append(f"a delta of {text_above(delta, _DIGITS)} or more")
-        if epsilon is not None and decimal_above(epsilon, _DIGITS) <= most:
+        if epsilon is not None and self.enough is not None:
             ways.append(f"epsilon of {text_above(epsilon, _DIGITS)} or more")
         needs = f"needs {', or '.join(ways)}"
         if not ways:
             needs = "cannot be had at this price or any other"
             advice = re.sub("^raise it(, | or )", "", advice)
         super().__init__(f"{name} {needs}{' ' * bool(why)}{why}; {advice}")
+
+    @property
+    def enough(self) -> Fraction | None:
+        """The epsilon that the words name, where they name one."""
+        if self.epsilon is None or decimal_above(self.epsilon, _DIGITS) > self.most:
+            return None
+        return decimal_above(self.epsilon, _DIGITS)
 
     def one_by_one(self, cells: int) -> TooLittle:
         """The same of a table whose worker cells get equal parts of its price."""

@@ -7,19 +7,21 @@ known by its name once it was given to `register`, or stands under its name in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from inspect import signature
-from math import ceil, inf, isfinite, prod
+from itertools import pairwise
+from math import ceil, inf, isfinite, log, prod, sqrt
 from re import fullmatch
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eree.cells import Cell
+from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN, Cell
 from eree.errors import Refusal
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.parameters import alpha_of, cheapest
+from eree.mechanisms.parameters import TooLittle, alpha_of, cheapest
 from eree.mechanisms.published.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
 from eree.mechanisms.published.log_laplace import LogLaplace, TightLogLaplace
 from eree.mechanisms.published.smooth_gamma import SmoothGamma, TightSmoothGamma
@@ -31,20 +33,28 @@ from eree.mechanisms.threshold_geometric import ThresholdGeometric
 from eree.mechanisms.transformed.linlog import IntegerLinLog, LinLog
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.mechanisms.vector.marginals_radial import MarginalsRadial
+from eree.mechanisms.vector.mixture import VectorMixture
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
 from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Edge, Exact, Node, Weak, exact
+from eree.policy.neighbours import Edge, Exact, Node, Weak, exact, plain
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
-    {kind.name: kind for kind in (VectorRadial, VectorPareto, KNormStaircase, TwoStageClip)}
+    {
+        kind.name: kind
+        for kind in (VectorMixture, VectorRadial, VectorPareto, KNormStaircase, TwoStageClip)
+    }
 )
 
+#: Workplaces of a group, where errors are compared, and the greatest size at which they are.
+_WORKPLACES, _LAST_SIZE = 20, 256
+#: As many times as much epsilon is little more, and such a share of the error is much less.
+_LITTLE_MORE, _MUCH_LESS = 1.5, 0.8
 #: Shares of epsilon that the first stage of `two-stage-clip` may take.
 _SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 
@@ -55,53 +65,76 @@ def automatic_vector(
 ) -> tuple[VectorMechanism, str]:
     """The vector mechanism with the least error, by alpha, epsilon and the number of cells alone.
 
-    Errors are compared in a group whose largest workplace has ten times 1 / alpha workers, and no
-    other workplace if every group is a workplace `alone`.  The text says what was chosen, and why.
+    Errors are compared in groups of twenty workplaces whose sizes are as most are; if every group
+    is a workplace `alone`, in one of ten times 1 / alpha workers, as such tables are of large ones.
+    The text says what was chosen, and why, and where little more epsilon would buy much less error.
     """
-    kinds: list[type[VectorMechanism]] = [VectorRadial, VectorPareto, TwoStageClip]
+    kinds: list[type[VectorMechanism]] = [VectorMixture, VectorPareto, TwoStageClip]
     if isinstance(guarantee.neighbours, Weak):
         kinds.insert(0, KNormStaircase)
     found: list[tuple[float, VectorMechanism]] = []
     refusals: dict[str, Refusal] = {}
     for kind in kinds:
         try:
-            found += [(_error(made, alone), made) for made in _calibrated(kind, guarantee, cells)]
+            made = _calibrated(kind, guarantee, cells)
+            found.append((_error(made, alone), made))
         except Refusal as refusal:
             refusals[kind.name] = refusal
     if not found:
         raise cheapest(reversed(refusals.values()))
-    chosen = min(found, key=lambda pair: pair[0])[1]
+    error, chosen = min(found, key=lambda pair: pair[0])
     why = f"protects all {cells} worker cells at once with the least error"
-    if isinstance(chosen, TwoStageClip) and VectorRadial.name in refusals:
-        why = f"because {str(refusals[VectorRadial.name]).partition(';')[0]}"
+    little = refusals.get(VectorMixture.name)
+    if isinstance(chosen, TwoStageClip) and little is not None:
+        why = f"because {str(little).partition(';')[0]}"
+    enough = little.enough if isinstance(little, TooLittle) else None
+    if enough is not None and enough <= _LITTLE_MORE * guarantee.epsilon:
+        better = VectorMixture.calibrate(Guarantee(guarantee.neighbours, enough), cells=cells)
+        share = _error(better, alone) / error
+        if share <= _MUCH_LESS:
+            prices = f"epsilon {plain(enough)} instead of {plain(guarantee.epsilon)}"
+            why += f"; {prices} would have {share:.0%} of the error"
     return chosen, f"{chosen.name} {why}"
 
 
-def _calibrated(
-    kind: type[VectorMechanism], guarantee: Guarantee, cells: int
-) -> Iterator[VectorMechanism]:
-    """A mechanism, with every share for a first stage that is enough; refused where none is."""
+def _calibrated(kind: type[VectorMechanism], guarantee: Guarantee, cells: int) -> VectorMechanism:
+    """A mechanism; one with a first stage at the share that has the least error in large groups."""
     if not issubclass(kind, TwoStageClip):
-        yield kind.calibrate(guarantee, cells=cells)
-        return
-    yield kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])  # the last is the greatest
+        return kind.calibrate(guarantee, cells=cells)
+    made = [kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])]  # the last is the greatest
     for share in _SHARES[:-1]:
         with suppress(Refusal):
-            yield kind.calibrate(guarantee, cells=cells, share=share)
+            made.append(kind.calibrate(guarantee, cells=cells, share=share))
+    return min(made, key=lambda one: _error(one, alone=True))
 
 
 def _error(made: VectorMechanism, alone: bool) -> float:
-    """The mean error in a group whose largest workplace has ten times 1 / alpha workers.
+    """The mean error in groups of twenty workplaces, or in one of a large workplace `alone`.
 
-    Such groups hold much of the error of a table: below 1 / alpha all noise is small, and larger
-    ones are few.  Where noise looks at the counts, a group of several workplaces has three times as
-    many workers.
+    Where noise looks at the counts, a group of several workplaces has three times as many workers
+    as the largest.
     """
     largest = int(10 / alpha_of(made.guarantee, made.name))
-    count = largest // made.cells
-    clips = made.first_stage is not None  # its noise goes by the largest workplace alone
-    error = made.total_error(Cell(count if alone or clips else 3 * count, largest))
+    mix = [(largest, 1.0)] if alone else _usual_largest()
+    more = 1 if alone or made.first_stage is not None else 3  # its noise goes by the largest alone
+    error = sum(
+        share * made.total_error(Cell(more * (size // made.cells), size)) for size, share in mix
+    )
     return error if isfinite(error) else inf
+
+
+@cache
+def _usual_largest() -> list[tuple[int, float]]:
+    """Sizes of the largest of some workplaces, and how often each is, from and up to its like.
+
+    Noise of larger ones grows in proportion: each counts as often as it has the last of the sizes.
+    """
+    usual = NormalDist(log(USUAL_MEDIAN), USUAL_DEVIATION)
+    sizes = [2**i for i in range(24)]
+    up_to = [usual.cdf(log(size * sqrt(2))) ** _WORKPLACES for size in sizes]
+    shares = dict(zip(sizes[1:], (b - a for a, b in pairwise(up_to)), strict=True))
+    last = sum(share * size for size, share in shares.items() if size >= _LAST_SIZE) / _LAST_SIZE
+    return [*((size, shares[size]) for size in sizes[3:] if size < _LAST_SIZE), (_LAST_SIZE, last)]
 
 
 #: The name that leaves the choice to us.

@@ -46,6 +46,9 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         "capped-laplace": f"Laplace noise on the smallest unit, cut off far away. {_FIXED}",
         "discrete-laplace": "Multiples of the smallest unit whose probabilities fall by the"
         f" same factor at every step, the same on both sides: its mean is 0. {_FIXED}",
+        "vector-mixture": "As vector-radial where workplaces are large. Where a workplace may grow"
+        " by one worker alone, integers whose probabilities fall by the same factor at every step,"
+        f" as little as protects one worker, or a little more noise at random. {_TOGETHER}",
         "vector-radial": f"As radial, for several cells. {_TOGETHER}",
         "vector-pareto": f"As smooth-pareto, for several cells. {_TOGETHER}",
         "marginals-radial": "As radial, for several marginals of the same workers, such as by sex"

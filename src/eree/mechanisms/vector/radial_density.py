@@ -330,11 +330,13 @@ class RoundedVectorRadial:
         zeros, others = len(noise) - len(away), len(away)
         with ctx.workprec(ctx.prec + self.width * (16 + sum(away).bit_length())):
             total, scale = arb(0), exact_ball(self.scales.of(group))
-            for i in range(others + 1):
-                for j in range(zeros + 1):
-                    corner = arb(2 * sum(away) - others + 2 * i + j) / 2 / scale
-                    ways = comb(others, i) * comb(zeros, j) * (-1) ** (i + j)
-                    total += ways * self.shape.tail_integral(corner)
+            for further in range(2 * others + zeros + 1):  # in halves: 2 i + j
+                ways = sum(
+                    comb(others, i) * comb(zeros, further - 2 * i) * (-1) ** (further - i)
+                    for i in range(min(others, further // 2) + 1)
+                )
+                corner = arb(2 * sum(away) - others + further) / 2 / scale
+                total += ways * self.shape.tail_integral(corner)
             # of all sizes, a number that is not 0 has those of one sign
             probability = total / self.shape.tail_integral(arb(0)) / arb(2) ** others
         return +probability

@@ -121,7 +121,7 @@ class ScaledVector(VectorMechanism):
         loss = worst_vector_loss(self, self.one_step)
         known = isfinite(loss.found) and probabilities_agree(self)
         found = Fraction(loss.found) if known else NEVER
-        pair = worst_groups(self, _groups_like(loss, self))
+        pair = worst_groups(self, groups_like(loss, self))
         return VectorCertificate.pure(self, found, pair)
 
     # ------------------------------------------------------- for the certificate
@@ -192,7 +192,7 @@ def _rows_of_norm(mechanism: ScaledVector, half: int) -> Iterator[tuple[tuple[in
         yield tuple(one + other for one, other in both), 2
 
 
-def _groups_like(
+def groups_like(
     loss: VectorLoss, mechanism: ScaledVector
 ) -> Iterator[tuple[Group, Group, list[tuple[int, ...]]]]:
     """Groups of one workplace or two, one of which grows in its first cell, and some outputs.
