@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -167,7 +168,7 @@ def test_a_share_and_a_target_price_all_marginals_at_once(population: eree.Table
         ({"mechanism": "vector-radial"}, {}, "use auto or marginals-radial"),
         ({"parameters": {"blocks": "3,6,8"}}, {}, "leave parameters out"),
         ({"delta": "0.01"}, {"delta": "0.1"}, "leave delta out"),
-        ({"epsilon": "1"}, {}, "needs epsilon of 1.43"),
+        ({"epsilon": "1", "mechanism": "marginals-radial"}, {}, "needs epsilon of 1.43"),
         ({}, {"neighbours": "edge", "alpha": None}, "under strong or weak neighbours"),
         ({}, {"neighbours": "node", "alpha": None}, "under strong or weak neighbours"),
         (
@@ -186,6 +187,27 @@ def test_what_cannot_be_drawn_at_once_is_refused(
     with pytest.raises(eree.Faulty) as caught:
         planned(population, WAC | changes, **privacy)
     assert words in " ".join(fault.rule for fault in caught.value.faults)
+
+
+def test_auto_draws_marginals_apart_where_one_draw_is_not_possible_and_says_why(
+    population: eree.Tables,
+) -> None:
+    """And one draw wherever it is possible: it has less error than draws apart at equal price."""
+    little = planned(population, WAC | {"epsilon": "1"})
+    assert little.price().epsilon == 1
+    assert [table.price.epsilon for table in little.tables] == [Fraction(1, 3)] * 3
+    assert not any(table.measurement.drawn_with for table in little.tables)
+    words = little.tables[0].measurement.note
+    assert words.startswith("auto: each marginal from a draw of its own, at 1/3, because")
+    needed = re.search(r"epsilon ([0-9.]+) would have ([0-9]+)% of the error", words)
+    assert needed is not None
+    assert int(needed[2]) < 50
+    enough = planned(population, WAC | {"epsilon": needed[1]})
+    assert len(enough.draws) == 1
+    assert re.match(
+        r"auto: one draw has [1-9][0-9]?% of the error of a draw for each marginal; drawn at once",
+        enough.tables[0].measurement.note,
+    )
 
 
 def test_marginals_of_a_column_and_of_its_groups_are_refused(tmp_path: Path) -> None:

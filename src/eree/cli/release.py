@@ -142,6 +142,7 @@ def _show(table: TableAccuracy, level: float) -> None:
         if table.charged:
             click.echo(f"{', '.join(table.drawn_with)}: marginals that are drawn at once")
             click.echo(f"  {price} for all of them; {table.mechanism}; one total in every group")
+            click.echo(f"  {table.note.partition('; ')[0]}")
         lines = [f"{table.name}: {table.what}; {cells}", *(f"  {line}" for line in lines)]
     else:
         click.echo(f"{table.name}: {table.what}")

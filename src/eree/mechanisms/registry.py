@@ -77,7 +77,7 @@ def automatic_vector(
     for kind in kinds:
         try:
             made = _calibrated(kind, guarantee, cells)
-            found.append((_error(made, alone), made))
+            found.append((usual_error(made, alone), made))
         except Refusal as refusal:
             refusals[kind.name] = refusal
     if not found:
@@ -90,7 +90,7 @@ def automatic_vector(
     enough = little.enough if isinstance(little, TooLittle) else None
     if enough is not None and enough <= _LITTLE_MORE * guarantee.epsilon:
         better = VectorMixture.calibrate(Guarantee(guarantee.neighbours, enough), cells=cells)
-        share = _error(better, alone) / error
+        share = usual_error(better, alone) / error
         if share <= _MUCH_LESS:
             prices = f"epsilon {plain(enough)} instead of {plain(guarantee.epsilon)}"
             why += f"; {prices} would have {share:.0%} of the error"
@@ -105,11 +105,11 @@ def _calibrated(kind: type[VectorMechanism], guarantee: Guarantee, cells: int) -
     for share in _SHARES[:-1]:
         with suppress(Refusal):
             made.append(kind.calibrate(guarantee, cells=cells, share=share))
-    return min(made, key=lambda one: _error(one, alone=True))
+    return min(made, key=lambda one: usual_error(one, alone=True))
 
 
-def _error(made: VectorMechanism, alone: bool) -> float:
-    """The mean error in groups of twenty workplaces, or in one of a large workplace `alone`.
+def usual_error(made: VectorMechanism, alone: bool = False) -> float:
+    """The mean error of a cell in groups of twenty workplaces, or of one that is large, `alone`.
 
     Where noise looks at the counts, a group of several workplaces has three times as many workers
     as the largest.

@@ -15,7 +15,7 @@ what they hold:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +36,9 @@ from eree.mechanisms.registry import (
     calibrate,
     is_ours,
     kind_of,
+    usual_error,
 )
+from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
@@ -225,6 +227,15 @@ def measurements_for(
             f"several marginals are drawn at once under strong or weak neighbours, not under"
             f" {price.neighbours.name} ones; ask for each marginal as a table of its own"
         )
+    if name == AUTO:
+        return _least_marginals(schema, tables, price)
+    return _at_once(schema, tables, price)
+
+
+def _at_once(
+    schema: Schema, tables: Sequence[tuple[str, Marginal]], price: Guarantee
+) -> list[Measurement]:
+    """Marginals from one draw."""
     names = [table for table, _ in tables]
     blocks = ",".join(str(marginal.worker_cells(schema)) for _, marginal in tables)
     return [
@@ -233,6 +244,44 @@ def measurements_for(
         )
         for i, (_, marginal) in enumerate(tables)
     ]
+
+
+def _least_marginals(
+    schema: Schema, tables: Sequence[tuple[str, Marginal]], price: Guarantee
+) -> list[Measurement]:
+    """Marginals from one draw, or each from its own with a part of the price, whichever errs less.
+
+    Sums of crossed cells have more noise than either (docs/vectors.md), so they are no choice.
+    """
+    share = Guarantee(price.neighbours, price.epsilon / len(tables), price.delta / len(tables))
+    try:
+        apart = [measurement_for(schema, marginal, share, AUTO, {}) for _, marginal in tables]
+    except Refusal:
+        return _at_once(schema, tables, price)
+    try:
+        together = _at_once(schema, tables, price)
+    except TooLittle as little:
+        why = f"because {str(little).partition(';')[0]}"
+        if little.enough is not None and not price.delta:
+            enough = Guarantee(price.neighbours, little.enough)
+            less = _errors(_at_once(schema, tables, enough)) / _errors(apart)
+            why += f"; epsilon {plain(little.enough)} would have {less:.0%} of the error"
+        note = f"auto: each marginal from a draw of its own, at {plain(share.epsilon)}, {why}"
+        return [replace(made, note=note) for made in apart]
+    less = _errors(together) / _errors(apart)
+    if less > 1:
+        note = (
+            f"auto: each marginal from a draw of its own, with {1 / less:.0%} of the error of one"
+        )
+        return [replace(made, note=note) for made in apart]
+    why = f"auto: one draw has {less:.0%} of the error of a draw for each marginal"
+    return [replace(made, note=f"{why}; {made.note}") for made in together]
+
+
+def _errors(made: Sequence[Measurement]) -> float:
+    """The errors of all cells of some marginals, in groups as most are."""
+    each = ((one.mechanism, one.worker_cells) for one in made)
+    return sum(n * usual_error(m) for m, n in each if isinstance(m, VectorMechanism))
 
 
 def _of_marginals(price: Guarantee, cells: int, settings: Mapping[str, Any]) -> Measurement:
