@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from inspect import signature
 from itertools import pairwise
-from math import ceil, inf, isfinite, log, prod, sqrt
+from math import ceil, inf, isfinite, log, log2, prod, sqrt
 from re import fullmatch
 from statistics import NormalDist
 from types import MappingProxyType
@@ -51,8 +51,9 @@ VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
     }
 )
 
-#: Workplaces of a group, where errors are compared, and the greatest size at which they are.
-_WORKPLACES, _LAST_SIZE = 20, 256
+#: Workplaces of a group, where errors are compared, and how many times 1 / alpha workers the
+#: largest has from which on noise grows in proportion.
+_WORKPLACES, _LARGE = 20, 16
 #: As many times as much epsilon is little more, and such a share of the error is much less.
 _LITTLE_MORE, _MUCH_LESS = 1.5, 0.8
 #: Shares of epsilon that the first stage of `two-stage-clip` may take.
@@ -115,7 +116,7 @@ def usual_error(made: VectorMechanism, alone: bool = False) -> float:
     as the largest.
     """
     largest = int(10 / alpha_of(made.guarantee, made.name))
-    mix = [(largest, 1.0)] if alone else _usual_largest()
+    mix = [(largest, 1.0)] if alone else _usual_largest(ceil(log2(_LARGE / 10 * largest)))
     more = 1 if alone or made.first_stage is not None else 3  # its noise goes by the largest alone
     error = sum(
         share * made.total_error(Cell(more * (size // made.cells), size)) for size, share in mix
@@ -124,17 +125,19 @@ def usual_error(made: VectorMechanism, alone: bool = False) -> float:
 
 
 @cache
-def _usual_largest() -> list[tuple[int, float]]:
+def _usual_largest(doublings: int) -> list[tuple[int, float]]:
     """Sizes of the largest of some workplaces, and how often each is, from and up to its like.
 
-    Noise of larger ones grows in proportion: each counts as often as it has the last of the sizes.
+    Noise of those with 2^doublings workers or more grows in proportion: each counts as often as it
+    has the last of the sizes.
     """
+    greatest = 2**doublings
     usual = NormalDist(log(USUAL_MEDIAN), USUAL_DEVIATION)
     sizes = [2**i for i in range(24)]
     up_to = [usual.cdf(log(size * sqrt(2))) ** _WORKPLACES for size in sizes]
     shares = dict(zip(sizes[1:], (b - a for a, b in pairwise(up_to)), strict=True))
-    last = sum(share * size for size, share in shares.items() if size >= _LAST_SIZE) / _LAST_SIZE
-    return [*((size, shares[size]) for size in sizes[3:] if size < _LAST_SIZE), (_LAST_SIZE, last)]
+    last = sum(share * size for size, share in shares.items() if size >= greatest) / greatest
+    return [*((size, shares[size]) for size in sizes[3:] if size < greatest), (greatest, last)]
 
 
 #: The name that leaves the choice to us.
