@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 #: Rounds in which what rounding has left over is moved on, where links cross each other.
-_SWEEPS = 64
+_SWEEPS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +61,16 @@ class Link:
         """What the others add up to, for each key."""
         return _added(self.other_keys, values[self.others], self.keys)
 
-    def pivots(self, others: Integers) -> tuple[Integers, Integers]:
-        """A cell of every key that has one, in the fewest other links, the first; and the keys."""
-        order = np.lexsort((others[self.cells], self.cell_keys))
-        keys, first = np.unique(self.cell_keys[order], return_index=True)
-        return self.cells[order[first]], keys
+    def givers(self, linked: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+        """Which cells give way: those of a key side by side, in the fewest links first.
+
+        The others come last.  With the sign of each, where a key starts, and how many it has.
+        """
+        cells, keys = np.append(self.cells, self.others), np.append(self.cell_keys, self.other_keys)
+        signs = np.repeat([-1, 1], [len(self.cells), len(self.others)])
+        order = np.lexsort((linked[cells], signs, keys))
+        _, first, number = np.unique(keys[order], return_index=True, return_counts=True)
+        return cells[order], signs[order], first, number
 
 
 def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
@@ -77,24 +83,26 @@ def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
 def rounded(values: Array, links: Sequence[Link]) -> Integers:
     """Integers near some values that add up along all links as the values do.
 
-    What rounding leaves over goes to one cell of each key, the first of all combinations.  Links
-    that cross where there is no such cell may be left a unit apart.
+    What rounding leaves over goes to one cell of each key: at first to that of all combinations, if
+    there is one, and from round to round to the next, until nothing is left.  A round that leaves
+    more is undone.  Where three links or more cross, numbers may be left some units apart.
     """
-    found = np.rint(values).astype(np.int64)
-    linked = np.zeros(len(found), dtype=np.int64)
+    best, least = np.rint(values).astype(np.int64), inf
+    linked = np.zeros(len(best), dtype=np.int64)
     for link in links:
         linked[link.cells] += 1
-    pivots = [link.pivots(linked) for link in links]
-    for _ in range(_SWEEPS):
-        moved = False
-        for link, (cells, keys) in zip(links, pivots, strict=True):
-            apart = link.apart(found)[keys]
-            if apart.any():
-                found[cells] -= apart
-                moved = True
-        if not moved:
+    givers = [link.givers(linked) for link in links]
+    for turn in range(_SWEEPS):
+        found = best.copy()
+        for link, (cells, signs, first, number) in zip(links, givers, strict=True):
+            giving = first + turn % number
+            found[cells[giving]] += signs[giving] * link.apart(found)
+        left = sum(int(np.abs(link.apart(found)).sum()) for link in links)
+        if left <= least:
+            best, least = found, left
+        if not left:
             break
-    return found
+    return best
 
 
 def non_negative(values: Array, links: Sequence[Link]) -> Integers:
