@@ -21,6 +21,7 @@ from eree.estimate.estimates import estimated_cells
 from eree.estimate.linking import Link, non_negative, rounded
 from eree.random.exact import Array
 from eree.random.source import SeededRandom
+from selection import examples
 
 PRIVACY = {"neighbours": "strong", "alpha": "0.1", "epsilon": "16"}
 TABLES: list[dict[str, Any]] = [
@@ -164,6 +165,53 @@ def test_rows_and_columns_are_rounded_to_both_of_their_sums() -> None:
     total = Link(np.arange(5), np.zeros(5, int), 5 + np.arange(7), np.zeros(7, int), 1)
     found = rounded(UNIT * every, [total, rows, columns])
     assert not any(link.apart(found).any() for link in (rows, columns, total))
+
+
+@examples(100, torture=5000)
+@given(
+    st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), min_size=1, max_size=30),
+    st.integers(0, 2**32),
+)
+def test_rows_and_columns_with_gaps_are_rounded_to_both_of_their_sums(
+    held: set[tuple[int, int]], seed: int
+) -> None:
+    """Also where some rows share no column with the others, so that sums have to give way."""
+    rows, columns = (
+        np.unique([cell[i] for cell in sorted(held)], return_inverse=True)[1] for i in (0, 1)
+    )
+    inner = np.random.default_rng(seed).normal(0, 30, len(held))
+    sums = np.bincount(rows, inner), np.bincount(columns, inner)
+    first, second = np.arange(len(sums[0])), np.arange(len(sums[1]))
+    cells = len(first) + len(second) + np.arange(len(held))
+    zero = np.zeros_like(first), np.zeros_like(second)
+    links = [
+        Link(len(first) + second, zero[1], first, zero[0], 1),
+        Link(cells, rows, first, first, len(first)),
+        Link(cells, columns, len(first) + second, second, len(second)),
+    ]
+    every = UNIT * np.concatenate([*sums, inner])
+    found = rounded(every, links)
+    assert not any(link.apart(found).any() for link in links)
+    assert np.abs(found - every).max() <= len(held)
+
+
+def test_numbers_that_cannot_be_made_to_agree_stay_near_what_they_were() -> None:
+    """Three sums of each cell, drawn at random: what is moved on must not grow."""
+    rng = np.random.default_rng(2)
+    sizes, cells = (40, 20, 4), 500
+    keys = [np.unique(rng.integers(0, n, cells), return_inverse=True)[1] for n in sizes]
+    inner = rng.normal(0, 30, cells)
+    sums = [np.bincount(key, inner) for key in keys]
+    starts = np.cumsum([0, *map(len, sums)])
+    own = starts[-1] + np.arange(cells)
+    links = [
+        Link(own, key, start + np.arange(len(some)), np.arange(len(some)), len(some))
+        for key, some, start in zip(keys, sums, starts, strict=False)
+    ]
+    every = UNIT * np.concatenate([*sums, inner])
+    found = rounded(every, links)
+    assert np.abs(found - every).max() < 60
+    assert max(np.abs(link.apart(found)).max() for link in links) < 60
 
 
 # ------------------------------------------------------------------ releases

@@ -1,4 +1,4 @@
-"""The shape of LODES: columns from released tables, as they are, signed and added up."""
+"""The shape of LODES: columns of released tables, as estimates that agree or as measured."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ import json
 import re
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 import eree
+from eree.estimate.estimates import estimated_cells
 from uses import eree_command
 
 WORKERS = ("age", "earnings", "sex", "race", "ethnicity", "education")
@@ -41,8 +45,23 @@ def test_the_columns_fit_the_population_that_eree_makes(population: eree.Tables)
     assert eree.LODES_COLUMNS["CS02"] == {"sex": ["F"]}
 
 
-def test_columns_of_one_table_add_up(release: eree.Release) -> None:
-    one = eree.lodes(release, "tract", tables=["sexes"])
+def hundredths(rows: pa.Table, columns: Iterable[str]) -> Any:
+    """Columns added up in hundredths of jobs, which are integers."""
+    numbers = [100 * rows[column].to_numpy() for column in columns]
+    assert all(np.abs(own - np.rint(own)).max() < 1e-6 for own in numbers)
+    return sum(np.rint(own).astype(np.int64) for own in numbers)
+
+
+def kinds_of(found: eree.LodesTable) -> dict[str, list[str]]:
+    """The columns of every kind that has all of them, but for C000."""
+    kinds: dict[str, list[str]] = {}
+    for column in eree.LODES_COLUMNS:
+        kinds.setdefault(column.rstrip("0123456789"), []).append(column)
+    return {k: own for k, own in kinds.items() if k != "C" and set(own) <= set(found.sources)}
+
+
+def test_measured_columns_of_one_table_add_up(release: eree.Release) -> None:
+    one = eree.lodes(release, "tract", tables=["sexes"], numbers="measured")
     assert one.rows.column_names == ["w_geocode", "C000", "CS01", "CS02"]
     assert "CA01" in one.missing
     noisy: Counter[str] = Counter()
@@ -50,9 +69,59 @@ def test_columns_of_one_table_add_up(release: eree.Release) -> None:
         noisy[row["tract"]] += row["noisy"]
     for row in one.rows.to_pylist():
         assert row["CS01"] + row["CS02"] == row["C000"] == noisy[row["w_geocode"]]
-    sectors = eree.lodes(release, "tract", tables=["tracts"])
+    sectors = eree.lodes(release, "tract", tables=["tracts"], numbers="measured")
     for row in sectors.rows.to_pylist():
         assert sum(row[f"CNS{i:02}"] for i in range(1, 21)) == row["C000"]
+
+
+@pytest.mark.parametrize("geocode", ["tract", "county", "state"])
+def test_estimates_add_up_whatever_table_they_are_from(release: eree.Release, geocode: str) -> None:
+    found = eree.lodes(release, geocode)
+    kinds = kinds_of(found)
+    assert set(kinds) == {"CA", "CNS", "CS"}
+    assert len({found.sources[columns[0]] for columns in kinds.values()}) == 3
+    total = hundredths(found.rows, ["C000"])
+    for columns in kinds.values():
+        assert (hundredths(found.rows, columns) == total).all()
+    assert (total % 100).any()
+    measured = eree.lodes(release, geocode, numbers="measured")
+    assert measured.sources == found.sources
+    noisy = hundredths(measured.rows, ["C000"])
+    assert (hundredths(measured.rows, kinds["CS"]) != noisy).any()
+    assert (noisy != total).any()
+
+
+def test_columns_of_some_tables_are_the_numbers_that_all_tables_agree_on(
+    release: eree.Release,
+) -> None:
+    whole = eree.lodes(release, "tract").rows
+    for table in ("totals", "sexes", "ages", "tracts"):
+        own = eree.lodes(release, "tract", tables=[table]).rows
+        for column in own.column_names:
+            assert own[column].to_pylist() == whole[column].to_pylist(), (table, column)
+
+
+def test_estimates_are_those_of_the_cells_that_eree_estimate_writes(release: eree.Release) -> None:
+    found = eree.lodes(release, "tract")
+    for column, kept in (("CA02", {"age": ["30-54"]}), ("CNS07", {"sector": ["44-45"]})):
+        sums: Counter[str] = Counter()
+        for row in estimated_cells(release, found.sources[column]).to_pylist():
+            if all(row[name] in values for name, values in kept.items()):
+                sums[row["tract"]] += round(100 * row["estimate"])
+        own = hundredths(found.rows, [column]).tolist()
+        assert own == [sums[area] for area in found.rows["w_geocode"].to_pylist()]
+
+
+def test_biased_counts_are_integers_of_zero_or_more(release: eree.Release) -> None:
+    found = eree.lodes(release, "tract", numbers="biased-counts")
+    estimates = eree.lodes(release, "tract").rows
+    for column in found.sources:
+        assert found.rows.schema.field(column).type == pa.int64()
+        own = found.rows[column].to_numpy()
+        assert (own >= 0).all()
+        assert np.abs(own - estimates[column].to_numpy()).max() < 40  # of up to thousands
+    assert found.as_json()["numbers"] == "biased-counts"
+    assert found.intervals.equals(eree.lodes(release, "tract").intervals)  # around the estimates
 
 
 def test_earnings_come_from_an_attribute_of_jobs(population: eree.Tables, tmp_path: Path) -> None:
@@ -61,7 +130,7 @@ def test_earnings_come_from_an_attribute_of_jobs(population: eree.Tables, tmp_pa
     plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
     random = eree.SeededRandom(1)
     made = eree.publish(plan, population, ledger=None, out=tmp_path / "out", random=random)
-    found = eree.lodes(made, "county")
+    found = eree.lodes(made, "county", numbers="measured")
     assert found.rows.column_names == ["w_geocode", "C000", "CE01", "CE02", "CE03"]
     noisy = {(r["county"], r["earnings"]): r["noisy"] for r in made.table("pay").to_pylist()}
     for row in found.rows.to_pylist():
@@ -74,7 +143,7 @@ def test_each_column_comes_from_the_table_with_the_least_predicted_error(
     release: eree.Release,
 ) -> None:
     """`totals` adds up one cell for each tract, and each has the noise of a whole tract."""
-    found = eree.lodes(release, "tract")
+    found = eree.lodes(release, "tract", numbers="measured")
     assert found.sources["C000"] == "tracts"
     assert set(found.predicted["C000"]) == {"tracts", "totals", "sexes", "ages"}
     for column, source in found.sources.items():
@@ -105,7 +174,7 @@ def true_error(
     kept = {name: list(values) for name, values in eree.LODES_COLUMNS[column].items()}
     cells = eree.tabulate(population, by=[geocode], where=kept).confidential.to_pylist()
     true = {row[geocode]: row["count"] for row in cells}
-    made = eree.lodes(release, geocode, tables=[table]).rows.to_pylist()
+    made = eree.lodes(release, geocode, tables=[table], numbers="measured").rows.to_pylist()
     return fmean(abs(row[column] - true.get(row["w_geocode"], 0)) for row in made)
 
 
@@ -122,6 +191,7 @@ def test_the_table_that_is_taken_is_truly_the_best_or_nearly_so(
         for table, predicted in found.predicted[column].items():
             assert predicted is not None
             assert 1 / 4 < predicted / errors[table] < 4, (column, table)
+    assert eree.lodes(release, "tract", numbers="measured").predicted == found.predicted
 
 
 def test_fewer_cells_are_not_better_cells(population: eree.Tables, tmp_path: Path) -> None:
@@ -147,15 +217,17 @@ def test_fewer_cells_are_not_better_cells(population: eree.Tables, tmp_path: Pat
     errors = found.predicted["C000"]
     assert errors["clip"] is None  # what was scaled away is not known
     assert (
-        f"C000: jobs, predicted mean error {errors['jobs']:,.3g} an area"
+        f"C000: jobs, predicted mean error {errors['jobs']:,.3g} an area as it was measured"
         f" ({errors['people']:,.3g} from people, not known from clip)"
     ) in shown
+    measured = eree.lodes(made, "place", numbers="measured")
+    assert f"mean error {errors['jobs']:,.3g} an area (" in measured.words[0]
 
 
-def test_columns_have_the_calibrated_intervals_of_their_sums(
+def test_measured_columns_have_the_calibrated_intervals_of_their_sums(
     release: eree.Release, tmp_path: Path
 ) -> None:
-    found = eree.lodes(release, "tract")
+    found = eree.lodes(release, "tract", numbers="measured")
     counts = {row["w_geocode"]: row for row in found.rows.to_pylist()}
     for column, where in (("C000", None), ("CNS07", {"sector": ["44-45"]})):
         sums = eree.area_totals(release, found.sources[column], ["tract"], where)
@@ -166,7 +238,7 @@ def test_columns_have_the_calibrated_intervals_of_their_sums(
             assert (row["low"], row["high"]) == ends.get(row["w_geocode"], (0, 0))
     files = tmp_path / "wac.csv", tmp_path / "intervals.csv"
     status, *_ = eree_command(
-        *("lodes", release.folder, "--geocode", "tract"),
+        *("lodes", release.folder, "--geocode", "tract", "--numbers", "measured"),
         *("--out", files[0], "--intervals", files[1]),
     )
     assert status == 0
@@ -174,6 +246,41 @@ def test_columns_have_the_calibrated_intervals_of_their_sums(
         lines = list(csv.DictReader(file))
     assert len(lines) == len(counts) * (len(found.rows.column_names) - 1)
     assert list(lines[0]) == ["w_geocode", "column", "low", "high"]
+    assert [int(line["low"]) for line in lines] == found.intervals["low"].to_pylist()
+
+
+def test_intervals_of_estimates_hold_and_are_narrower(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    """Three tables of each tract, drawn apart, with one total; at the level of 90%.
+
+    Areas without a workplace, of which 0 is known exactly, do not count.
+    """
+    tables = [{"name": by, "by": ["tract", by], "epsilon": "1"} for by in ("sector", "age", "sex")]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "3"}
+    plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
+    true: dict[tuple[str, str], int] = {}
+    for column, kept in eree.LODES_COLUMNS.items():
+        where = {name: list(values) for name, values in kept.items()}
+        for row in eree.tabulate(population, by=["tract"], where=where).confidential.to_pylist():
+            true[row["tract"], column] = row["count"]
+    held: dict[tuple[str, str], list[bool]] = {}
+    wide: Counter[tuple[str, str]] = Counter()
+    for seed in range(6):
+        random, out = eree.SeededRandom(seed), tmp_path / str(seed)
+        made = eree.publish(plan, population, ledger=None, out=out, random=random)
+        for numbers in ("estimates", "measured"):
+            for row in eree.lodes(made, "tract", numbers=numbers).intervals.to_pylist():
+                key = numbers, row["column"].rstrip("0123456789")
+                count = true.get((row["w_geocode"], row["column"]))
+                if count is not None:
+                    held.setdefault(key, []).append(row["low"] <= count <= row["high"])
+                wide[key] += row["high"] - row["low"]
+    for numbers in ("estimates", "measured"):
+        every = [one for key, own in held.items() if key[0] == numbers for one in own]
+        assert 0.86 < fmean(every) < 0.98, numbers
+    for kind in ("C", "CNS", "CA", "CS"):
+        assert wide["estimates", kind] < wide["measured", kind], kind
 
 
 def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release) -> None:
@@ -182,13 +289,16 @@ def test_a_table_of_which_no_error_is_known_is_taken_last(release: eree.Release)
         dict(about, parameters={}) if about["name"] == "tracts" else about
         for about in release.record["tables"]
     ]
-    other = replace(release, record={**release.record, "tables": tables})
-    found = eree.lodes(other, "tract")
+    other = replace(release, record={**release.record, "tables": tables, "release": "other"})
+    found = eree.lodes(other, "tract", numbers="measured")
     assert found.predicted["C000"]["tracts"] is None
     assert found.sources["C000"] != "tracts"
     assert (found.sources["CNS07"], found.predicted["CNS07"]) == ("tracts", {"tracts": None})
     own = [row for row in found.intervals.to_pylist() if row["column"] == "CNS07"]
     assert {None} <= {row["high"] for row in own} <= {None, 0}  # 0 where there is no workplace
+    for numbers in ("estimates", "biased-counts"):
+        with pytest.raises(eree.Refusal, match=r"other parameters.*; or take .*--numbers meas"):
+            eree.lodes(other, "tract", tables=["sexes"], numbers=numbers)
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +368,7 @@ def test_columns_can_be_declared(release: eree.Release, tmp_path: Path) -> None:
     file.write_text(
         'OLD = { age = ["30-54", "55+"] }\nALL = {}\nODD = { age = ["60+"] }\n', encoding="utf-8"
     )
-    found = eree.lodes(release, "tract", columns=file, tables=["ages"])
+    found = eree.lodes(release, "tract", columns=file, tables=["ages"], numbers="measured")
     assert found.rows.column_names == ["w_geocode", "OLD", "ALL"]
     assert found.missing == {
         "ODD": "the codes of age in table ages are not those of the columns (expected 30-54, 55+,"
@@ -332,12 +442,23 @@ def test_the_command_writes_the_file_and_says_what_it_lacks(
         rows = list(csv.reader(file))
     found = eree.lodes(release, "tract")
     assert rows[0] == found.rows.column_names
-    assert [int(row[1]) for row in rows[1:]] == found.rows["C000"].to_pylist()
+    assert [float(row[1]) for row in rows[1:]] == found.rows["C000"].to_pylist()
+    assert all(len(field.partition(".")[2]) <= 2 for row in rows[1:] for field in row[1:])
     status, shown, err = eree_command(*asked, out)
     assert (status, shown) == (2, "")
     assert "exists already; choose another name or remove it" in err
     status, shown, err = eree_command(*asked, tmp_path / "again.csv", "--json")
     assert json.loads(shown) == {"file": str(tmp_path / "again.csv"), **found.as_json()}
+    noisy = tmp_path / "noisy.csv"
+    status, shown, err = eree_command(*asked, noisy, "--numbers", "measured", "--json")
+    assert json.loads(shown)["numbers"] == "measured"
+    with noisy.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    own = eree.lodes(release, "tract", numbers="measured").rows["C000"].to_pylist()
+    assert [int(row[1]) for row in rows[1:]] == own
+    status, shown, err = eree_command(*asked, tmp_path / "x.csv", "--numbers", "noisy")
+    assert (status, shown) == (2, "")
+    assert "'noisy' is not one of 'estimates', 'biased-counts', 'measured'" in err
 
 
 def test_the_command_writes_gzipped_files_without_a_time(

@@ -6,11 +6,14 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +76,8 @@ def test_files_are_named_and_shaped_as_lodes_has_them(made: eree.Release, tmp_pa
     parts = [(s, "JT00") for s in SEGMENTS if s not in ("SA02", "SA03")]
     parts += [(s, "JT02") for s in ("S000", "SI01", "SI02", "SI03")]
     expected = {f"{st}_wac_{s}_{t}_2026.csv.gz" for st in ("il", "in", "wi") for s, t in parts}
-    assert {path.name for path in folder.iterdir()} == {*expected, "notes.txt"}
+    walks = {f"{state}_xwalk.csv.gz" for state in ("il", "in", "wi")}
+    assert {path.name for path in folder.iterdir()} == {*expected, *walks, "notes.txt"}
     states = {row["tract"]: row["state"] for row in made.table("jobs").to_pylist()}
     day = made.record["made"][:10].replace("-", "")
     for name in expected:
@@ -84,11 +88,17 @@ def test_files_are_named_and_shaped_as_lodes_has_them(made: eree.Release, tmp_pa
         areas = [row["w_geocode"] for row in rows]
         assert areas == sorted(area for area, state in states.items() if state == code)
         assert {row["createdate"] for row in rows} == {day}
+    for state in ("il", "in", "wi"):
+        rows = read(folder / f"{state}_xwalk.csv.gz")
+        assert list(rows[0]) == ["tract", "county", "state", "statename"]
+        areas = [row["w_geocode"] for row in read(folder / f"{state}_wac_S000_JT00_2026.csv.gz")]
+        assert [row["tract"] for row in rows] == areas
+        assert {row["state"] for row in rows} == {states[area] for area in areas}
 
 
 def test_every_count_is_the_sum_of_released_cells_a_true_zero_or_empty(made: eree.Release) -> None:
-    """Against a sum row by row, for every file, column and area."""
-    found = eree.lodes_files(made, "tract")
+    """Against a sum row by row, for every file, column and area, as measured."""
+    found = eree.lodes_files(made, "tract", numbers="measured")
     files, owners = found.files(), {"JT00": {}, "JT02": {"ownership": ["private"]}}
     filled = 0
     for part, state in product(found.parts, ("il", "in", "wi")):
@@ -113,8 +123,65 @@ def test_every_count_is_the_sum_of_released_cells_a_true_zero_or_empty(made: ere
     assert filled == 3 * (25 + 4 + 3 * 2 + sectors + 21 + sectors)
 
 
-def test_kinds_of_columns_add_up_or_the_notes_say_by_how_much_not(made: eree.Release) -> None:
+def kinds_apart(
+    rows: list[dict[str, Any]], empty: Any, times: int
+) -> Iterator[tuple[str, list[int]]]:
+    """Of each kind that a file has all columns of, what they are more than C000, in integers."""
+    for kind in dict.fromkeys(column.rstrip("0123456789") for column in OFFICIAL[1:]):
+        columns = [column for column in OFFICIAL if column.rstrip("0123456789") == kind]
+        if any(row[column] == empty for row in rows for column in (*columns, "C000")):
+            continue
+        exact = [{c: times * Decimal(str(row[c])) for c in ("C000", *columns)} for row in rows]
+        assert all(number == int(number) for row in exact for number in row.values())
+        yield kind, [int(sum(row[c] for c in columns) - row["C000"]) for row in exact]
+
+
+def test_estimates_add_up_in_every_file(made: eree.Release, tmp_path: Path) -> None:
+    """As the files have them, in decimals; tables were drawn one by one."""
+    folder = eree.lodes_files(made, "tract").write(tmp_path / "wac")
+    seen: dict[str, set[str]] = {}
+    for path in sorted(folder.glob("*_wac_*.csv.gz")):
+        for kind, apart in kinds_apart(read(path), "", 100):
+            assert set(apart) == {0}, (path.name, kind)
+            seen.setdefault(path.name[3:16], set()).add(kind)
+    assert seen["wac_S000_JT00"] == {"CNS", "CE"}
+    assert seen["wac_SA01_JT00"] == {"CA", "CS"}
+    assert {name for name, kinds in seen.items() if "CNS" in kinds} == {
+        f"wac_{segment}_{kind}" for segment in ("S000", "SI01", "SI02", "SI03")
+        for kind in ("JT00", "JT02")
+    }  # fmt: skip
+    notes = (folder / "notes.txt").read_text(encoding="utf-8")
+    assert notes.count(": adds up to C000 in every area\n") == sum(map(len, seen.values()))
+    assert "differs from C000" not in notes
+    assert "Numbers are estimates that agree with each other; noise makes some negative.\n" in notes
+
+
+def test_segments_add_up_to_all_jobs_as_estimates(made: eree.Release) -> None:
     found = eree.lodes_files(made, "tract")
+    parts = {part.segment: part.counts for part in found.parts if part.job_type == "JT00"}
+    for some in (("SI01", "SI02", "SI03"), ("SE01", "SE02", "SE03")):
+        added = sum(parts[segment]["C000"] for segment in some)
+        assert added == pytest.approx(parts["S000"]["C000"], abs=1e-6)
+
+
+def test_biased_counts_of_files_are_integers_of_zero_or_more(made: eree.Release) -> None:
+    found = eree.lodes_files(made, "tract", numbers="biased-counts")
+    for part in found.parts:
+        for counts in part.counts.values():
+            assert counts.dtype == np.int64
+            assert (counts >= 0).all()
+    sums = {(part.segment, part.job_type): part.sums for part in found.parts}
+    assert sums["S000", "JT00"]["CNS"] == (0.0, 0.0)
+    rows = found.files()["il_wac_S000_JT00_2026.csv.gz"].to_pylist()
+    apart = dict(kinds_apart(rows, None, 1))
+    assert set(apart) == {"CNS", "CE"}
+    assert set(apart["CNS"]) == {0}
+    assert "small ones are too large" in found.notes()
+    assert found.as_json()["numbers"] == "biased-counts"
+
+
+def test_measured_kinds_add_up_or_the_notes_say_by_how_much_not(made: eree.Release) -> None:
+    found = eree.lodes_files(made, "tract", numbers="measured")
     parts = {(part.segment, part.job_type): part for part in found.parts}
     whole = parts["S000", "JT00"]
     assert whole.sources["CE01"] == whole.sources["CE03"] == "pay"
@@ -140,12 +207,16 @@ def test_a_kind_comes_from_one_table_though_another_has_a_better_column(
     young = {"name": "young", "by": ["tract"], "where": {"age": ["14-29"]}, "epsilon": "12"}
     ages = {"name": "ages", "by": ["tract", "age"], "epsilon": "4"}
     release = published(population, tmp_path / "out", [TABLES[0], ages, young], period="2026")
-    found = eree.lodes_files(release, "tract", tables=["ages", "young"])
+    found = eree.lodes_files(release, "tract", tables=["ages", "young"], numbers="measured")
     [whole, *_] = found.parts
     assert {whole.sources[f"CA0{i}"] for i in (1, 2, 3)} == {"ages"}
     assert whole.sums["CA"] == (0.0, 0)
     one = eree.lodes(release, "tract")
     assert (one.sources["CA01"], one.sources["CA02"]) == ("young", "ages")
+    for numbers, apart in (("estimates", False), ("measured", True)):
+        rows = eree.lodes(release, "tract", tables=["ages", "young"], numbers=numbers).rows
+        total, *ages = (rows[c].to_numpy() for c in ("C000", "CA01", "CA02", "CA03"))
+        assert bool((np.abs(sum(ages) - total) > 1e-6).any()) == apart
 
 
 def test_what_cannot_be_filled_is_named_with_the_reason(made: eree.Release) -> None:
@@ -173,7 +244,7 @@ def test_columns_segments_and_job_types_can_be_declared(made: eree.Release, tmp_
         "SI01 = { sector = ['11', '23'] }\n",
         encoding="utf-8",
     )
-    found = eree.lodes_files(made, "tract", columns=file)
+    found = eree.lodes_files(made, "tract", columns=file, numbers="measured")
     parts = {(part.segment, part.job_type): part for part in found.parts}
     assert parts["S000", "JT00"].sources["CFA01"] == "jobs"
     assert "CFA02" in parts["S000", "JT00"].missing
@@ -247,7 +318,7 @@ def test_primary_jobs_are_declared_and_private_ones_follow(tmp_path: Path) -> No
     assert [(part.segment, part.job_type) for part in found.parts] == [("S000", "JT00")]
     assert found.missing["JT01"].startswith("which jobs are primary is not known; say it with")
     declared = {"JT01": {"kind": ["primary"]}, "JT02": {"kind": ["other"]}}
-    found = eree.lodes_files(release, "tract", columns=declared)
+    found = eree.lodes_files(release, "tract", columns=declared, numbers="measured")
     types = {part.job_type: part for part in found.parts if part.segment == "S000"}
     assert list(types) == ["JT00", "JT01", "JT02"]
     sums = (types["JT01"].counts["C000"], types["JT02"].counts["C000"])
@@ -266,20 +337,32 @@ def test_jobs_that_are_marked_as_primary_are_no_jobs_of_all_types(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("geocode", "by", "states"),
+    ("geocode", "by", "areas", "states"),
     [
-        ("tract", ["tract", "state"], ["il", "in"]),
-        ("state", ["state", "county"], ["il", "in"]),
-        ("tract", ["tract"], ["us"]),
+        ("tract", ["tract"], True, ["il", "in"]),  # the release says which areas lie in which
+        ("county", ["tract"], True, ["il", "in"]),
+        ("tract", ["tract", "state"], False, ["il", "in"]),
+        ("state", ["state", "county"], False, ["il", "in"]),
+        ("tract", ["tract"], False, ["us"]),
     ],
 )
 def test_the_state_of_an_area_is_a_public_attribute_and_never_guessed(
-    tmp_path: Path, geocode: str, by: list[str], states: list[str]
+    tmp_path: Path, geocode: str, by: list[str], areas: bool, states: list[str]
 ) -> None:
-    """The codes begin with 17 and 18 in all three cases."""
-    release = of_town(tmp_path, [{"name": "t", "by": by}])
+    """The codes begin with 17 and 18 in all cases."""
+
+    def flat(made: Town) -> None:
+        made.schema["hierarchy"].pop("geography")
+
+    release = of_town(tmp_path, [{"name": "t", "by": by}], None if areas else flat)
+    assert ("tract" in release.areas) == areas
     found = eree.lodes_files(release, geocode)
-    assert list(found.files()) == [f"{state}_wac_S000_JT00_2026.csv.gz" for state in states]
+    files = ("wac_S000_JT00_2026", "xwalk")
+    assert list(found.files()) == [f"{s}_{file}.csv.gz" for s in states for file in files]
+    if states != ["us"]:
+        codes = {s: found.files()[f"{s}_xwalk.csv.gz"][geocode].to_pylist() for s in states}
+        assert all(code.startswith("17") for code in codes["il"])
+        assert all(code.startswith("18") for code in codes["in"])
     assert found.as_json()["states"] == states
     assert ("No table says which state" in found.notes()) == (states == ["us"])
 
@@ -294,8 +377,15 @@ def test_a_group_of_the_geocode_is_its_state(tmp_path: Path) -> None:
 
     tables = [{"name": "t", "by": ["tract"]}, {"name": "s", "by": ["state"]}]
     found = eree.lodes_files(of_town(tmp_path, tables, grouped), "tract")
-    rows = {name[:5]: rows["w_geocode"].to_pylist() for name, rows in found.files().items()}
-    assert rows == {"il_wa": ["1712", "1721"], "north": ["1711", "1811"]}
+    files = found.files()
+    assert {n[:5]: rows["w_geocode"].to_pylist() for n, rows in files.items() if "wac" in n} == {
+        "il_wa": ["1712", "1721"],
+        "north": ["1711", "1811"],
+    }
+    assert files["north_xwalk.csv.gz"].to_pylist() == [
+        {"tract": "1711", "state": "North"},
+        {"tract": "1811", "state": "North"},
+    ]
 
 
 def test_an_area_in_two_states_and_a_state_without_a_word_are_refused(tmp_path: Path) -> None:
@@ -372,12 +462,17 @@ def test_the_command_writes_a_folder(made: eree.Release, tmp_path: Path) -> None
     assert told.pop("folder") == str(tmp_path / "again")
     assert told.pop("files") == list(found.files())
     assert told == found.as_json()
+    status, shown, _ = eree_command(*asked, tmp_path / "noisy", "--numbers", "measured", "--json")
+    measured = eree.lodes_files(made, "tract", numbers="measured")
+    assert json.loads(shown)["parts"] == measured.as_json()["parts"]
+    assert (tmp_path / "noisy" / "notes.txt").read_text(encoding="utf-8") == measured.notes()
     for more, words in (
         ([*asked, tmp_path / "wac"], "exists already"),
         ([*asked, made.folder / "wac"], "no part of a signed release"),
         ([*asked, tmp_path / "x", "--out", tmp_path / "x.csv"], "one file with --out, or all with"),
         (asked[:-1], "say where to write"),
-        ([*asked, tmp_path / "x", "--intervals", tmp_path / "i.csv"], "--intervals goes with"),
+        ([*asked, tmp_path / "x", "--intervals", tmp_path / "i.csv"], "go with --out, and not"),
+        ([*asked, tmp_path / "x", "--crosswalk", tmp_path / "c.csv"], "go with --out, and not"),
         ([*asked[:-1], "--out", tmp_path / "x.csv", "--year", "2026"], "--year goes with"),
     ):
         status, shown, err = eree_command(*more)

@@ -109,8 +109,8 @@ class LodesPart:
         if own == {self.sources["C000"]}:
             why = "its columns do not hold every job once"
         return (
-            f"{kind}: differs from C000 by {mean:,.3g} jobs an area on average, {most:,} at most:"
-            f" {why}"
+            f"{kind}: differs from C000 by {mean:,.3g} jobs an area on average,"
+            f" {most:,.12g} at most: {why}"
         )
 
 

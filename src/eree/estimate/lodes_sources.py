@@ -123,7 +123,7 @@ class AreaTables:
         """The calibrated intervals of columns, a row for each area and column."""
         around, size = dict[str, tuple[Array, Errors]](), len(self.areas)
         if self.numbers != "measured":
-            agreed = agreement_of(self.release)
+            agreed = _agreed(self.release)
             sums = self._sums(wanted, sources, agreed)
             estimates, errors = sums @ agreed.estimates / UNIT, agreed.errors_of(sums.__matmul__)
             for i, column in enumerate(sources):
@@ -270,7 +270,7 @@ class _Held:
         if self._numbers == "measured":
             np.add.at(found, place, self.rows["noisy"].to_numpy()[cells])
             return found
-        agreed = agreement_of(self._release)
+        agreed = _agreed(self._release)
         own = agreed.estimates if self._numbers == "estimates" else agreed.counts
         np.add.at(found, place, own[agreed.tables[self.name]][cells])
         return found / UNIT if self._numbers == "estimates" else found
@@ -307,6 +307,16 @@ class _Held:
                 estimates, errors = agreeing
                 low[at], high[at] = sums.ends_around(estimates[at], errors.some(at), level)
         return low, high
+
+
+def _agreed(release: Release) -> Agreement:
+    """The estimates that agree; a release without any still has what was measured."""
+    try:
+        return agreement_of(release)
+    except Unreadable:
+        raise
+    except Refusal as refusal:
+        raise Refusal(f"{refusal}; or take counts as they are: --numbers measured") from None
 
 
 def _why(geocode: str, kept: Kept, held: Sequence[_Held], *, official: bool) -> str:
