@@ -26,6 +26,9 @@ from eree.release.release import Release
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+#: Rounds in which what rounding has left over goes on, where links cross each other.
+_ROUNDS = 128
+
 
 @dataclass(frozen=True, eq=False)
 class Link:
@@ -59,6 +62,17 @@ class Link:
         """What the others add up to, for each key."""
         return _added(self.other_keys, values[self.others], self.keys)
 
+    def givers(self, linked: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+        """Which cells give way: those of a key side by side, in the fewest links first.
+
+        The others come last.  With the sign of each, where a key starts, and how many it has.
+        """
+        cells, keys = np.append(self.cells, self.others), np.append(self.cell_keys, self.other_keys)
+        signs = np.repeat([-1, 1], [len(self.cells), len(self.others)])
+        order = np.lexsort((linked[cells], signs, keys))
+        _, first, number = np.unique(keys[order], return_index=True, return_counts=True)
+        return cells[order], signs[order], first, number
+
 
 def _added(keys: Integers, values: Integers | Array, number: int) -> Array:
     """What values add up to by key."""
@@ -71,7 +85,7 @@ def rounded(values: Array, links: Sequence[Link]) -> Integers:
     """Integers near some values that add up along all links as the values do.
 
     What rounding leaves over is moved, one link after another, between cells that all links before
-    it have in the same sum.  Links that cross where there are no such cells may stay apart.
+    it have in the same sum.  Where links cross and there are no such cells, it goes round.
     """
     found = np.rint(values).astype(np.int64)
     before: list[Link] = []
@@ -82,7 +96,31 @@ def rounded(values: Array, links: Sequence[Link]) -> Integers:
         if apart.any():
             _move(found, link, apart, before)
         before.append(link)
-    return found
+    return _gone_round(found, links)
+
+
+def _gone_round(best: Integers, links: Sequence[Link]) -> Integers:
+    """What is left over goes to one cell of each key, and from round to round to the next.
+
+    At first to one in the fewest links; the others of a link come last.  A round that leaves more
+    is undone.  Where three links or more cross, numbers may be left some units apart.
+    """
+    least = sum(int(np.abs(link.apart(best)).sum()) for link in links)
+    linked = np.zeros(len(best), dtype=np.int64)
+    for link in links:
+        linked[link.cells] += 1
+    givers = [link.givers(linked) for link in links] if least else []
+    for turn in range(_ROUNDS if least else 0):
+        found = best.copy()
+        for link, (cells, signs, first, number) in zip(links, givers, strict=True):
+            giving = first + turn % number
+            found[cells[giving]] += signs[giving] * link.apart(found)
+        left = sum(int(np.abs(link.apart(found)).sum()) for link in links)
+        if left <= least:
+            best, least = found, left
+        if not left:
+            break
+    return best
 
 
 def _move(found: Integers, link: Link, apart: Integers, before: Sequence[Link]) -> None:
