@@ -30,6 +30,7 @@ LINES = (
     "lodes release --geocode county --table people --columns columns.toml --out new.csv",
     "lodes release --geocode state --where county=171 --out new.csv --crosswalk walk.csv.gz",
     "lodes release --geocode county --table people --year 2026 --folder new",
+    "lodes release --geocode county --numbers biased-counts --out new.csv --intervals ends.csv",
     "shrink release people --out new.csv",
     "estimate release",
     "compare release people --first sex=F --second sex=M",
