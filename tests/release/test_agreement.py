@@ -251,6 +251,33 @@ def test_what_tables_both_count_is_one_number(release: eree.Release) -> None:
     assert places
 
 
+def test_a_filter_that_only_one_marginal_of_a_draw_knows_is_agreed_on(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    """Least squares do it: what rounding moves is no more than what it left over."""
+    young = {"age": [(population.schema.attributes["age"].values or ("",))[0]]}
+    tables: list[dict[str, Any]] = [
+        {"name": "young", "by": ["place"], "where": young, "epsilon": "1"},
+        {"name": "wac", "by": ["place", "sector"], "marginals": ["sex", "age"], "epsilon": "4"},
+    ]
+    release = _release(population, tmp_path / "out", tables, 3)
+    agreed = agreement_of(release)
+    assert agreed.changes and agreed.apart == 0
+    noisy = np.concatenate([release.table(name)["noisy"].to_numpy() for name in agreed.tables])
+    nearest = agreed._solver.agreeing(noisy[:, None].astype(np.float64))[:, 0]
+    for link in agreed.links:
+        assert np.abs(link.apart(np.rint(1e6 * nearest).astype(np.int64))).max() <= 1_000
+
+
+def test_a_release_without_a_cell_of_jobs_is_refused(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    release = _release(population, tmp_path / "out", [TABLES[-1]], 1)
+    with pytest.raises(eree.Refusal, match="no table of this release counts jobs"):
+        eree.write_estimates(release)
+    assert not (release.folder / "estimates").exists()
+
+
 def test_integers_are_zero_or_more_and_add_up_where_tables_lie_in_each_other(
     population: eree.Tables, tmp_path: Path
 ) -> None:

@@ -135,6 +135,8 @@ def agreement_of(release: Release) -> Agreement:
 def _agreement(key: ReleaseKey) -> Agreement:
     release = key.release
     names = [n for n in release.tables if not release.of_workplaces(n) and release.about(n)["rows"]]
+    if not names:
+        raise Refusal("no table of this release counts jobs and has a cell; none can be estimated")
     names.sort(key=lambda name: (release.about(name)["rows"], release.tables.index(name)))
     tables = {name: MeasuredTable.read(release, name) for name in names}
     ends = np.cumsum([0, *(table.rows.num_rows for table in tables.values())]).tolist()

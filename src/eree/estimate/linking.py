@@ -264,9 +264,10 @@ def links_of(
 
 
 def _told_by(mates: Iterable[_Known], own: _Known, other: _Known) -> bool:
-    """Whether one of some tables has all that two others have in common."""
+    """Whether one of some tables has all that two others have in common, and of the same jobs."""
     common = own.columns.keys() & other.columns.keys()
-    return any(common <= mate.columns.keys() for mate in mates)
+    told = [mate for mate in mates if mate.kept_by(other.where) is not None]
+    return any(common <= mate.columns.keys() for mate in told)
 
 
 def _enough(own: _Known, others: Sequence[_Known]) -> list[_Known]:
