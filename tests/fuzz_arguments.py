@@ -56,6 +56,7 @@ LINES = (
     "demo --seed 3",
     "attack --seed 3 --alpha 0.1 --epsilon 1 --targets 3 --repeats 1",
     "study run --trials 1 --seed 3 --only workload-1",
+    "study wac --trials 1 --seed 3 --epsilon 2,4",
     "cube study --runs 3 --seed 3",
     "completion bash",
 )
@@ -65,6 +66,7 @@ ENDINGS = {
     ("demo",): ("--out taken",),
     ("attack",): ("--out taken",),
     ("study", "run"): ("--out taken",),
+    ("study", "wac"): ("--out taken",),
     ("cube", "study"): ("--out taken",),
     ("synth",): ("--jobs 1000", "--jobs 0", "--jobs -1", f"--jobs {'9' * 30}"),
     ("cube", "synth"): ("--establishments 10", f"--establishments {'9' * 30}"),

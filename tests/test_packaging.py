@@ -151,6 +151,7 @@ print(json.dumps(ended))
                 "demo --out demo",
                 "attack --out attacks",
                 "study report study",
+                "study wac --out study",
                 "cube study --out study",
                 "cube assess survey.cube public --out assessed",
             ],

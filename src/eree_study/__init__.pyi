@@ -16,6 +16,8 @@ from eree_study.papers.report import study_report as study_report
 from eree_study.papers.requirements import requirements_table as requirements_table
 from eree_study.papers.study import Study as Study
 from eree_study.papers.study import run_study as run_study
+from eree_study.papers.wac import WacStudy as WacStudy
+from eree_study.papers.wac import wac_study as wac_study
 from eree_study.querytool.study import CubeStudy as CubeStudy
 from eree_study.querytool.study import cube_study as cube_study
 from eree_study.synth import synthesize as synthesize

@@ -111,6 +111,53 @@ def report(folder: Path, as_json: bool) -> None:
     click.echo(f"{folder}: errors.csv, errors.parquet, findings.md and {folder}/figures")
 
 
+@study.command(
+    short_help="Compare a LODES year at one price.",
+    examples=[
+        "eree study wac --out wac",
+        "eree study wac --out quick --jobs 50000 --epsilon 4",
+        "eree study wac --out full --jobs 10900000 --trials 3",
+    ],
+)
+@path("--out", "DIR", "The folder of the study; one that was stopped goes on.", required=True)
+@number("--jobs", "Number of synthetic jobs.", 250_000)
+@number("--trials", "Draws of every release.", 1)
+@number("--seed", "Same seed, same figures.", 1)
+@assumptions_option
+@click.option(
+    "--epsilon",
+    default="2,4,8",
+    show_default=True,
+    metavar="LIST",
+    help="What all columns cost together; several with commas.",
+)
+@as_json
+def wac(
+    out: Path, jobs: int, trials: int, seed: int, assumptions: str, epsilon: str, as_json: bool
+) -> None:
+    """Make a population in DIR, and compare the columns of LODES by tract.
+
+    Noise infusion, the paper's mechanisms, tables apart and one draw of all: the error of all
+    tracts in percent of jobs, and times that of noise infusion. Writes wac.csv and a picture.
+    """
+    with progress() as tell:
+        found = eree_study.wac_study(
+            out,
+            jobs=jobs,
+            trials=trials,
+            seed=seed,
+            assumptions=assumptions,
+            epsilons=epsilon.split(","),
+            progress=tell,
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json()))
+        return
+    for line in found.words:
+        click.echo(line)
+    click.echo(f"{out}: wac.csv, wac.png, wac.svg")
+
+
 @click.command(
     cls=Command,
     name="study",

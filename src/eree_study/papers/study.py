@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from pydantic import TypeAdapter
 
-from eree.data.tables import load
+from eree.data.tables import Tables, load
 from eree.errors import Refusal
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.partial import is_partial, replacing_file, sweep
@@ -191,7 +191,7 @@ def run_study(
     wanted = [workload_named(name) for name in only] or list(WORKLOADS.values())
     if trials < 1:
         raise Refusal("a study needs at least one trial")
-    _begin(study)
+    begin(study)
     _count(study, wanted, lambda step, done: tell(step, 0.1 * done))
     parts = [part for part in parts_of(wanted) if not part.file(study.folder).exists()]
     given = [(study, part) for part in parts]
@@ -201,7 +201,7 @@ def run_study(
     return study
 
 
-def _begin(study: Study) -> None:
+def begin(study: Study) -> None:
     """Make the folder, or see that it holds the same study."""
     if (study.folder / SETTINGS).exists():
         if Study.read(study.folder) != study:
@@ -213,7 +213,7 @@ def _begin(study: Study) -> None:
         raise Refusal(f"{study.folder} is not a new or empty folder; name another with --out")
     else:
         study.folder.mkdir(parents=True, exist_ok=True)
-        _write(study.folder / SETTINGS, study.settings())
+        write_whole(study.folder / SETTINGS, study.settings())
     (study.folder / "parts").mkdir(exist_ok=True)
     for folder in (study.folder, study.folder / "cells", study.folder / "parts"):
         sweep(folder)
@@ -226,18 +226,23 @@ def _count(study: Study, wanted: list[Workload], tell: Progress) -> None:
     }
     if not missing:
         return
-    data = study.folder / "data"
-    if not data.exists():
-        tell("making a population", 0.0)
-        synthesize(data, jobs=study.jobs, seed=study.seed, assumptions=study.assumptions)
-    tell("checking it", 0.3)
-    tables = load(data, memory_limit=MEMORY)
+    tables = population_of(study, tell)
     (study.folder / "cells").mkdir(exist_ok=True)
     for done, workload in enumerate(missing.values()):
         tell(f"counting {workload.cells}", 0.4 + 0.6 * done / len(missing))
         path = workload.file(study.folder)
         with replacing_file(path) as partial:
             counted_for(tables, workload).save(partial)
+
+
+def population_of(study: Study, tell: Progress) -> Tables:
+    """The population of a study; it is made if it is not there yet."""
+    data = study.folder / "data"
+    if not data.exists():
+        tell("making a population", 0.0)
+        synthesize(data, jobs=study.jobs, seed=study.seed, assumptions=study.assumptions)
+    tell("checking it", 0.3)
+    return load(data, memory_limit=MEMORY)
 
 
 def parts_of(wanted: Iterable[Workload]) -> Iterator[Part]:
@@ -267,7 +272,7 @@ def work(study: Study, part: Part) -> None:
         if nameless not in known:
             known[nameless] = list(comparison.rows(one, alpha, epsilon))
         rows += [replace(row, mechanism=one.name) for row in known[nameless]]
-    _write(part.file(study.folder), [asdict(row) for row in rows])
+    write_whole(part.file(study.folder), [asdict(row) for row in rows])
 
 
 @lru_cache(maxsize=1)
@@ -277,7 +282,7 @@ def _comparison(study: Study, name: str) -> Comparison:
     return Comparison(workload, cells, trials=study.trials, seed=study.seed)
 
 
-def _write(path: Path, data: object) -> None:
+def write_whole(path: Path, data: object) -> None:
     """A file that is there whole or not at all."""
     with replacing_file(path) as partial:
         partial.write_text(json.dumps(data), encoding="utf-8")
