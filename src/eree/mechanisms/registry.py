@@ -109,7 +109,7 @@ def _calibrated(kind: type[VectorMechanism], guarantee: Guarantee, cells: int) -
     return min(made, key=lambda one: usual_error(one, alone=True))
 
 
-def usual_error(made: VectorMechanism, alone: bool = False) -> float:
+def usual_error(made: Mechanism, alone: bool = False) -> float:
     """The mean error of a cell in groups of twenty workplaces, or of one that is large, `alone`.
 
     Where noise looks at the counts, a group of several workplaces has three times as many workers
@@ -119,7 +119,7 @@ def usual_error(made: VectorMechanism, alone: bool = False) -> float:
     mix = [(largest, 1.0)] if alone else _usual_largest(ceil(log2(_LARGE / 10 * largest)))
     more = 1 if alone or made.first_stage is not None else 3  # its noise goes by the largest alone
     error = sum(
-        share * made.total_error(Cell(more * (size // made.cells), size)) for size, share in mix
+        share * made.total_error(Cell(more * (size // made.at_once), size)) for size, share in mix
     )
     return error if isfinite(error) else inf
 

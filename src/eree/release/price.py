@@ -38,7 +38,6 @@ from eree.mechanisms.registry import (
     kind_of,
     usual_error,
 )
-from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Node, Strong, Weak, plain
 from eree.policy.plain_data import guarantee_as_json
@@ -280,8 +279,7 @@ def _least_marginals(
 
 def _errors(made: Sequence[Measurement]) -> float:
     """The errors of all cells of some marginals, in groups as most are."""
-    each = ((one.mechanism, one.worker_cells) for one in made)
-    return sum(n * usual_error(m) for m, n in each if isinstance(m, VectorMechanism))
+    return sum(one.worker_cells * usual_error(one.mechanism) for one in made)
 
 
 def _of_marginals(price: Guarantee, cells: int, settings: Mapping[str, Any]) -> Measurement:
