@@ -269,6 +269,25 @@ def test_a_filter_that_only_one_marginal_of_a_draw_knows_is_agreed_on(
         assert np.abs(link.apart(np.rint(1e6 * nearest).astype(np.int64))).max() <= 1_000
 
 
+def test_tables_that_leave_workplaces_out_stay_as_they_are(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    """Each leaves out others: what they would agree on is below what is guaranteed."""
+    tables = [
+        {"name": name, "by": by, "epsilon": "1", "mechanism": "truncated-laplace",
+         "parameters": {"theta": theta}}
+        for name, by, theta in (("some", ["place"], 20), ("more", ["place", "sex"], 50))
+    ]  # fmt: skip
+    privacy = {"neighbours": "node", "epsilon": "2"}
+    plan = eree.Plan.of({"data": str(population.folder), "privacy": privacy, "table": tables})
+    out = tmp_path / "out"
+    release = eree.publish(plan, population, ledger=None, out=out, random=SeededRandom(1))
+    for name in ("some", "more"):
+        for row in estimated_cells(release, name).to_pylist():
+            assert row["estimate"] == row["noisy"]
+            assert row["guaranteed_low"] <= max(row["estimate"], 0)
+
+
 def test_a_release_without_a_cell_of_jobs_is_refused(
     population: eree.Tables, tmp_path: Path
 ) -> None:

@@ -244,6 +244,8 @@ def links_of(
 ) -> list[Link]:
     """All links between tables whose rows lie one after another, each table after those before it.
 
+    A table that leaves workplaces out counts other jobs than any other, and has none.
+
     With `drawn_apart` none between marginals of one draw, whose totals are the same already, and of
     what several of them have in common with another table only the first.
     """
@@ -253,6 +255,8 @@ def links_of(
     for name, table in tables.items():
         own = _Known.of(release, name, table, start)
         start += table.rows.num_rows
+        if table.mechanism.bound is not None:
+            continue
         others = before
         if drawn_apart:
             mates = [known for known in before if known.name in own.drawn_with]
