@@ -408,3 +408,26 @@ def test_weights_do_not_go_by_the_counts_that_they_weigh(
     for one, two in combinations(scales, 2):
         assert np.abs(np.log(one / two)).max() < 0.7
         assert Fraction(len(one)) == len(two)
+
+
+def test_tables_whose_workplaces_were_scaled_give_way_and_are_not_held_against_each_other(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    crossed = ["sex", "age", "race", "education"]
+    scaled = [
+        {"name": "one", "by": ["state", *crossed[:3]], "epsilon": "2"},
+        {"name": "two", "by": ["state", *crossed[1:]], "epsilon": "2"},
+    ]
+    release = _release(population, tmp_path / "scaled", scaled, 1)
+    assert all(release.about(name)["mechanism"] == "two-stage-clip" for name in ("one", "two"))
+    agreed = agreement_of(release)
+    assert not agreed.changes
+    for name in ("one", "two"):
+        noisy = release.table(name)["noisy"].to_numpy()
+        assert (agreed.estimates[agreed.tables[name]] == UNIT * noisy).all()
+    both = _release(population, tmp_path / "both", [*scaled, TABLES[0]], 1)
+    agreed = agreement_of(both)
+    assert agreed.changes
+    assert agreed.apart == 0
+    moved = agreed.estimates[agreed.tables["jobs"]] / UNIT - both.table("jobs")["noisy"].to_numpy()
+    assert np.abs(moved).max() < 5  # the others say little of it

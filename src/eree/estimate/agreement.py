@@ -137,8 +137,9 @@ def _agreement(key: ReleaseKey) -> Agreement:
     names = [n for n in release.tables if not release.of_workplaces(n) and release.about(n)["rows"]]
     if not names:
         raise Refusal("no table of this release counts jobs and has a cell; none can be estimated")
-    names.sort(key=lambda name: (release.about(name)["rows"], release.tables.index(name)))
-    tables = {name: MeasuredTable.read(release, name) for name in names}
+    read = {name: MeasuredTable.read(release, name) for name in names}
+    names.sort(key=lambda name: (read[name].measurement.clips, read[name].rows.num_rows))
+    tables = {name: read[name] for name in names}
     ends = np.cumsum([0, *(table.rows.num_rows for table in tables.values())]).tolist()
     places = {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(names)}
     links = links_of(release, tables)

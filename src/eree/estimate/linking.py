@@ -244,7 +244,8 @@ def links_of(
 ) -> list[Link]:
     """All links between tables whose rows lie one after another, each table after those before it.
 
-    A table that leaves workplaces out counts other jobs than any other, and has none.
+    A table that leaves workplaces out counts other jobs than any other, and has none.  One whose
+    workplaces were scaled comes last: it gives way to the others, and nothing to it.
 
     With `drawn_apart` none between marginals of one draw, whose totals are the same already, and of
     what several of them have in common with another table only the first.
@@ -263,7 +264,8 @@ def links_of(
             others = [o for o in before if o not in mates and not _told_by(mates, own, o)]
         links = [link for other in _enough(own, others) if (link := _link(own, other))]
         found += sorted(links, key=lambda link: -link.keys)  # what is coarser follows from finer
-        before.append(own)
+        if not table.measurement.clips:
+            before.append(own)
     return found
 
 
