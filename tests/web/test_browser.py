@@ -183,7 +183,7 @@ def test_show_a_coarser_level(page: Page, tool: QueryTool) -> None:
     reach(page, "#g-place")
     page.keyboard.press("ArrowDown")
     submit(page)
-    page.wait_for_url("**group.place=county**")
+    page.wait_for_url("**group.place=state**")
     page.wait_for_selector("tfoot")
     assert page.inner_text("tfoot .estimate") == total
     assert page.locator("tbody tr").count() < rows
