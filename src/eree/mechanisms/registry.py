@@ -116,7 +116,7 @@ def usual_error(made: Mechanism, alone: bool = False) -> float:
     as the largest.
     """
     largest = int(10 / alpha_of(made.guarantee, made.name))
-    mix = [(largest, 1.0)] if alone else _usual_largest(ceil(log2(_LARGE / 10 * largest)))
+    mix = [(largest, 1.0)] if alone else _usual_largest(ceil(log2(_LARGE * max(largest / 10, 1))))
     more = 1 if alone or made.first_stage is not None else 3  # its noise goes by the largest alone
     error = sum(
         share * made.total_error(Cell(more * (size // made.at_once), size)) for size, share in mix
