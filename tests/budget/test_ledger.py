@@ -257,7 +257,7 @@ def test_the_first_reservation_binds_the_ledger_to_what_it_protects(where: str) 
     ledger = made(where)
     spend(ledger, "1/10")
     recoded = eree.Protected("jobs", {**PROTECTS.declared, "worker": "name"})
-    with pytest.raises(Refusal, match="under another declaration of workplaces, workers, jobs or types"):
+    with pytest.raises(Refusal, match="another declaration of workplaces, workers, jobs or types"):
         spend(ledger, "1/10", protects=recoded)
     same = eree.Protected("jobs", dict(reversed(PROTECTS.declared.items())))
     spend(ledger, "1/10", protects=same)
