@@ -347,7 +347,29 @@ def test_a_killed_cluster_leaves_no_readable_row(tmp_path: Path) -> None:
     assert containing(spills, SECRET.encode()) == []
 
 
-def test_tables_are_checked_and_counted_on_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_sends_no_file_to_every_executor_because_it_is_small(
+    spark: SparkSession, many_jobs: Path
+) -> None:
+    """A million workers fit into a megabyte of Parquet, and not into an executor's memory."""
+    values = pa.table({"sex": ["F", "M"], "_cell": [0, 1]})
+    joins = {
+        "job_file as j join worker_file as w on w.worker_id = j.worker_id": False,
+        "worker_file as w join small as s on s.sex = w.sex": True,
+    }
+    with closing(open_engine(spark)) as engine:
+        assert isinstance(engine, SparkEngine)
+        for table in ("job", "worker"):
+            source, _ = inspect_source(many_jobs, table, f"{table}.parquet")
+            assert source is not None
+            assert source.paths[0].stat().st_size < 10 << 20  # Spark's own threshold
+            engine.load(f"{table}_file", source)
+        engine.load("small", values)
+        for join, sent in joins.items():
+            [row] = engine.query(f"explain select count(*) from {join}").read_all().to_pylist()
+            assert ("BroadcastHashJoin" in row["plan"]) == sent
+
+
+def test_tables_are_checked_and_counted_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     folder = eree_study.synthesize(tmp_path / "data", jobs=5_000)
     by, where = ["state", "supersector", "sex"], {"education": ["college"]}
     on_spark = eree.load(folder, engine=spark)

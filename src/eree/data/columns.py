@@ -217,20 +217,22 @@ def link_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner, p
     """How often each `_id` occurs: `_rows` as a key, `_jobs` among the jobs, `_main` that count.
 
     `part` is a condition on `_id`; it stands next to the files, so that only that part is read.
+    Workers have few rows each, so that Spark gains nothing by counting before it shuffles.
     """
     source, job, kind = sources["job"], schema.job, key_kind(schema, sources, owner)
     by_worker = job.primary is not None and owner == "worker"
     main = f"case when {primary(source, job.primary or '')} then 1 end" if by_worker else "1"
     keys = f"select {typed(sources[owner], schema.key(owner), kind)} as _id from {owner}_file"
     jobs = f"select {typed(source, schema.link(owner), kind)} as _id, {main} as _main from job_file"
-    none = "cast(null as int)"
+    none, hint = "cast(null as int)", "/*+ repartition(_id) */ " if owner == "worker" else ""
     return (
         "select _id, count(_row) as _rows, count(_job) as _jobs,"
         f" count({'_main' if by_worker else '_job'}) as _main from ("
-        f"select _id, 1 as _row, {none} as _job, {none} as _main from ({keys}) as k where {part}"
+        f"select {hint}* from (select _id, 1 as _row, {none} as _job, {none} as _main"
+        f" from ({keys}) as k where {part}"
         " union all"
         f" select _id, {none}, 1, _main from ({jobs}) as j where {part}"
-        ") as r group by _id"
+        ") as u) as r group by _id"
     )
 
 

@@ -67,7 +67,7 @@ def nestings(tables: Tables, names: Iterable[str]) -> tuple[Nesting, ...]:
         wanted += [one for one in declared[name] if one in declared and one not in wanted]
     if not wanted:
         return ()
-    with closing(tables.open()) as engine:
+    with closing(tables.open("duckdb")) as engine:  # small, and public
         engine.load("workplace_file", tables.sources["workplace"])
         found = {name: _looked_up(tables, engine, name, declared[name]) for name in wanted}
     for _ in found:  # a chain is no longer than there are attributes

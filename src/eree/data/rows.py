@@ -23,7 +23,7 @@ from eree.data.columns import link_relation as links
 from eree.data.engine import DuckEngine, Engine
 from eree.data.sources import DAMAGED, Source, readable
 from eree.errors import DamagedFile, EngineFailure, Fault
-from eree.policy.schema import Attribute, Kind, Owner, Reference, Schema
+from eree.policy.schema import Kind, Owner, Reference, Schema
 
 #: Dense whole-number ids are looked at in ranges of this many, which DuckDB counts in an array:
 #: less time than one great hash table, and memory that does not grow with the data.
@@ -34,11 +34,15 @@ class RowChecks:
     """The checks that read rows, in steps, so that progress can be shown.
 
     Only usable columns are looked at: those found wrong before, and those that turn out to be
-    damaged on the way, are left out of the steps that follow.
+    damaged on the way, are left out of the steps that follow.  What needs no worker and no job is
+    asked of the engine for public tables: a cluster takes longer to start on them than to count.
     """
 
-    def __init__(self, schema: Schema, sources: Mapping[str, Source], engine: Engine) -> None:
-        self.schema, self.sources, self.engine = schema, sources, engine
+    def __init__(
+        self, schema: Schema, sources: Mapping[str, Source], engine: Engine, public: Engine
+    ) -> None:
+        self.schema, self.sources = schema, sources
+        self.engine, self.public = engine, public
         self.files = files_of(schema)
         self.usable = usable_columns(schema, sources)
         self.rows: dict[str, int] = {}
@@ -51,11 +55,6 @@ class RowChecks:
         steps: list[tuple[str, Callable[[], list[Fault]]]] = [
             (f"reading {table}", partial(self._read, table)) for table in self.sources
         ]
-        for place, attribute in schema.attributes.items():
-            parent = schema.attributes.get(attribute.of or "")
-            if attribute.values is not None and (parent is None or parent.values is None):
-                step = partial(self._undeclared, place, attribute)
-                steps.append((f"values of {attribute.name}", step))
         steps += [(f"jobs of each {owner}", partial(self._links, owner)) for owner in OWNERS]
         steps += [
             (f"hierarchy {name}", partial(self._nesting, fine, coarse))
@@ -69,9 +68,13 @@ class RowChecks:
     def _has(self, *columns: tuple[str, str]) -> bool:
         return all(column in self.usable for column in columns)
 
-    def _row(self, sql: str) -> dict[str, int]:
+    def _of(self, table: str) -> Engine:
+        """The engine that looks at one table."""
+        return self.engine if table in ("worker", "job") else self.public
+
+    def _row(self, engine: Engine, sql: str) -> dict[str, int]:
         """The one row of integers that a check asks for."""
-        row = self.engine.query(sql).read_all().to_pylist()[0]
+        row = engine.query(sql).read_all().to_pylist()[0]
         return {name: int(value or 0) for name, value in row.items()}
 
     def _faults(self, table: str, column: str, rule: str, rows: int | None) -> list[Fault]:
@@ -86,23 +89,28 @@ class RowChecks:
         """The small table with the values of an attribute, and with their group if it is one."""
         if place not in self._domains:
             attribute = self.schema.attributes[place]
-            values = list(attribute.members) if attribute.of else list(attribute.values or ())
+            values = list(
+                attribute.members if attribute.of else dict.fromkeys(attribute.values or ())
+            )
             kind = self.schema.column(place).kind if attribute.of else attribute.kind
             held = pa.array(values, pa.int64() if kind == "integer" else pa.string())
             groups = [str(attribute.members.get(value, value)) for value in values]
             name = self._domains[place] = f"domain_{len(self._domains)}"
-            self.engine.load(name, pa.table({"_value": held, "_group": groups}))
+            values_and_groups = pa.table({"_value": held, "_group": groups})
+            self._of(attribute.table).load(name, values_and_groups)
         return self._domains[place]
 
     # -------------------------------------------------------------- one column
 
     def _read(self, table: str) -> list[Fault]:
-        """Every usable column to its end: empty tables, missing values, wrong types."""
+        """Every usable column to its end: empty tables, values missing, mistyped, undeclared."""
         columns = [c for c in wanted_columns(self.schema)[table] if (table, c) in self.usable]
         if not columns:
             return []
         try:
-            self.engine.load(self._view(table), self.sources[table])
+            self._of(table).load(self._view(table), self.sources[table])
+            if table == "workplace" and self.public is not self.engine:
+                self.engine.load(self._view(table), self.sources[table])  # for the links
             found = self._look(table, columns)
         except EngineFailure as failure:
             return self._damaged(table, columns, failure)
@@ -133,17 +141,19 @@ class RowChecks:
 
     def _look(self, table: str, columns: list[str]) -> dict[str, int]:
         source = self.sources[table]
-        asked = ["count(*) as _rows"]
+        asked, shown, joins = ["count(*) as _rows"], [], ""
         for column in columns:
             place = list(source.columns).index(column)
-            held = plain(source, column)
-            kind = self._kind(table, column)
-            cast = typed(source, column, kind)
+            held, cast = f"_held_{place}", f"_cast_{place}"
+            texts = plain(source, column), typed(source, column, self._kind(table, column))
+            shown += [f"{texts[0]} as {held}", f"{texts[1]} as {cast}"]
             asked.append(f"sum(case when {held} is null then 1 else 0 end) as _null_{place}")
             if table == "job" and column == self.schema.job.primary:
                 mark = f"lower(cast({held} as string))"
                 wrong = f"{mark} not in ('0', '1', 'true', 'false')"
-            elif cast != held:  # a number is written plainly: no blanks, leading zeros, fraction
+            elif (
+                texts[0] != texts[1]
+            ):  # a number is written plainly: no blanks, leading zeros, fraction
                 wrong = f"{held} is not null and coalesce(cast({cast} as string), '') <> {held}"
             elif source.columns[column] == "integer":
                 asked += [f"min({held}) as _least_{place}", f"max({held}) as _most_{place}"]
@@ -151,7 +161,24 @@ class RowChecks:
             else:
                 wrong = f"length({held}) < 0"
             asked.append(f"sum(case when {wrong} then 1 else 0 end) as _wrong_{place}")
-        return self._row(f"select {', '.join(asked)} from {self._view(table)}")
+            for name in self._declared(table, column):
+                domain = self._domain(name)
+                joins += f" left join {domain} on {domain}._value = {cast}"
+                other = f"{cast} is not null and {domain}._value is null"
+                asked.append(f"sum(case when {other} then 1 else 0 end) as _other_{domain}")
+        rows = f"select {', '.join(shown)} from {self._view(table)}"
+        text = f"select {', '.join(asked)} from ({rows}) as r{joins}"
+        return self._row(self._of(table), text)
+
+    def _declared(self, table: str, column: str) -> list[str]:
+        """The attributes that say which values a column may have."""
+        found, attributes = [], self.schema.attributes
+        for place, attribute in attributes.items():
+            parent = attributes.get(attribute.of or "")
+            listed = attribute.values is not None and (parent is None or parent.values is None)
+            if listed and (attribute.table, attribute.of or attribute.name) == (table, column):
+                found.append(place)
+        return found
 
     def _column(self, table: str, column: str, found: Mapping[str, int]) -> list[Fault]:
         place = list(self.sources[table].columns).index(column)
@@ -163,7 +190,14 @@ class RowChecks:
             else "the value is not a plainly written integer"
         )
         missing = self._faults(table, column, "the value is missing", found[f"_null_{place}"])
-        return missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
+        faults = missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
+        for name in self._declared(table, column):
+            attribute = self.schema.attributes[name]
+            rule = "the value is not declared"
+            if attribute.of:
+                rule = f"the value belongs to no {attribute.name}"
+            faults += self._faults(table, column, rule, found[f"_other_{self._domain(name)}"])
+        return faults
 
     def _kind(self, table: str, column: str) -> Kind | None:
         for owner in OWNERS:
@@ -178,30 +212,20 @@ class RowChecks:
             return None
         return attribute.kind
 
-    def _undeclared(self, place: str, attribute: Attribute) -> list[Fault]:
-        """Rows whose value is not in the declared list (or in no group)."""
-        table, column = attribute.table, attribute.of or attribute.name
-        if not self._has((table, column)):
-            return []
-        held = typed(self.sources[table], column, self._kind(table, column))
-        rule = "the value is not declared"
-        if attribute.of:
-            rule = f"the value belongs to no {attribute.name}"
-        rows = self._outside(table, held, f"select _value from {self._domain(place)}")
-        return self._faults(table, column, rule, rows)
-
     def _outside(self, table: str, held: str, listed: str) -> int:
         """How many rows hold a value that is not listed."""
         return self._row(
+            self._of(table),
             f"select sum(_n) as _rows from (select {held} as _held, count(*) as _n"
             f" from {self._view(table)} group by {held}) as h"
-            f" where _held is not null and _held not in ({listed})"
+            f" where _held is not null and _held not in ({listed})",
         )["_rows"]
 
-    def _repeated(self, relation: str) -> int:
-        """How many rows have the `_value` of an earlier one."""
+    def _repeated(self, table: str, relation: str) -> int:
+        """How many rows of a table have the `_value` of an earlier one."""
         return self._row(
-            f"select count(_value) - count(distinct _value) as _rows from ({relation}) as r"
+            self._of(table),
+            f"select count(_value) - count(distinct _value) as _rows from ({relation}) as r",
         )["_rows"]
 
     # ------------------------------------------------------------- two columns
@@ -217,19 +241,20 @@ class RowChecks:
         if not self._has(("job", link), *marked) or not self.rows[owner] or not self.rows["job"]:
             # without both tables the links say nothing
             value = typed(self.sources[owner], key, key_kind(schema, self.sources, owner))
-            rows = self._repeated(f"select {value} as _value from {owner}_file")
+            rows = self._repeated(owner, f"select {value} as _value from {owner}_file")
             return self._faults(owner, key, repeats, rows)
         found: Counter[str] = Counter()
         for part in self._slices(owner):
             counted = links(schema, self.sources, owner, part)
             found.update(
                 self._row(
+                    self.engine,
                     "select sum(case when _rows > 1 then _rows - 1 else 0 end) as _repeated,"
                     " sum(case when _rows = 0 then _jobs else 0 end) as _orphans,"
                     " sum(case when _rows > 0 and _main = 0 then 1 else 0 end) as _idle,"
                     f" sum(case when _rows > 0 and _main > {job.most_per_worker} then 1 else 0 end)"
                     " as _several"
-                    f" from ({counted}) as g"
+                    f" from ({counted}) as g",
                 )
             )
         faults = self._faults(owner, key, repeats, found["_repeated"])
@@ -274,11 +299,12 @@ class RowChecks:
                 held = f"g{i}._group"
             shown.append(held)
         found = self._row(
+            self.public,
             "select sum(_n) as _rows from (select _fine, sum(_n) as _n, count(*) as _parents from"
             f" (select {shown[0]} as _fine, {shown[1]} as _coarse, count(*) as _n"
             f" from workplace_file{joins} group by {shown[0]}, {shown[1]}) as p"
             " where _fine is not null and _coarse is not null"
-            " group by _fine) as f where _parents > 1"
+            " group by _fine) as f where _parents > 1",
         )
         rule = f"the {fine} lies in more than one {coarse}"
         return self._faults("workplace", columns[0].name, rule, found["_rows"])
@@ -292,7 +318,7 @@ class RowChecks:
         value = typed(self.sources[table], key, kind)
         listed = f"select {value} as _value from {self._view(table)}"
         repeats = "the key repeats that of an earlier row"
-        faults = self._faults(table, key, repeats, self._repeated(listed))
+        faults = self._faults(table, key, repeats, self._repeated(table, listed))
         if not self._has(("workplace", key)):
             return faults
         held = typed(self.sources["workplace"], key, kind)

@@ -64,6 +64,9 @@ class SparkEngine:
             "spark.sql.caseSensitive": "true",
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
             "spark.sql.session.timeZone": "UTC",
+            # a file of a few MB may hold millions of workers: what is small enough to be sent to
+            # every executor is known of our own small tables, and of what has been shuffled
+            "spark.sql.sources.fileCompressionFactor": "1e9",
             "spark.sql.variable.substitute": "false",
         }.items():
             self._session.conf.set(key, value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from eree.data.columns import column_faults, files_of, resolved
-from eree.data.engine import Engine, open_engine
+from eree.data.engine import DuckEngine, Engine, open_engine
 from eree.data.rows import RowChecks
 from eree.data.sources import Source, inspect_source
 from eree.errors import Fault, Faulty
@@ -71,8 +71,14 @@ def check(
                 sources[table] = source
     schema = resolved(schema, looked_at)
     faults += column_faults(schema, looked_at)
-    with closing(open_engine(engine, memory_limit=memory_limit, threads=threads)) as opened:
-        checks = RowChecks(schema, sources, opened)
+    with ExitStack() as stack:
+        opened = stack.enter_context(
+            closing(open_engine(engine, memory_limit=memory_limit, threads=threads))
+        )
+        public = opened
+        if not isinstance(opened, DuckEngine):
+            public = stack.enter_context(closing(DuckEngine()))
+        checks = RowChecks(schema, sources, opened, public)
         steps = checks.steps()
         for i, (name, step) in enumerate(steps):
             if progress:

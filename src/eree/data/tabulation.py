@@ -25,8 +25,9 @@ from eree.workload import DropFrom, Marginal, ScaleEach, ScaleTo, SizeProfile
 
 #: More worker cells than this cannot be meant: every workplace cell is crossed with all of them.
 MOST_WORKER_CELLS = 100_000
-#: All that a workplace has, whatever the filter.
-_SIZED = "sized as (select _workplace, sum(_size) as _size from staffed group by _workplace),"
+#: All that a workplace has, whatever the filter; `_cell` keeps Spark from joining workers twice.
+_SIZED = """sized as (select _workplace, sum(case when _cell >= 0 then _size end) as _size
+  from staffed group by _workplace),"""
 
 
 def check_combinations(schema: Schema, marginal: Marginal) -> None:
@@ -303,22 +304,21 @@ from outline as o cross join worker_cell as k left join numbers as n on {match}
         """Jobs by workplace and worker cell: `_jobs` that the filter counts, `_size` of all."""
         jobs = job_relation(self.schema, self.sources)
         if not self.touched:
-            return (
-                "select j._workplace, count(*) as _jobs, count(*) as _size"
-                f" from ({jobs}) as j group by j._workplace"
-            )
+            counts = "count(*) as _jobs, count(*) as _size"
+            return f"select j._workplace, {counts} from ({jobs}) as j group by j._workplace"
         counted = "sum(s._counted)" if self._where("worker") else "count(*)"
         names = [(c.table[0], quoted(c.name)) for c in self.worker_columns]
         same = " and ".join(f"s.{name} = {side}.{name}" for side, name in names)
-        joined = ""
+        coded = f" join staffing as s on {same}"
         if "worker" in self.reads:
-            workers = keyed_relation(self.schema, self.sources, "worker")
-            joined = f" join ({workers}) as w on w._worker = j._worker"
-        return (
-            f"select j._workplace, s._cell, {counted} as _jobs, count(*) as _size"
-            f" from ({jobs}) as j{joined} join staffing as s on {same}"
-            " group by j._workplace, s._cell"
-        )
+            workers = f"({keyed_relation(self.schema, self.sources, 'worker')}) as w"
+            if {side for side, _ in names} == {"w"}:  # numbers are joined faster than texts
+                workers = f"(select w._worker, s._cell, s._counted from {workers}{coded}) as s"
+                coded = f" join {workers} on s._worker = j._worker"
+            else:
+                coded = f" join {workers} on w._worker = j._worker{coded}"
+        rows = f"({jobs}) as j{coded} group by j._workplace, s._cell"
+        return f"select j._workplace, s._cell, {counted} as _jobs, count(*) as _size from {rows}"
 
     def _bounded(self) -> str:
         """What each workplace adds to its cells: all it has, or what the bound leaves of it."""
