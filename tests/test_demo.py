@@ -284,8 +284,10 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
     elsewhere = [path for path in out.rglob("*") if path.suffix in (".parquet", ".csv")]
     assert {path.parent for path in elsewhere} == {
         *(out / "data", out / "release" / "tables", out / "survey", out / "cube" / "tables"),
-        out / "release" / "estimates",
+        *(out / "release" / "estimates", out / "release" / "areas"),
     }
+    for path in (out / "release" / "areas").iterdir():
+        assert set(parquet.read_table(path).column_names) <= {"place", "county", "state"}
     confidential = parquet.read_table(out / "survey" / "records.parquet").column_names
     published = parquet.read_table(out / "cube" / "tables" / "cells.parquet").column_names
     assert "weight" in confidential and published == [*VARIABLES, "noisy", "noise_variance"]

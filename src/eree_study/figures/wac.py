@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from eree.figures.style import CALM, INK, MIDDLE, RISING, STRONG
 from eree_study.figures import open_axes, save
@@ -37,7 +37,7 @@ def wac_figure(
     note: str,
 ) -> None:
     """A panel for each epsilon, a row for each kind of column, a dot for each way."""
-    figure = Figure(figsize=(4.2 * len(epsilons) + 1.5, 6.4), layout="constrained")
+    figure = Figure(figsize=(max(4.2 * len(epsilons), 7.5) + 1.5, 7.2), layout="constrained")
     panels = figure.subplots(1, len(epsilons), sharey=True, squeeze=False)[0]
     ways = list(dict.fromkeys(one.way for one in dots))
     for axes, epsilon in zip(panels, epsilons, strict=True):
@@ -51,7 +51,9 @@ def wac_figure(
             axes.plot(ratios, rows, linestyle="none", marker=marker, color=colour, label=label)
         axes.axvline(1.0, color=INK, linestyle="--", linewidth=1)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_title(f"epsilon {epsilon}", loc="left", fontweight="bold")
         axes.set_xlabel("error, times that of noise infusion")
         open_axes(axes, "x")
