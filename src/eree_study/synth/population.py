@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.partial import appearing_folder
 from eree_study.synth.areas import write_areas
+from eree_study.synth.blocks import Blocks
 from eree_study.synth.earnings import EARNINGS, Pay
 from eree_study.synth.files import ROWS_AT_ONCE, TableFile, coded, schema_text, text
 from eree_study.synth.geography import PAPERS_JOBS, Geography, draw_geography
@@ -95,8 +96,9 @@ def synthesize(
     target = checked_target(folder)
     tell = progress or (lambda _step, _fraction: None)
     # One random stream for each part: a change to one leaves the others as they were.
-    parts = np.random.SeedSequence(seed).spawn(7)
-    places, places_of_work, shares, hiring, people, land, wages = map(np.random.default_rng, parts)
+    parts = np.random.SeedSequence(seed).spawn(8)
+    streams = map(np.random.default_rng, parts)
+    places, places_of_work, shares, hiring, people, land, wages, lots = streams
     with appearing_folder(target) as partial:
         tell("geography", 0.0)
         geography = draw_geography(jobs, places)
@@ -107,7 +109,8 @@ def synthesize(
             jobs, chosen, geography, places_of_work, tail=assumed.tail, uneven=assumed.uneven
         )
         _write_places(partial / "place.parquet", geography)
-        _write_workplaces(partial / "workplace.parquet", made, geography)
+        blocks = Blocks(geography, lots)
+        _write_workplaces(partial / "workplace.parquet", made, geography, blocks)
         tell("workers", 0.1)
         compositions = draw_compositions(
             made,
@@ -195,8 +198,8 @@ def _write_places(path: Path, geography: Geography) -> None:
         )
 
 
-def _write_workplaces(path: Path, made: Workplaces, geography: Geography) -> None:
-    names = ("state", "county", "place", "tract", "sector", "ownership")
+def _write_workplaces(path: Path, made: Workplaces, geography: Geography, blocks: Blocks) -> None:
+    names = ("state", "county", "place", "tract", "block", "sector", "ownership")
     schema = pa.schema([_number("workplace_id"), *(text(name) for name in names)])
     states = [s.code for s in geography.states]
     place_of_site = geography.place_of_site.astype(np.int32)
@@ -212,6 +215,7 @@ def _write_workplaces(path: Path, made: Workplaces, geography: Geography) -> Non
                 coded(county_of_site[site], geography.counties),
                 coded(place_of_site[site], geography.places),
                 coded(tract_of_site[site], geography.tracts),
+                blocks.draw(site),
                 coded(made.sector[rows].astype(np.int32), [s.code for s in SECTORS]),
                 coded(made.public[rows].astype(np.int32), list(OWNERSHIPS)),
             )
