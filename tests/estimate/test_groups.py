@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from eree.estimate.grids import Classed, Grid, by_bounds, by_workplaces
-from eree.estimate.groups import ShrunkGroups, factors, shares_by_kind, shrunk_counts
+from eree.estimate.groups import Shown, ShrunkGroups, factors, shares_by_kind, shrunk_counts
 
 Array = NDArray[np.float64]
 SHARES = np.array([0.3, 0.1, 0.15, 0.45])
@@ -87,7 +87,7 @@ def test_estimates_are_means_given_the_noisy_counts() -> None:
     """Against normal densities and conditional means written out for every point of the grid."""
     _true, noisy, kinds, workplaces = made_up(60, 1)
     classed = by_workplaces(noisy.astype(np.int64), workplaces, variance(0.1))
-    model = ShrunkGroups.learn(noisy.astype(np.int64), kinds, classed, (2, 3))
+    model = ShrunkGroups.learn(noisy.astype(np.int64), kinds, classed, Shown([(2, 3)]))
     found = model.moments()[0]
     for g in range(0, 60, 7):
         kind, grid = model.known[kinds[g]], classed.grids[classed.classes[g]]
@@ -110,7 +110,7 @@ def test_correlations_are_found_again() -> None:
     _true, noisy, kinds, workplaces = made_up(4_000, 2, correlations=(0.2, 0.05))
     whole = noisy.astype(np.int64)
     classed = by_workplaces(whole, workplaces, variance(0.1))
-    second, first, both = ShrunkGroups.learn(whole, kinds, classed, (2, 3)).correlations
+    second, first, both = ShrunkGroups.learn(whole, kinds, classed, Shown([(2, 3)])).correlations
     assert 0.14 < first.sum() < 0.28
     assert 0.03 < second.sum() < 0.09
     assert both.sum() < 0.03
@@ -170,3 +170,42 @@ def test_a_bound_says_how_large_workplaces_and_noise_are() -> None:
         grid = classed.grids[c]
         assert grid.x.max() == pytest.approx(bound, rel=0.2)
         assert (grid.noise == grid.x.max()).all()
+
+
+def test_marginals_of_one_draw_are_estimated_together() -> None:
+    """Against the mean given all noisy counts, the redundant ones too, by a pseudo-inverse.
+
+    Two marginals, of 2 and of 3 values, have one total; so have their noise and their estimates.
+    """
+    true, _noisy, kinds, workplaces = made_up(60, 2)
+    counts = np.column_stack([true.reshape(-1, 2, 3).sum(axis) for axis in (2, 1)])
+    rng = np.random.default_rng(3)
+    total, rest = 5.0 * rng.standard_normal((60, 1)), 4.0 * rng.standard_normal((60, 5))
+    rest[:, :2] -= rest[:, :2].mean(1, keepdims=True)
+    rest[:, 2:] -= rest[:, 2:].mean(1, keepdims=True)
+    share = np.array([1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3])
+    noisy = counts + total * share + rest
+    noise = 25 * np.outer(share, share)
+    noise[:2, :2] += 16 * (np.eye(2) - 1 / 2)
+    noise[2:, 2:] += 16 * (np.eye(3) - 1 / 3)
+    classed = by_workplaces(noisy[:, :2].astype(np.int64), workplaces, lambda _size: 1.0)
+    model = ShrunkGroups.learn(noisy, kinds, classed, Shown([(2,), (3,)], noise))
+    found, left = model.moments()
+    assert found[:, :2].sum(1) == pytest.approx(found[:, 2:].sum(1), rel=1e-6, abs=1e-4)
+    assert np.abs(found - counts).mean() < np.abs(noisy - counts).mean()
+    assert (left > 0).all()
+    for g in range(0, 60, 7):
+        kind, grid = model.known[kinds[g]], classed.grids[classed.classes[g]]
+        weights, likely, mean = model.weights[classed.classes[g]], [], []
+        for i, weight in enumerate(weights):
+            spread = grid.spread[i] * np.outer(kind.shares, kind.shares)
+            for (within, common), one in zip(model.correlations, kind.factors, strict=True):
+                squares = max(grid.squares[i] - grid.n[i], 0)
+                spread += (within * squares + common * grid.n[i] ** 2 + grid.n[i]) * one @ one.T
+            whole, middle = spread + noise, grid.n[i] * kind.shares
+            normal = multivariate_normal(middle, whole, allow_singular=True)
+            likely.append(np.log(weight) + normal.logpdf(noisy[g]))
+            mean.append(middle + spread @ np.linalg.pinv(whole) @ (noisy[g] - middle))
+        posterior = np.exp(likely - np.max(likely))
+        expected = posterior @ np.array(mean) / posterior.sum()
+        assert found[g] == pytest.approx(expected, rel=1e-5, abs=1e-3)

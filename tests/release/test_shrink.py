@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import eree
 import eree_study
 from eree.cells import Cell
 from eree.estimate.grids import classes_for
+from eree.estimate.shrinkage import _Part
+from eree.estimate.totals import Areas
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
@@ -204,3 +207,68 @@ def test_the_command_writes_what_the_function_finds(
     status, _, told = eree_command("shrink", crowd.folder, "people", "--out", out)
     assert status == 2
     assert "exists already" in told
+
+
+WORKERS = ("sex", "education", "age")
+
+
+@pytest.fixture(scope="module")
+def together(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
+    """Three marginals of one draw, and jobs of the same groups."""
+    plan = eree.Plan.of(
+        {
+            "data": str(county.folder),
+            "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "3"},
+            "table": [
+                {"name": "w", "by": ["tract", "sector"], "marginals": WORKERS, "epsilon": "1.4"},
+                {"name": "sizes", "count": "workplaces", "by": ["sector"], "epsilon": "0.1"},
+            ],
+        }
+    )
+    out = tmp_path_factory.mktemp("together") / "out"
+    return eree.publish(plan, county, ledger=None, out=out, random=eree.SeededRandom(4))
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_sums_of_marginals_of_one_draw_are_nearer_to_the_truth(
+    together: eree.Release, county: eree.Tables, name: str
+) -> None:
+    found = eree.shrink(together, f"w-{name}", ["tract", name])
+    exact = eree.tabulate(county, by=["tract", name]).confidential.to_pylist()
+    true = {(row["tract"], row[name]): row["count"] for row in exact}
+    assert list(found.correlations) == [name]
+    rows = found.rows.to_pylist()
+    counts = np.array([true.get((row["tract"], row[name]), 0) for row in rows])
+    noisy, estimate, low, high = (
+        np.array([row[column] for row in rows]) for column in ("noisy", "estimate", "low", "high")
+    )
+    assert np.abs(estimate - counts).mean() < 0.95 * np.abs(np.maximum(noisy, 0) - counts).mean()
+    assert ((low <= counts) & (counts <= high)).mean() > 0.85
+    assert (low <= estimate).all()
+    assert (estimate <= high).all()
+
+
+@pytest.mark.parametrize(
+    ("by", "why"),
+    [
+        (["sector", "sex"], "are learnt from the noisy sums"),
+        (["county", "sex"], "there are . areas; whether estimates may be added up"),
+        (["tract"], "are added up over workplaces, by sex as it is counted"),
+    ],
+)
+def test_sums_that_gain_nothing_are_refused(
+    together: eree.Release, by: list[str], why: str
+) -> None:
+    with pytest.raises(eree.Refusal, match=why):
+        eree.shrink(together, "w-sex", by)
+
+
+def test_sums_whose_groups_differ_alike_are_refused(together: eree.Release) -> None:
+    """Where noisy sums of areas are far from what kinds say, these are taken instead."""
+    part = _Part.of(Areas.read(together, "w-sex", ["tract", "sex"]), several=False)
+    noise = part.noise
+    assert noise is not None
+    assert part.sums(0.9).num_rows
+    off = part.estimates + np.where(np.arange(len(part.estimates)) % 2, 1, -1) * np.sqrt(noise)
+    with pytest.raises(eree.Refusal, match="further off than noisy sums"):
+        replace(part, estimates=off, variances=noise * 0.9).sums(0.9)

@@ -13,6 +13,7 @@ The model of a group with n workers at m workplaces, x of them at the largest:
   covariance has one number for each set of worker attributes, an intra-class correlation, as in the
   analysis of variance: for sex, for education, for both together;
 - noise of the mechanism at the size x, taken for normal of its variance;
+- marginals of one draw are blocks of the same workers, with one total and noise that goes together;
 - the probabilities of x and n are weights of points of a grid, by class of groups.
 
 Weights and covariances are those under which the noisy counts of many groups are most likely,
@@ -24,7 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cached_property
+from itertools import pairwise, product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,62 +90,125 @@ def shares_by_kind(noisy: Array, kinds: Integers) -> Array:
     return shares
 
 
-@dataclass(frozen=True)
-class _KindDistributions(NormalDistributions):
-    """The noisy counts of a kind at the points of a grid, and the estimates there."""
+@dataclass(frozen=True, eq=False)
+class _KindDistributions:
+    """What is seen of a kind at the points of a grid, and the estimates there."""
 
-    gain: Array  # (points, d, d or d + 1), what noisy counts are multiplied by
-    offset: Array  # (points, d), and what is added
-    left: Array  # (points, d), the variances of counts that are left
+    seen: NormalDistributions
+    counts: Array  # (points, cells), the means of counts
+    spread: Array  # (points, cells, cells), their covariances
+    matrix: Array  # (d, cells), what is seen of them but for noise
 
-    def moments(self, noisy: Array, posterior: Array) -> tuple[Array, Array]:
+    def moments(self, seen: Array, posterior: Array) -> tuple[Array, Array]:
         """Means and variances of counts where the points have these posterior probabilities."""
-        mean, square = np.zeros((2, len(noisy), self.left.shape[1]))
-        for point in np.flatnonzero(posterior.max(0, initial=0.0) > _UNLIKELY):
+        likely = np.flatnonzero(posterior.max(0, initial=0.0) > _UNLIKELY)
+        spread, mean, square = self.spread[likely], *np.zeros((2, len(seen), self.counts.shape[1]))
+        gains = spread @ self.matrix.T @ self.seen.precision[likely]
+        left = np.maximum(np.einsum("kii->ki", spread - gains @ self.matrix @ spread), 0.0)
+        for point, gain, rest in zip(likely, gains, left, strict=True):
             near = np.flatnonzero(posterior[:, point] > _UNLIKELY)
             weight = posterior[near, point, None]
-            counts = noisy[near] @ self.gain[point].T + self.offset[point]
+            counts = self.counts[point] + (seen[near] - self.seen.mean[point]) @ gain.T
             mean[near] += weight * counts
-            square[near] += weight * (counts**2 + self.left[point])
+            square[near] += weight * (counts**2 + rest)
         return mean, np.maximum(square - mean**2, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What is seen of the counts of a group: all marginals of a draw, and perhaps a total.
+
+    `shapes` has the number of values of each worker attribute, for every marginal; one after
+    another they are the columns of noisy counts.  `noise` is the covariance of their noise, in
+    units of the variance that a grid has; without it noise is independent and alike.
+    """
+
+    shapes: Sequence[Sequence[int]]
+    noise: Array | None = None
+    total: bool = False
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """The columns of each marginal."""
+        ends = np.cumsum([0, *(prod(shape) for shape in self.shapes)]).tolist()
+        return [slice(*pair) for pair in pairwise(ends)]
+
+    @cached_property
+    def matrix(self) -> Array:
+        """What counts are multiplied by.
+
+        The last cell of a marginal after the first follows from the others and the total, so it is
+        left out; the total of another table comes last.
+        """
+        cells = np.eye(self.blocks[-1].stop)
+        known = [block.stop - 1 for block in self.blocks[1:]]
+        found: Array = np.delete(cells, known, axis=0)
+        return np.vstack([found, cells[self.blocks[0]].sum(0)]) if self.total else found
+
+    def of(self, noisy: Array, totals: Array | None) -> Array:
+        """What is seen of noisy counts, and of noisy totals that another table has."""
+        if totals is None:
+            return noisy @ self.matrix.T
+        return np.column_stack([noisy @ self.matrix[:-1].T, totals])
+
+    @cached_property
+    def units(self) -> Array:
+        """The variance of the noise of each count, in those of a grid."""
+        cells = self.blocks[-1].stop
+        return np.ones(cells) if self.noise is None else np.diag(self.noise)
+
+    @cached_property
+    def _noise(self) -> tuple[Array, Array]:
+        """The covariances of what is seen that noise of counts, and that of the total makes."""
+        of_counts, of_total = self.matrix.copy(), np.zeros((len(self.matrix),) * 2)
+        if self.total:
+            of_counts[-1], of_total[-1, -1] = 0.0, 1.0
+        own = np.diag(self.units) if self.noise is None else self.noise
+        return of_counts @ own @ of_counts.T, of_total
+
+    def noise_at(self, grid: Grid) -> Array:
+        """The covariance of the noise of what is seen, at every point of a grid."""
+        both = np.stack([grid.noise, grid.total_noise])
+        found: Array = np.tensordot(both, np.stack(self._noise), axes=(0, 0))
+        return found
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The shares of a kind, and how its groups differ."""
+    """The shares of a kind in every marginal, and how its groups differ."""
 
     shares: Array
     factors: Sequence[Array]
+    shown: Shown
 
-    def seen(self, totals: bool) -> Array:
-        """What is seen of the counts, but for noise: each of them, and perhaps their total."""
-        cells = np.eye(self.shares.size)
-        return np.vstack([cells, np.ones(len(cells))]) if totals else cells
+    @classmethod
+    def of(cls, shares: Array, shown: Shown) -> _Kind:
+        """A kind with these shares, marginal after marginal; marginals differ independently."""
+        found = []
+        for block, shape in zip(shown.blocks, shown.shapes, strict=True):
+            for one in factors(shares[block], shape):
+                whole = np.zeros((len(shares), one.shape[1]))
+                whole[block] = one
+                found.append(whole)
+        return cls(shares, found, shown)
 
-    def at(self, grid: Grid, correlations: Array, totals: bool) -> _KindDistributions:
-        """The distributions at the points of a grid, with or without totals of another table."""
-        spread = grid.spread[:, None, None] * np.outer(self.shares, self.shares)
-        for one, variance in zip(self.factors, correlations @ grid.scales + grid.n, strict=True):
-            spread = spread + variance[:, None, None] * (one @ one.T)
-        noise = np.repeat(grid.noise[:, None], self.shares.size, axis=1)
-        if totals:
-            noise = np.column_stack([noise, grid.total_noise])
-        seen, counts = self.seen(totals), grid.n[:, None] * self.shares
-        whole = seen @ spread @ seen.T + noise[:, :, None] * np.eye(len(seen))
-        normal = NormalDistributions.of(counts @ seen.T, whole)
-        gain = spread @ seen.T @ normal.precision
-        offset = counts - (gain @ normal.mean[:, :, None])[:, :, 0]
-        left = np.maximum(np.einsum("kii->ki", spread - gain @ seen @ spread), 0.0)
+    def at(self, grid: Grid, correlations: Array) -> _KindDistributions:
+        """The distributions at the points of a grid."""
+        parts = np.stack([np.outer(self.shares, self.shares), *(f @ f.T for f in self.factors)])
+        variances = np.vstack([grid.spread, correlations @ grid.scales + grid.n])
+        spread = np.tensordot(variances, parts, axes=(0, 0))
+        seen, counts = self.shown.matrix, grid.n[:, None] * self.shares
+        whole = seen @ spread @ seen.T + self.shown.noise_at(grid)
         return _KindDistributions(
-            normal.mean, normal.precision, normal.log_size, gain, offset, left
+            NormalDistributions.of(counts @ seen.T, whole), counts, spread, seen
         )
 
     def evidence(
         self,
         grid: Grid,
-        normal: _KindDistributions,
+        normal: NormalDistributions,
         correlations: Array,
-        noisy: Array,
+        seen: Array,
         posterior: Array,
     ) -> tuple[Array, Array]:
         """What groups say of the two numbers of every set: twice a slope and twice a curvature.
@@ -152,11 +218,10 @@ class _Kind:
         are off and F the matrix of the set, of which a number adds a F F' to the covariance, the
         sums of a (|F'P r|^2 - tr F'P F) and, in the mean, of a a' |F'P F|^2.
         """
-        weight, about = posterior.sum(0), normal.squares_about(noisy, posterior)
+        weight, about = posterior.sum(0), normal.squares_about(seen, posterior)
         slopes, curves = np.zeros(correlations.shape), np.zeros((len(correlations), 2, 2))
-        seen = self.seen(noisy.shape[1] > self.shares.size)
         for i, each in enumerate(self.factors):
-            one = seen @ each
+            one = self.shown.matrix @ each
             pulled = normal.precision @ one  # (points, d, rank)
             inner = one.T @ pulled
             more = ((about @ pulled) * pulled).sum((1, 2)) - weight * np.trace(inner, 0, 1, 2)
@@ -172,11 +237,11 @@ class ShrunkGroups:
 
     `correlations` has the intra-class correlations of two workers of one workplace, and of two
     workers of one group, for each set of worker attributes in turn: the last attribute alone comes
-    first, all together last.
+    first, all together last; so for one marginal after another.
     `weights` has how many groups each point of a grid stands for.
     """
 
-    noisy: Array  # a row for each group, and perhaps its total in another table
+    seen: Array  # a row for each group
     kinds: Integers
     classed: Classed
     known: Sequence[_Kind]
@@ -189,21 +254,19 @@ class ShrunkGroups:
         noisy: Integers,
         kinds: Integers,
         classed: Classed,
-        shape: Sequence[int],
+        shown: Shown,
         totals: Array | None = None,
     ) -> ShrunkGroups:
         """Learn from noisy counts, a row for each group; kinds are numbers from 0 on.
 
-        `shape` has the number of values of each worker attribute, in the order of the columns;
-        `totals` are noisy totals of the groups from another table.
+        `totals` are noisy totals of the groups from another table, where `shown` has one.
         """
         counts = noisy.astype(np.float64)
-        known = [_Kind(shares, factors(shares, shape)) for shares in shares_by_kind(counts, kinds)]
+        shares = [shares_by_kind(counts[:, block], kinds) for block in shown.blocks]
+        known = [_Kind.of(own, shown) for own in np.column_stack(shares)]
         weights = [np.ones(len(grid.x)) for grid in classed.grids]
         correlations = np.tile(np.array(_FIRST), (len(known[0].factors), 1))
-        if totals is not None:
-            counts = np.column_stack([counts, totals])
-        model = cls(counts, kinds, classed, known, weights, correlations)
+        model = cls(shown.of(counts, totals), kinds, classed, known, weights, correlations)
         some = evenly(len(counts), _LEARN_FROM)
         for _ in range(_ROUNDS):
             model = model._better(some)
@@ -212,16 +275,16 @@ class ShrunkGroups:
     def moments(self, noise: Array | None = None) -> tuple[Array, Array]:
         """The mean and the variance of every count given the noisy counts of its group.
 
-        `noise` has the variances that the noise of groups is known to have from elsewhere: where
+        `noise` has the variances that the noise of counts is known to have from elsewhere: where
         they are more than those of the grid, noisy counts tell as much less.
         """
-        mean, variance = np.empty((2, len(self.noisy), self.known[0].shares.size))
-        for at, _kind, grid, normal, posterior, _use in self._each(np.arange(len(mean))):
-            mean[at], variance[at] = normal.moments(self.noisy[at], posterior)
+        mean, variance = np.empty((2, len(self.seen), self.known[0].shares.size))
+        for at, kind, grid, normal, posterior, _use in self._each(np.arange(len(mean))):
+            mean[at], variance[at] = normal.moments(self.seen[at], posterior)
             if noise is not None:
-                own = posterior @ grid.noise
-                more = np.maximum(noise[at], own)[:, None]
-                prior = np.maximum(1 / np.maximum(variance[at], 1e-9) - 1 / own[:, None], 0.0)
+                own = np.outer(posterior @ grid.noise, kind.shown.units)
+                more = np.maximum(noise[at], own)
+                prior = np.maximum(1 / np.maximum(variance[at], 1e-9) - 1 / own, 0.0)
                 variance[at] = np.maximum(variance[at], 1 / (prior + 1 / more))
         return mean, variance
 
@@ -238,14 +301,10 @@ class ShrunkGroups:
             kind, c = self.known[self.kinds[part[0]]], int(self.classed.classes[part[0]])
             use = np.flatnonzero(self.weights[c] >= least)
             grid = self.classed.grids[c].only(use)
-            totals = self.noisy.shape[1] > kind.shares.size
-            normal, log_prior = (
-                kind.at(grid, self.correlations, totals),
-                np.log(self.weights[c][use]),
-            )
+            normal, log_prior = kind.at(grid, self.correlations), np.log(self.weights[c][use])
             for start in range(0, len(part), _AT_ONCE):
                 at = part[start : start + _AT_ONCE]
-                yield at, kind, grid, normal, normal.posterior(self.noisy[at], log_prior), use
+                yield at, kind, grid, normal, normal.seen.posterior(self.seen[at], log_prior), use
 
     def _better(self, some: Integers) -> ShrunkGroups:
         """One round of expectation and maximization."""
@@ -253,7 +312,7 @@ class ShrunkGroups:
         slopes, curves = np.zeros(self.correlations.shape), 1e-9 * np.eye(2)
         for at, kind, grid, normal, posterior, use in self._each(some, 2 * _PRIOR):
             weights[int(self.classed.classes[at[0]])][use] += posterior.sum(0)
-            more = kind.evidence(grid, normal, self.correlations, self.noisy[at], posterior)
+            more = kind.evidence(grid, normal.seen, self.correlations, self.seen[at], posterior)
             slopes, curves = slopes + more[0], curves + more[1]
         change = np.linalg.solve(curves, slopes[:, :, None])[:, :, 0]
         correlations = np.clip(self.correlations * np.exp(np.clip(change, -1.0, 1.0)), _LEAST, 1.0)
@@ -269,5 +328,5 @@ def shrunk_counts(
     """
     if not len(noisy):
         return noisy
-    found, _variance = ShrunkGroups.learn(noisy, kinds, classed, shape).moments()
+    found, _variance = ShrunkGroups.learn(noisy, kinds, classed, Shown([shape])).moments()
     return np.rint(np.maximum(found, 0.0)).astype(np.int64)

@@ -26,10 +26,11 @@ class NormalDistributions:
 
     def log_density(self, seen: Array) -> Array:
         """The logarithm of the density, for every row and point."""
-        d = seen.shape[1]
+        one, two = np.triu_indices(seen.shape[1])
         pulled = (self.precision @ self.mean[:, :, None])[:, :, 0]
-        squares = _pairs(seen) @ self.precision.reshape(-1, d * d).T + (pulled * self.mean).sum(1)
-        found: Array = seen @ pulled.T - squares / 2 + self.log_size
+        halves = np.where(one == two, 0.5, 1.0) * self.precision[:, one, two]
+        found: Array = seen @ pulled.T - _pairs(seen) @ halves.T
+        found += self.log_size - (pulled * self.mean).sum(1) / 2
         return found
 
     def posterior(self, seen: Array, log_prior: Array) -> Array:
@@ -43,7 +44,10 @@ class NormalDistributions:
         """The sums of (row - mean)(row - mean)' at every point, weighted by the posterior."""
         d, weight = seen.shape[1], posterior.sum(0)
         cross = (posterior.T @ seen)[:, :, None] * self.mean[:, None, :]
-        about = (posterior.T @ _pairs(seen)).reshape(-1, d, d) - cross - cross.swapaxes(1, 2)
+        one, two = np.triu_indices(d)
+        about = np.empty((len(weight), d, d))
+        about[:, one, two] = about[:, two, one] = posterior.T @ _pairs(seen)
+        about -= cross + cross.swapaxes(1, 2)
         about += weight[:, None, None] * self.mean[:, :, None] * self.mean[:, None, :]
         return about
 
@@ -54,4 +58,6 @@ def evenly(number: int, most: int) -> Integers:
 
 
 def _pairs(rows: Array) -> Array:
-    return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+    """The product of every two numbers of a row, each pair once."""
+    one, two = np.triu_indices(rows.shape[1])
+    return rows[:, one] * rows[:, two]

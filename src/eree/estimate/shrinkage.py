@@ -18,21 +18,18 @@ import pyarrow as pa
 
 from eree.budget.compose import kept_workplaces, share_nothing
 from eree.errors import Refusal, Unreadable
-from eree.estimate.calibrated import calibrated_table
-from eree.estimate.grids import can_be_shrunk, classes_for
-from eree.estimate.groups import ShrunkGroups
+from eree.estimate.calibrated import ReleaseKey
+from eree.estimate.grids import can_be_shrunk
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
-from eree.estimate.measured import MeasuredTable
+from eree.estimate.shrunk_draw import declared, kinds_of, shrunk_draw, worker_attributes
 from eree.estimate.sum_bounds import summed
 from eree.estimate.totals import Areas
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
-from eree.policy.schema import Schema, Value
+from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
-from eree.release.contents import SCALED_TO
 from eree.release.release import Release
-from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
@@ -83,8 +80,9 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
     workplace attributes whose values the schema declares), the more, the more noise they have; how
     much groups of a kind differ is learnt from the table itself.
 
-    `by` adds the cells of a table of single workplaces up, area by area.  With several tables that
-    share no workplace, the estimates of an area are added up over all of them.
+    Marginals of one draw are estimated together, and have one total.  `by` adds cells up, area by
+    area, where noisy sums show that it helps.  With several tables that share no workplace, the
+    estimates of an area are added up over all of them.
     """
     tables, asked = names_of(table), names_of(by)
     if len(tables) > 1 and not asked:
@@ -100,7 +98,7 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
                 " cannot be added up; take tables whose filters share none"
             )
     for areas in found:
-        _check(areas, several=len(tables) > 1)
+        _check(areas)
     parts = [_Part.of(areas, several=len(tables) > 1) for areas in found]
     level, first = checked_level(release.record["level"]), parts[0]
     if not asked:
@@ -137,29 +135,30 @@ class _Part:
     areas: Areas
     estimates: Array
     variances: Array
+    noise: Array | None  # its variances, where sums of groups are held against it
     correlations: dict[str, float]
 
     @classmethod
     def of(cls, areas: Areas, *, several: bool) -> _Part:
         """Learn from a table; one of several that has too few groups stays as it is."""
         release, table, schema, counted = areas.release, areas.table, areas.schema, areas.counted
-        workers = [name for name in counted.by if schema.attributes[name].owner == "worker"]
-        mechanism, workplaces = areas.measurement.mechanism, areas.numbers["workplaces"]
-        shape = [len(schema.attributes[name].values or ()) for name in workers]
+        workers, shape = worker_attributes(schema, counted)
+        mechanism = areas.measurement.mechanism
         rows, cells = release.table(table), int(np.prod(shape))
         if rows.num_rows % cells:
             raise Unreadable(f"table {table} lacks cells; run 'eree verify'")
         noisy = areas.noisy.reshape(-1, cells)
         if len(noisy) < LEAST_GROUPS and several:
             counts = np.maximum(areas.noisy, 0).astype(np.float64)
-            return cls(areas, counts, np.full(len(counts), np.inf), {})
+            return cls(areas, counts, np.full(len(counts), np.inf), None, {})
         if len(noisy) < LEAST_GROUPS:
             raise Refusal(
                 f"table {table} has {len(noisy)} groups of worker cells; the shares of"
                 f" kinds can be learnt from {LEAST_GROUPS} or more"
             )
-        kinds = _kinds(rows, schema, counted, cells)
+        noise = None
         if mechanism.transformed_covariance is not None:
+            kinds = kinds_of(rows, schema, counted, cells)
             sites = ShrunkWorkplaces.learn(noisy, kinds, mechanism, shape)
             kept = [name in areas.wanted.by or not areas.wanted.by for name in workers]
             sums = _sums_of_cells(shape, kept)
@@ -167,20 +166,14 @@ class _Part:
             moments[:, :, sums.argmax(1)] = sites.moments(sums)
             correlations = sites.correlations
         else:
-            bounds = areas.numbers[SCALED_TO][::cells] if SCALED_TO in areas.numbers else None
-            other = None if bounds is not None else _totals_elsewhere(release, table)
-            of_totals, totals = other or (None, None)
-            classed = classes_for(mechanism, noisy, workplaces[::cells], bounds, of_totals)
-            learnt = ShrunkGroups.learn(noisy, kinds, classed, shape, totals)
-            known, noise = calibrated_table(release, table), None
-            if known is not None:
-                noise = known.calibrated.widened**2 * known.calibrated.variance
-            correlations, moments = learnt.correlations[:, 0], np.stack(learnt.moments(noise))
+            drawn = areas.measurement.drawn_with or (table,)
+            learnt = shrunk_draw(ReleaseKey(release), drawn)
+            moments, noise, correlations = learnt.of(drawn.index(table))
         named = dict(zip(_sets(workers, shape), correlations.tolist(), strict=True))
         mean, variance = moments.reshape(2, -1)
         if areas.measurement.clips:  # what was scaled away is not known
             variance = np.full_like(variance, np.inf)
-        return cls(areas, mean, variance, named)
+        return cls(areas, mean, variance, None if noise is None else noise.reshape(-1), named)
 
     def listed(self, level: float) -> Shrunk:
         """All cells of the table."""
@@ -204,37 +197,48 @@ class _Part:
             len(attributes[n].values or ()) for n in left if attributes[n].owner == "worker"
         )
         workplaces = summed(areas.numbers["workplaces"][areas.place], areas.starts) // each
+        estimates, variances = self._added(self.estimates), self._added(self.variances)
+        if self.noise is not None and set(areas.wanted.by) != set(areas.counted.by):
+            variances = variances * self._widened(estimates, variances, self._added(self.noise))
         low, high = areas.ends(1 - level)
         columns = {name: areas.keys[name] for name in areas.wanted.by} | {
             "noisy": pa.array(areas.sums),
             LOW: pa.array(low),
             HIGH: pa.array(high, mask=high == UNBOUNDED),
             "workplaces": pa.array(workplaces),
-            "estimate": pa.array(np.add.reduceat(self.estimates[areas.place], areas.starts)),
-            "variance": pa.array(np.add.reduceat(self.variances[areas.place], areas.starts)),
+            "estimate": pa.array(estimates),
+            "variance": pa.array(variances),
         }
         return _with_ends(pa.table(columns))
 
+    def _added(self, values: Array) -> Array:
+        """Values of cells, added up area by area."""
+        found: Array = np.add.reduceat(values[self.areas.place], self.areas.starts)
+        return found
 
-def _totals_elsewhere(release: Release, name: str) -> tuple[Mechanism, Array] | None:
-    """Noisy totals of the groups of a table, in another table of the same groups.
+    def _widened(self, estimates: Array, left: Array, noise: Array) -> float:
+        """By how much squared errors of sums exceed the variances that the model leaves.
 
-    They have the mean of their noise taken off; with them comes the mechanism that drew them.
-    """
-    table = MeasuredTable.read(release, name)
-    if table.filtered:
-        return None
-    for other in release.tables:
-        if other == name or release.of_workplaces(other):
-            continue
-        parts = MeasuredTable.read(release, other)
-        known = calibrated_table(release, other) if parts.counts_workplaces else None
-        place = None if known is None else parts.within(table)
-        if known is not None and place is not None and len(place) == len(table.groups):
-            totals = np.empty(len(place))
-            totals[place] = parts.rows["noisy"].to_numpy() - known.calibrated.bias()
-            return parts.mechanism, totals
-    return None
+        Noisy sums tell: an estimate is off by the squared distance from its noisy sum, less the
+        variance of noise, plus twice what the model leaves (Stein's unbiased estimate of risk).
+        What groups of an area have in common is not in the model, and adds up.
+        """
+        areas, by = self.areas, ", ".join(self.areas.wanted.by)
+        number = len(estimates) // prod(worker_attributes(areas.schema, areas.wanted)[1])
+        if number < LEAST_GROUPS:
+            raise Refusal(
+                f"by {by} there are {number} areas; whether estimates may be added up can be told"
+                f" from {LEAST_GROUPS} or more; take the noisy sums, as area_totals does"
+            )
+        off = (areas.sums - estimates) ** 2 - noise + 2 * left
+        factor = max(1.0, float((left * off / noise**2).sum() / ((left / noise) ** 2).sum()))
+        if np.sqrt(factor * left).sum() > np.sqrt(noise).sum():
+            raise Refusal(
+                f"added up by {by}, estimates of table {areas.table} are further off than noisy"
+                " sums, as what the groups of an area have in common adds up; take those, as"
+                " area_totals does"
+            )
+        return factor
 
 
 def _added(parts: list[pa.Table], by: tuple[str, ...], level: float) -> pa.Table:
@@ -288,7 +292,7 @@ def _high_ends(rows: pa.Table) -> Integers:
     return found
 
 
-def _check(areas: Areas, *, several: bool) -> None:
+def _check(areas: Areas) -> None:
     """Refuse what cannot be shrunk, or not be added up."""
     table, schema, counted = areas.table, areas.schema, areas.counted
     if any(schema.attributes[name].owner == "worker" for name in counted.where):
@@ -307,11 +311,20 @@ def _check(areas: Areas, *, several: bool) -> None:
     singly = by_own and bool((areas.numbers["workplaces"] == 1).all())
     if not singly and not can_be_shrunk(mechanism):
         raise Refusal(_cannot(table, mechanism))
-    if by and not singly and not (several and set(by) == set(counted.by)):
+    if not by or singly or set(by) == set(counted.by):
+        return
+    workers, _ = worker_attributes(schema, counted)
+    if areas.measurement.clips or not set(workers) <= set(by):
         raise Refusal(
-            "estimates are added up where every workplace was protected by itself by"
-            f" knorm-staircase, which table {table} was not; for sums use its noisy counts,"
-            " as area_totals does"
+            f"estimates of table {table} are added up over workplaces, by {', '.join(workers)} as"
+            " it is counted, and not where jobs were scaled away before; for other sums use its"
+            " noisy counts, as area_totals does"
+        )
+    known = {*workers, *declared(schema, counted)}
+    if set(by) <= known:
+        raise Refusal(
+            f"the shares by {', '.join(by)} are learnt from the noisy sums of table {table}, so"
+            " estimates tell nothing more of them; take these, as area_totals does"
         )
 
 
@@ -335,24 +348,6 @@ def _within(estimates: Array, low: Integers, high: Integers) -> Integers:
     whole = np.rint(np.clip(estimates, 0, LIMIT)).astype(np.int64)
     found = np.maximum(whole, low)
     return np.where(high == UNBOUNDED, found, np.minimum(found, high))
-
-
-def _kinds(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> Integers:
-    """The kind of every group, as a number from 0 on: its workplace attributes of declared values.
-
-    `cells` is the number of rows that a group has.
-    """
-    declared = [
-        name
-        for name in counted.by
-        if schema.attributes[name].owner == "workplace"
-        and schema.attributes[name].values is not None
-    ]
-    kinds: dict[tuple[object, ...], int] = {}
-    columns = [rows[name].to_pylist()[::cells] for name in declared]
-    groups = zip(*columns, strict=True) if declared else [()] * (rows.num_rows // cells)
-    numbers = [kinds.setdefault(key, len(kinds)) for key in groups]
-    return np.array(numbers, dtype=np.int64)
 
 
 def _sums_of_cells(shape: Sequence[int], kept: Sequence[bool]) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.estimate.grids import classes_for
-from eree.estimate.groups import ShrunkGroups
+from eree.estimate.groups import Shown, ShrunkGroups
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.registry import automatic, automatic_vector, calibrate
@@ -103,7 +103,7 @@ class BySizeShrunk(BySize):
         if len(small.noisy):
             kinds = _numbered(cells.kinds[small.groups])
             classed = classes_for(self.together, small.noisy, small.workplaces)
-            learnt = ShrunkGroups.learn(small.noisy, kinds, classed, self.shape)
+            learnt = ShrunkGroups.learn(small.noisy, kinds, classed, Shown([self.shape]))
             sums[small.groups] += learnt.moments()[0]
         return np.rint(np.maximum(sums, 0)).ravel()
 
