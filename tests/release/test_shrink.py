@@ -17,7 +17,9 @@ import eree
 import eree_study
 from eree.cells import Cell
 from eree.estimate.grids import classes_for
+from eree.estimate.measured import MeasuredTable
 from eree.estimate.shrinkage import _Part
+from eree.estimate.shrunk_draw import _totals_elsewhere
 from eree.estimate.totals import Areas
 from eree.mechanisms.registry import calibrate
 from eree.mechanisms.vector.pareto import VectorPareto
@@ -272,3 +274,23 @@ def test_sums_whose_groups_differ_alike_are_refused(together: eree.Release) -> N
     off = part.estimates + np.where(np.arange(len(part.estimates)) % 2, 1, -1) * np.sqrt(noise)
     with pytest.raises(eree.Refusal, match="further off than noisy sums"):
         replace(part, estimates=off, variances=noise * 0.9).sums(0.9)
+
+
+@pytest.mark.parametrize(("epsilon", "used"), [("0.25", False), ("1", True)])
+def test_totals_of_another_table_are_used_unless_their_noise_has_heavy_tails(
+    county: eree.Tables, tmp_path: Path, epsilon: str, used: bool
+) -> None:
+    tables = [
+        {"name": "people", "by": PEOPLE, "epsilon": "1"},
+        {"name": "jobs", "by": PEOPLE[:3], "epsilon": epsilon},
+    ]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "2"}
+    plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
+    out, random = tmp_path / "out", eree.SeededRandom(1)
+    release = eree.publish(plan, county, ledger=None, out=out, random=random)
+    found = _totals_elsewhere(release, MeasuredTable.read(release, "people"), ("people",))
+    assert (found is not None) == used
+    if found is not None:
+        exact = eree.tabulate(county, by=PEOPLE[:3]).confidential["count"].to_numpy()
+        assert len(found[1]) == len(exact)
+        assert np.corrcoef(found[1], exact)[0, 1] > 0.9

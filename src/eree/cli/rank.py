@@ -255,6 +255,7 @@ def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: 
     short_help="Estimate worker cells with smaller errors.",
     examples=[
         "eree shrink out people --out people.csv",
+        "eree shrink out wac-sex --by tract,sex --out sex.csv",
         "eree shrink out sites --by place,sector,sex --out people.csv",
         "eree shrink out large small --by place,sector,sex --out people.csv",
     ],
@@ -265,7 +266,7 @@ def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: 
     "--by",
     multiple=True,
     metavar="NAME,…",
-    help="Add the cells of single workplaces up, by these attributes.",
+    help="Add cells up by these attributes, where that helps.",
 )
 @path("--out", "FILE.csv", "A new file, outside the release.", required=True)
 @as_json
@@ -277,8 +278,8 @@ def shrink(
     Empirical-Bayes estimates: cells are shrunk to the shares of their kind of workplaces, the more,
     the more noise they have.  Only the release is used, so it costs no privacy; low and high are
     the calibrated interval, guaranteed_low and guaranteed_high hold whatever the estimates assume.
-    Tables that share no workplace are added up, such as large ones one by one and small ones
-    together.
+    Marginals of one draw are estimated together.  Tables that share no workplace are added up, such
+    as large ones one by one and small ones together.
     """
     _check(None, out)
     with progress() as tell:

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from math import pi
 
 import numpy as np
 import pyarrow as pa
 
+from eree.cells import Cell
 from eree.estimate.calibrated import ReleaseKey, calibrated_table
 from eree.estimate.grids import classes_for
 from eree.estimate.groups import Shown, ShrunkGroups
@@ -27,6 +29,8 @@ from eree.workload import Marginal
 
 #: The size of workplace at which the noise of marginals is held against each other.
 _LARGE = 10_000
+#: Noise has heavy tails if its variance is so many times that of normal noise of its mean size.
+_HEAVY = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +121,7 @@ def _totals_elsewhere(
     """Noisy totals of the groups of a table, in another table of the same groups.
 
     They have the mean of their noise taken off; with them comes the mechanism that drew them.
+    Where noise has heavy tails they are left aside: taken for normal, it would tell wrong.
     """
     if table.filtered:
         return None
@@ -124,13 +129,20 @@ def _totals_elsewhere(
         if other in drawn or release.of_workplaces(other):
             continue
         parts = MeasuredTable.read(release, other)
-        known = calibrated_table(release, other) if parts.counts_workplaces else None
+        if not parts.counts_workplaces or _heavy(parts.mechanism):
+            continue
+        known = calibrated_table(release, other)
         place = None if known is None else parts.within(table)
         if known is not None and place is not None and len(place) == len(table.groups):
             totals = np.empty(len(place))
             totals[place] = parts.rows["noisy"].to_numpy() - known.calibrated.bias()
             return parts.mechanism, totals
     return None
+
+
+def _heavy(mechanism: Mechanism) -> bool:
+    mean, deviation = mechanism.mean_error(Cell(_LARGE))
+    return deviation**2 > _HEAVY * pi / 2 * mean**2
 
 
 def worker_attributes(schema: Schema, counted: Marginal) -> tuple[list[str], list[int]]:
