@@ -35,6 +35,8 @@ from eree.release.release import Release
 Kept = Mapping[str, tuple[Value, ...]]
 #: The columns of the guaranteed ends.
 LOW, HIGH = "guaranteed_low", "guaranteed_high"
+#: Estimates of more groups than this to an area, in the mean, are not added up.
+_MOST_TOGETHER = 40
 #: Fewer groups tell too little of their kinds.
 LEAST_GROUPS = 30
 
@@ -199,7 +201,7 @@ class _Part:
         workplaces = summed(areas.numbers["workplaces"][areas.place], areas.starts) // each
         estimates, variances = self._added(self.estimates), self._added(self.variances)
         if self.noise is not None and set(areas.wanted.by) != set(areas.counted.by):
-            variances = variances * self._widened(estimates, variances, self._added(self.noise))
+            variances = variances * self._widened(variances, self._added(self.noise))
         low, high = areas.ends(1 - level)
         columns = {name: areas.keys[name] for name in areas.wanted.by} | {
             "noisy": pa.array(areas.sums),
@@ -216,27 +218,29 @@ class _Part:
         found: Array = np.add.reduceat(values[self.areas.place], self.areas.starts)
         return found
 
-    def _widened(self, estimates: Array, left: Array, noise: Array) -> float:
-        """By how much squared errors of sums exceed the variances that the model leaves.
+    def _widened(self, left: Array, noise: Array) -> float:
+        """By how much the squared errors of sums exceed the variances that the model leaves.
 
-        Noisy sums tell: an estimate is off by the squared distance from its noisy sum, less the
-        variance of noise, plus twice what the model leaves (Stein's unbiased estimate of risk).
-        What groups of an area have in common is not in the model, and adds up.
+        What the groups of an area have in common is not in the model.  The distances of their
+        estimates from noisy counts tell: noise is independent from group to group, so the product
+        of two of these distances has the mean of the product of two errors.
         """
         areas, by = self.areas, ", ".join(self.areas.wanted.by)
-        number = len(estimates) // prod(worker_attributes(areas.schema, areas.wanted)[1])
+        number = len(left) // prod(worker_attributes(areas.schema, areas.wanted)[1])
         if number < LEAST_GROUPS:
             raise Refusal(
                 f"by {by} there are {number} areas; whether estimates may be added up can be told"
                 f" from {LEAST_GROUPS} or more; take the noisy sums, as area_totals does"
             )
-        off = (areas.sums - estimates) ** 2 - noise + 2 * left
-        factor = max(1.0, float((left * off / noise**2).sum() / ((left / noise) ** 2).sum()))
-        if np.sqrt(factor * left).sum() > np.sqrt(noise).sum():
+        away = areas.noisy - self.estimates
+        common = self._added(away) ** 2 - self._added(away**2)
+        factor = max(1.0, 1 + float((common / noise).sum() / (left / noise).sum()))
+        many = len(areas.place) > _MOST_TOGETHER * len(left)
+        if many or np.sqrt(factor * left).sum() > np.sqrt(noise).sum():
             raise Refusal(
                 f"added up by {by}, estimates of table {areas.table} are further off than noisy"
-                " sums, as what the groups of an area have in common adds up; take those, as"
-                " area_totals does"
+                " sums: what the groups of an area have in common adds up, and noise cancels; take"
+                " those, as area_totals does"
             )
         return factor
 

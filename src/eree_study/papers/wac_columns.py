@@ -186,7 +186,7 @@ def shrunk_columns(release: Release) -> pa.Table:
     """The columns of one draw, shrunk; all jobs and industry are those of both sexes."""
     rows = {kind: shrink(release, f"wac-{kind}", [TRACT, kind]).rows for kind in WORKERS}
     rows |= {"total": rows["sex"], "industry": shrink(release, "wac-sex").rows}
-    areas = rows["sex"][TRACT].unique().combine_chunks()
+    areas = rows["sex"][TRACT].unique()
     columns: dict[str, Any] = {GEOCODE: areas}
     for column, kept in LODES_COLUMNS.items():
         own, counts = rows[kind_of_column(column)], np.zeros(len(areas), dtype=np.int64)
