@@ -20,6 +20,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
+import eree_study
 from eree.estimate.estimates import estimated_cells
 from uses import eree_command
 
@@ -458,7 +459,7 @@ def test_the_command_writes_the_file_and_says_what_it_lacks(
     assert [int(row[1]) for row in rows[1:]] == own
     status, shown, err = eree_command(*asked, tmp_path / "x.csv", "--numbers", "noisy")
     assert (status, shown) == (2, "")
-    assert "'noisy' is not one of 'estimates', 'biased-counts', 'measured'" in err
+    assert "'noisy' is not one of 'estimates', 'biased-counts', 'shrunk', 'measured'" in err
 
 
 def test_the_command_writes_gzipped_files_without_a_time(
@@ -482,3 +483,58 @@ def test_the_command_writes_gzipped_files_without_a_time(
         "rank", release.folder, "places", "--by", "place", "--out", "x.csv.gz"
     )
     assert (status, "it must end in .csv" in err) == (2, True)
+
+
+@pytest.fixture(scope="module")
+def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:
+    folder = tmp_path_factory.mktemp("county") / "data"
+    return eree.load(eree_study.synthesize(folder, jobs=80_000, seed=3))
+
+
+@pytest.fixture(scope="module")
+def one_draw(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> eree.Release:
+    tables = [
+        {
+            "name": "wac",
+            "by": ["tract", "sector"],
+            "marginals": ["sex", "age", "race", "education"],
+            "epsilon": "2",
+        },
+        {"name": "jobs", "by": ["tract"], "epsilon": "1"},
+    ]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "3"}
+    plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
+    out = tmp_path_factory.mktemp("one-draw") / "out"
+    return eree.publish(plan, county, ledger=None, out=out, random=eree.SeededRandom(1))
+
+
+def test_shrunk_columns_of_one_draw_add_up_and_are_nearer_to_the_truth(
+    county: eree.Tables, one_draw: eree.Release
+) -> None:
+    found = eree.lodes(one_draw, "tract", numbers="shrunk")
+    assert "jobs" not in found.sources.values()
+    columns = {name: found.rows[name].to_numpy() for name in found.sources}
+    for kind in ("CS", "CA", "CR", "CD", "CNS"):
+        sums = sum(np.rint(100 * own) for name, own in columns.items() if name.startswith(kind))
+        assert (sums == np.rint(100 * columns["C000"])).all(), kind
+    errors: dict[Any, float] = {"shrunk": 0.0, "measured": 0.0}
+    rows = {numbers: eree.lodes(one_draw, "tract", numbers=numbers).rows for numbers in errors}
+    for name, kept in eree.LODES_COLUMNS.items():
+        for attribute, values in kept.items():
+            if name not in columns or attribute == "sector":
+                continue
+            exact = eree.tabulate(county, by=["tract"], where={attribute: values}).confidential
+            true = dict(zip(*(exact[n].to_pylist() for n in ("tract", "count")), strict=True))
+            real = [true.get(area, 0) for area in found.rows["w_geocode"].to_pylist()]
+            for numbers, said in rows.items():
+                errors[numbers] += float(np.abs(said[name].to_numpy() - real).sum())
+    assert errors["shrunk"] < 0.85 * errors["measured"]
+    with pytest.raises(eree.Refusal, match="its interval is not known; 'eree shrink"):
+        _ = found.intervals
+
+
+def test_tables_that_cannot_be_shrunk_say_why(one_draw: eree.Release) -> None:
+    with pytest.raises(eree.Refusal, match=r"no table by tract can be shrunk: .*cell by cell"):
+        eree.lodes(one_draw, "tract", tables=["jobs"], numbers="shrunk")
+    with pytest.raises(eree.Refusal, match=r"no table by county can be shrunk: .* areas; whether"):
+        eree.lodes(one_draw, "county", tables=["wac-sex"], numbers="shrunk")

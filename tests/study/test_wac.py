@@ -22,8 +22,6 @@ from eree_study.papers.wac_columns import (
     WORKERS,
     Truth,
     best_split,
-    kind_of_column,
-    shrunk_columns,
     tables_of,
 )
 from uses import eree_command
@@ -178,28 +176,3 @@ def test_a_wrong_epsilon_is_refused_before_a_folder_is_made(tmp_path: Path, epsi
     status, _, said = eree_command("study", "wac", "--out", tmp_path / "new", "--epsilon", epsilon)
     assert status == 2 and "epsilon" in said
     assert not (tmp_path / "new").exists()
-
-
-def test_shrunk_columns_of_one_draw_are_nearer_to_the_truth(tmp_path: Path) -> None:
-    tables = eree.load(eree_study.synthesize(tmp_path / "data", jobs=80_000, seed=3))
-    truth = Truth.of(tables)
-    planned = [*tables_of("one-draw", Fraction(4), tables)]
-    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"}
-    plan = eree.Plan.of({"data": str(tables.folder), "privacy": privacy, "table": planned})
-    release = eree.publish(
-        plan, tables, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
-    )
-    rows = {
-        "measured": eree.lodes(release, "tract", numbers="measured").rows,
-        "shrunk": shrunk_columns(release),
-    }
-    error = {
-        name: sum(truth.errors(columns)[kind] for kind in WORKERS) for name, columns in rows.items()
-    }
-    assert error["shrunk"] < 0.9 * error["measured"]
-    kinds = {
-        kind: sum(rows["shrunk"][c].to_numpy() for c in truth.columns if kind_of_column(c) == kind)
-        for kind in KINDS
-    }
-    for kind, counted in kinds.items():  # but for rounding to integers of zero or more
-        assert np.abs(counted - kinds["total"]).max() <= 40, kind

@@ -164,10 +164,10 @@ def threshold(
 @path("--crosswalk", "FILE.csv", "A new file for the areas that each lies in.")
 @click.option(
     "--numbers",
-    type=click.Choice(["estimates", "biased-counts", "measured"]),
+    type=click.Choice(["estimates", "biased-counts", "shrunk", "measured"]),
     default="estimates",
     show_default=True,
-    help="Estimates that agree, the same from 0 on, or what was measured.",
+    help="Estimates that agree, the same from 0 on, shrunk ones, or what was measured.",
 )
 @click.option(
     "--folder",

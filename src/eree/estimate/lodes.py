@@ -145,7 +145,8 @@ def lodes(
     file that does; without it they are `LODES_COLUMNS`.  Each column comes from the table, among
     `tables` or all, whose sums are predicted to be least in error.  `where` keeps values of
     attributes, such as one state, in all columns.  `numbers` are estimates that agree in all
-    tables, `biased-counts` (the same as integers of zero or more) or the counts as `measured`.
+    tables, `biased-counts` (the same as integers of zero or more), estimates `shrunk` to the shares
+    of their kind of workplaces, or the counts as `measured`.
     """
     wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
     if columns is not None and not isinstance(columns, Mapping):

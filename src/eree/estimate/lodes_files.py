@@ -40,7 +40,7 @@ from eree.estimate.lodes_columns import (
     read_columns,
     runs,
 )
-from eree.estimate.lodes_sources import AreaTables, Filled, Numbers
+from eree.estimate.lodes_sources import HUNDREDTHS, AreaTables, Filled, Numbers
 from eree.estimate.totals import Filter
 from eree.partial import appearing_folder, new_path
 from eree.policy.schema import Value
@@ -52,6 +52,7 @@ NOTES = "notes.txt"
 _NUMBERS: Mapping[Numbers, str] = {
     "estimates": "Numbers are estimates that agree with each other; noise makes some negative.",
     "biased-counts": "Numbers are estimates as integers of zero or more: small ones are too large.",
+    "shrunk": "Numbers are estimates shrunk to the shares of their kind of workplaces: biased.",
     "measured": "Counts have noise in them and may be negative.",
 }
 #: The attribute that says which state an area is in, and what stands for one where none does.
@@ -152,7 +153,7 @@ class LodesFiles:
 
     def _rows(self, part: LodesPart) -> pa.Table:
         size = len(self.areas)
-        estimated = self.numbers == "estimates"
+        estimated = self.numbers in HUNDREDTHS
         empty: pa.Array[Any] = pa.nulls(size, pa.float64() if estimated else pa.int64())
         held = {name: pa.array(counts) for name, counts in part.counts.items()}
         columns = {GEOCODE: self.areas} | {name: held.get(name, empty) for name in OFFICIAL}
@@ -279,9 +280,8 @@ def _part(
     kept = {name: both(within, of) for name, of in wanted.items() if of is not None}
     able = {name: jobs for name, jobs in kept.items() if jobs is not None}
     made = held.fill(able, official=official, by_kind=True)
-    nothing: Integers | Array = np.zeros(len(held.areas), dtype=np.int64)
-    if held.numbers == "estimates":
-        nothing = np.zeros(len(held.areas))
+    zeros: Integers = np.zeros(len(held.areas), dtype=np.int64)
+    nothing = zeros / 1 if held.numbers in HUNDREDTHS else zeros
     counts = {n: nothing if k is None else made.counts.get(n) for n, k in kept.items()}
     firms = "firms are not in the tables; say with --columns which jobs a column has"
     missing = {n: firms if of is None else made.missing.get(n, "") for n, of in wanted.items()}

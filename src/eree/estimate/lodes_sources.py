@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, pi, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from eree.estimate.calibration import Errors
 from eree.estimate.listing import checked_level, in_words
 from eree.estimate.lodes_columns import GEOCODE, Columns, Kept, alike, kind_of
 from eree.estimate.measured import measurement_of
+from eree.estimate.shrinkage import shrunk_by
 from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.policy.schema import Value
@@ -33,9 +35,10 @@ from eree.release.release import Release
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Estimates that agree in all tables, the same as integers of zero or more, which are biased, or
-#: the noisy counts of single tables.
-Numbers = Literal["estimates", "biased-counts", "measured"]
+#: Estimates that agree in all tables, the same as integers of zero or more, which are biased,
+#: estimates shrunk to the shares of their kind, or the noisy counts of single tables.
+Numbers = Literal["estimates", "biased-counts", "shrunk", "measured"]
+HUNDREDTHS = ("estimates", "shrunk")
 #: Predicted errors that differ by less are the same, as of tables of one draw: the first is taken.
 _NEAR = 1.02
 
@@ -85,6 +88,8 @@ class AreaTables:
                 f" {', '.join(_geocodes(release, names)) or 'none'}"
             )
         held = {name: _Held(release, name, geocode, looked_for, numbers) for name in holders}
+        if numbers == "shrunk":
+            held = _shrunk(held, geocode)
         areas: pa.Array[Any] = pa.array(
             sorted({code for table in held.values() for code in table.areas(only)})
         )
@@ -121,6 +126,11 @@ class AreaTables:
 
     def intervals(self, wanted: Columns, sources: Mapping[str, str]) -> pa.Table:
         """The calibrated intervals of columns, a row for each area and column."""
+        if self.numbers == "shrunk":
+            raise Refusal(
+                "what a column adds up was shrunk together, so that its interval is not known;"
+                " 'eree shrink DIR TABLE --by …' has those of single worker cells"
+            )
         around, size = dict[str, tuple[Array, Errors]](), len(self.areas)
         if self.numbers != "measured":
             agreed = _agreed(self.release)
@@ -270,10 +280,18 @@ class _Held:
         if self._numbers == "measured":
             np.add.at(found, place, self.rows["noisy"].to_numpy()[cells])
             return found
+        if self._numbers == "shrunk":
+            np.add.at(found, place, self.shrunk[cells])
+            return found / UNIT
         agreed = _agreed(self._release)
         own = agreed.estimates if self._numbers == "estimates" else agreed.counts
         np.add.at(found, place, own[agreed.tables[self.name]][cells])
         return found / UNIT if self._numbers == "estimates" else found
+
+    @cached_property
+    def shrunk(self) -> Integers:
+        """Estimates of its cells, shrunk to the shares of their kind, in hundredths of a job."""
+        return shrunk_by(self._release, self.name, self._geocode)
 
     def error(self, kept: Kept, areas: pa.Array[Any]) -> float | None:
         """The mean error that is predicted for the areas of a column."""
@@ -307,6 +325,21 @@ class _Held:
                 estimates, errors = agreeing
                 low[at], high[at] = sums.ends_around(estimates[at], errors.some(at), level)
         return low, high
+
+
+def _shrunk(held: Mapping[str, _Held], geocode: str) -> dict[str, _Held]:
+    """Those of some tables whose estimates may be added up; refuses where there are none."""
+    found, refused = dict[str, _Held](), list[str]()
+    for name, table in held.items():
+        try:
+            found |= {name: table} if len(table.shrunk) else {}
+        except Unreadable:
+            raise
+        except Refusal as refusal:
+            refused.append(str(refusal))
+    if not found:
+        raise Refusal(f"no table by {geocode} can be shrunk: {' '.join(refused[:1])}")
+    return found
 
 
 def _agreed(release: Release) -> Agreement:

@@ -21,7 +21,14 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.calibrated import ReleaseKey
 from eree.estimate.grids import can_be_shrunk
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
-from eree.estimate.shrunk_draw import declared, kinds_of, shrunk_draw, worker_attributes
+from eree.estimate.measured import measurement_of
+from eree.estimate.shrunk_draw import (
+    declared,
+    kinds_of,
+    shrunk_cells,
+    shrunk_draw,
+    worker_attributes,
+)
 from eree.estimate.sum_bounds import summed
 from eree.estimate.totals import Areas
 from eree.estimate.workplaces import ShrunkWorkplaces
@@ -126,6 +133,17 @@ def _kept_by_all(filters: Sequence[Kept]) -> Kept:
     }
 
 
+def shrunk_by(release: Release, table: str, area: str) -> Integers:
+    """Estimates of all cells of a table in hundredths of a job, if they may be added up by area."""
+    counted, _ = measurement_of(release, table)
+    workers, _ = worker_attributes(release.schema, counted)
+    areas = Areas.read(release, table, [area, *workers])
+    _check(areas)
+    _Part.of(areas, several=False).check()
+    drawn = areas.measurement.drawn_with or (table,)
+    return shrunk_cells(ReleaseKey(release), drawn)[table]
+
+
 @dataclass(frozen=True)
 class _Part:
     """A table, and the estimates of all its cells.
@@ -200,8 +218,7 @@ class _Part:
         )
         workplaces = summed(areas.numbers["workplaces"][areas.place], areas.starts) // each
         estimates, variances = self._added(self.estimates), self._added(self.variances)
-        if self.noise is not None and set(areas.wanted.by) != set(areas.counted.by):
-            variances = variances * self._widened(variances, self._added(self.noise))
+        variances = variances * self.check()
         low, high = areas.ends(1 - level)
         columns = {name: areas.keys[name] for name in areas.wanted.by} | {
             "noisy": pa.array(areas.sums),
@@ -218,14 +235,19 @@ class _Part:
         found: Array = np.add.reduceat(values[self.areas.place], self.areas.starts)
         return found
 
-    def _widened(self, left: Array, noise: Array) -> float:
+    def check(self) -> float:
         """By how much the squared errors of sums exceed the variances that the model leaves.
+
+        Where these are too large, sums are refused.
 
         What the groups of an area have in common is not in the model.  The distances of their
         estimates from noisy counts tell: noise is independent from group to group, so the product
         of two of these distances has the mean of the product of two errors.
         """
         areas, by = self.areas, ", ".join(self.areas.wanted.by)
+        if self.noise is None or set(areas.wanted.by) == set(areas.counted.by):
+            return 1.0
+        left, noise = self._added(self.variances), self._added(self.noise)
         number = len(left) // prod(worker_attributes(areas.schema, areas.wanted)[1])
         if number < LEAST_GROUPS:
             raise Refusal(

@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from eree.cells import Cell
+from eree.estimate.agreement import UNIT
 from eree.estimate.calibrated import ReleaseKey, calibrated_table
 from eree.estimate.grids import classes_for
 from eree.estimate.groups import Shown, ShrunkGroups
+from eree.estimate.linking import links_of, rounded
 from eree.estimate.measured import MeasuredTable
 from eree.estimate.noise import noise_of_cells
 from eree.mechanisms.mechanism import Mechanism
@@ -90,6 +92,18 @@ def shrunk_draw(key: ReleaseKey, drawn: tuple[str, ...]) -> ShrunkDraw:
             ]
         )
     return ShrunkDraw(shown, np.stack(learnt.moments(noise)), noise, learnt.correlations[:, 0])
+
+
+@lru_cache(maxsize=2)
+def shrunk_cells(key: ReleaseKey, drawn: tuple[str, ...]) -> dict[str, Integers]:
+    """The same for each table in hundredths of a job, which add up to one total."""
+    tables = {name: MeasuredTable.read(key.release, name) for name in drawn}
+    learnt = shrunk_draw(key, drawn)
+    means = [learnt.of(i)[0][0].reshape(-1) for i in range(len(drawn))]
+    whole = rounded(UNIT * np.concatenate(means), links_of(key.release, tables))
+    return dict(
+        zip(drawn, np.split(whole, np.cumsum([len(one) for one in means[:-1]])), strict=True)
+    )
 
 
 def _noise_together(tables: Sequence[MeasuredTable]) -> Array | None:

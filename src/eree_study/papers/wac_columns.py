@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, log1p
@@ -25,13 +25,11 @@ from eree.errors import Refusal
 from eree.estimate.lodes import lodes
 from eree.estimate.lodes_columns import GEOCODE, LODES_COLUMNS
 from eree.estimate.lodes_sources import Numbers
-from eree.estimate.shrinkage import shrink
 from eree.mechanisms.registry import kind_of, mechanism
 from eree.policy.neighbours import plain
 from eree.random.exact import Array, Integers
 from eree.release.plan import Plan
 from eree.release.publish import publish
-from eree.release.release import Release
 from eree_study.papers.comparison import RAMPS, SUFFIXES, infusions, seeded
 from eree_study.papers.contenders import MOST_DELTA
 from eree_study.papers.study import Study
@@ -46,11 +44,10 @@ KINDS: Mapping[str, str | None] = MappingProxyType(
 )
 #: Parts of epsilon: for a size profile, and for a table of jobs beside the draw.
 PROFILE, JOBS = Fraction(1, 50), Fraction(1, 5)
-ONE_DRAW = "one-draw"
 #: The releases that are made, and how the columns are read from each.
 READ: Mapping[str, tuple[Numbers, ...]] = MappingProxyType(
     {
-        ONE_DRAW: ("measured", "estimates", "biased-counts"),
+        "one-draw": ("measured", "estimates", "biased-counts", "shrunk"),
         "six": ("measured",),
         "one-draw-and-jobs": ("estimates", "biased-counts"),
         "apart": ("measured", "estimates"),
@@ -169,32 +166,13 @@ def released(
         return {"refused": str(refusal)}
     random = seeded(study.seed, "wac", way, epsilon, trial)
     release = publish(plan, tables, ledger=None, out=out, random=random)
-    columns: dict[str, pa.Table] = {
-        numbers: lodes(release, TRACT, numbers=numbers).rows for numbers in READ[way]
-    }
-    if way == ONE_DRAW:
-        with suppress(Refusal):  # of a population with few tracts
-            columns |= {"shrunk": shrunk_columns(release)}
+    found = {}
+    for numbers in READ[way]:
+        with suppress(Refusal) if numbers == "shrunk" else nullcontext():  # of few tracts
+            errors = truth.errors(lodes(release, TRACT, numbers=numbers).rows)
+            found[f"{way}, {numbers}"] = {kind: [error] for kind, error in errors.items()}
     shutil.rmtree(out)
-    return {
-        f"{way}, {numbers}": {kind: [one] for kind, one in truth.errors(rows).items()}
-        for numbers, rows in columns.items()
-    }
-
-
-def shrunk_columns(release: Release) -> pa.Table:
-    """The columns of one draw, shrunk; all jobs and industry are those of both sexes."""
-    rows = {kind: shrink(release, f"wac-{kind}", [TRACT, kind]).rows for kind in WORKERS}
-    rows |= {"total": rows["sex"], "industry": shrink(release, "wac-sex").rows}
-    areas = rows["sex"][TRACT].unique()
-    columns: dict[str, Any] = {GEOCODE: areas}
-    for column, kept in LODES_COLUMNS.items():
-        own, counts = rows[kind_of_column(column)], np.zeros(len(areas), dtype=np.int64)
-        for name, values in kept.items():
-            own = own.filter(pc.is_in(own[name], pa.array([*map(str, values)])))
-        np.add.at(counts, pc.index_in(own[TRACT], areas).to_numpy(), own["estimate"].to_numpy())
-        columns[column] = counts
-    return pa.table(columns)
+    return found
 
 
 # ---------------------------------------------------------------------------------- plans
