@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as parquet
 import eree
 import pages
 from eree.estimate.totals import Areas
+from eree.release.record import RECORD, digest_of, file_digest, record_text
 
 #: A row for each workplace, and what the rows may be added up to.
 SITES = ["workplace_id", "place", "sector", "ownership", "sex", "education"]
@@ -36,6 +38,25 @@ def true_sums(tables: eree.Tables, cells: Sequence[str], by: Sequence[str]) -> C
     for row in exact.to_pylist():
         sums[tuple(row[name] for name in by)] += row["count"]
     return sums
+
+
+def with_members(
+    folder: Path,
+    group: str,
+    change: Callable[[pa.Table], pa.Table],
+    number: int | None = None,
+) -> eree.Release:
+    """A release with other members of a group, and the record of someone who means it."""
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    [about] = [one for one in record["members"] if one["group"] == group]
+    [file] = about["files"]
+    rows = change(parquet.read_table(folder / file))
+    parquet.write_table(rows, folder / file)
+    about["files"][file] = file_digest(folder / file)
+    about["rows"] = rows.num_rows if number is None else number
+    record["digest"] = digest_of(record)
+    (folder / RECORD).write_text(record_text(record), encoding="utf-8")
+    return eree.Release.open(folder)
 
 
 class Redrawing:
@@ -60,7 +81,8 @@ class Redrawing:
         place = self.rows.column_names.index("noisy")
         home = self.folder / str(seed)
         (home / "tables").mkdir(parents=True)
-        shutil.copytree(self.release.folder / "areas", home / "areas")
+        for folder in ("areas", "members"):
+            shutil.copytree(self.release.folder / folder, home / folder)
         anew = self.rows.set_column(place, "noisy", pa.array(np.asarray(noisy)))
         parquet.write_table(anew, home / "tables" / f"{self.table}.parquet")
         return eree.Release(home, self.release.record)

@@ -17,7 +17,6 @@ import pytest
 import eree
 import eree_study
 from eree.policy.plain_data import guarantee_of
-from eree.release.contents import schema_of
 from eree.release.measure import TableMeasure
 from eree.release.price import measurement_for
 from eree.verification.tables import row_faults
@@ -187,7 +186,7 @@ def test_a_row_of_another_stratum_is_found(
     home: Path, people: eree.Release, tmp_path: Path
 ) -> None:
     """That two tables share no workplace is part of the price."""
-    schema = schema_of(people.record)
+    schema = people.schema
     about = people.about("large")
     marginal = eree.Marginal.over(schema, about["by"], about["where"])
     price = guarantee_of(about["price"])

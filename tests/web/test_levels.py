@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import eree
-from eree.release.contents import schema_of
 from eree.web.dataset import Asked, Group, Variable
 from eree.web.linked import LinkedTable
 from eree.web.query import Query, default_query
@@ -63,7 +62,7 @@ def test_declared_groups_are_levels(tables: dict[str, LinkedTable]) -> None:
     data = tables["jobs"]
     sector = data.variable("sector")
     assert list(sector.levels) == ["supersector"]
-    declared = dict(schema_of(data.release.record).attributes["supersector"].members)
+    declared = dict(data.release.schema.attributes["supersector"].members)
     grouped = figures(data, Query(("sector",), groups={"sector": "supersector"}))
     single = figures(data, Query(("sector",)))
     for code, (value, low, high) in grouped.items():

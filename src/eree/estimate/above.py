@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
-from eree.policy.schema import Attribute, Value
+from eree.policy.schema import Value
 from eree.release.release import Release
 from eree.workload import Marginal
 
@@ -122,19 +122,11 @@ def _above(release: Release, fine: str) -> list[Above]:
         keys, *coarser = listed.columns
         names = listed.column_names[1:]
         found = [Above(fine, n, keys, codes) for n, codes in zip(names, coarser, strict=True)]
-    found += [Above(fine, g.name, *_members(g, release)) for g in groups if g.of == fine]
+    found += [Above(fine, g.name, *release.members(g.name).columns) for g in groups if g.of == fine]
     for one in tuple(found):
         for group in groups:
             if group.of == one.coarse and group.name not in (fine, *(f.coarse for f in found)):
-                held, of_group = _members(group, release)
+                held, of_group = release.members(group.name).columns
                 place = pc.index_in(one.lies_in, held)
                 found.append(Above(fine, group.name, one.codes, of_group.take(place)))
     return found
-
-
-def _members(group: Attribute, release: Release) -> tuple[pa.ChunkedArray[Any], ...]:
-    """The values that a group holds, and the group of each."""
-    kind = release.schema.attributes[group.of or ""].kind
-    held = pa.array(list(group.members), pa.int64() if kind == "integer" else pa.string())
-    groups = pa.array(list(group.members.values()), pa.string())
-    return pa.chunked_array([held]), pa.chunked_array([groups])

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eree.errors import Refusal, Unreadable
 from eree.estimate.listing import outside, write_csv
@@ -125,19 +126,20 @@ def unmade(
             )
 
 
-def misplaced(said: Mapping[str, Any], sizes: Release) -> str | None:
-    """What is wrong with strata that a record says to be made of a release, if anything is."""
-    made_of = said["provenance"]
+def misplaced(made_of: Mapping[str, Any], members: pa.Table, sizes: Release) -> str | None:
+    """What is wrong with strata that a record says to be made of a release, if anything is.
+
+    `made_of` is what it says, and `members` are the workplaces and their strata.
+    """
     if made_of["digest"] != sizes.record["digest"]:
         return "was made of a release with another digest than the one that was given"
     made = size_strata(sizes, made_of["table"], made_of["cuts"])
-    true = dict(zip(*(made.rows[name].to_pylist() for name in ("value", "group")), strict=True))
-    held = dict(said["members"])
-    if set(held) != set(true):
+    true, (held, strata) = made.rows.sort_by("value"), members.columns
+    if not true["value"].equals(held):
         return "has other workplaces than the released sizes"
-    wrong = sum(held[value] != group for value, group in true.items())
+    wrong = int(pc.not_equal(true["group"], strata).to_numpy().sum())
     if wrong:
-        return f"puts {wrong:,} of {len(true):,} workplaces into other strata than their sizes do"
+        return f"puts {wrong:,} of {len(held):,} workplaces into other strata than their sizes do"
     return None
 
 

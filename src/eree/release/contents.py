@@ -7,6 +7,8 @@ here, once, whether its record is written as a record of tables is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
+from eree.release.members import Members
 from eree.workload import Marginal, SizeProfile
 
 #: What a released table has besides its attributes.
@@ -34,7 +37,6 @@ class _SaidAttribute(BaseModel):
     values: list[_Code] | None
     labels: dict[StrictStr, StrictStr]
     of: StrictStr | None
-    members: list[tuple[_Code, StrictStr]]
     table: Literal["job"] | None = None
 
 
@@ -66,12 +68,19 @@ class _SaidAreas(BaseModel):
     files: dict[StrictStr, StrictStr]
 
 
+class _SaidMembers(BaseModel):
+    group: StrictStr
+    rows: StrictInt
+    files: dict[StrictStr, StrictStr]
+
+
 class _SaidRecord(BaseModel):
     eree: StrictStr
     release: StrictStr
     digest: StrictStr
     level: StrictStr
     attributes: dict[StrictStr, _SaidAttribute]
+    members: list[_SaidMembers]
     areas: list[_SaidAreas]
     tables: list[_SaidTable]
 
@@ -100,8 +109,12 @@ def _contradictions(said: _SaidRecord) -> Iterator[str]:
             yield f"attributes.{name}.values"
         if not _alike(one.values or (), one.kind):
             yield f"attributes.{name}.values"
-        if one.members and (finer is None or not _alike([v for v, _ in one.members], finer.kind)):
-            yield f"attributes.{name}.members"
+    groups = [name for name, one in said.attributes.items() if one.of is not None]
+    if sorted(groups) != sorted(one.group for one in said.members):
+        yield "members"
+    for i, held in enumerate(said.members):
+        if len(held.files) != 1:
+            yield f"members.{i}.files"
     public = {name for name, one in said.attributes.items() if one.owner == "workplace"}
     for i, areas in enumerate(said.areas):
         listed = [areas.of, *areas.above]
@@ -160,8 +173,11 @@ def counted_by(schema: Schema, about: Mapping[str, Any]) -> Marginal:
     return SizeProfile.of(schema, about["by"], about["where"], sizes, pooled_from)
 
 
-def schema_of(record: Mapping[str, Any]) -> Schema:
-    """The public schema that a record carries: enough to calibrate its tables' mechanisms again."""
+def schema_of(record: Mapping[str, Any], folder: Path) -> Schema:
+    """The public schema that a record carries: enough to calibrate its tables' mechanisms again.
+
+    The members of its groups are in files of the release, which is in `folder`.
+    """
     if "kind" in record:
         raise Refusal("the release is a cube and not tables of linked data; read it as a cube")
     attributes = {
@@ -173,10 +189,14 @@ def schema_of(record: Mapping[str, Any]) -> Schema:
             tuple(said["values"]) if said["values"] is not None else None,
             said["labels"],
             of=said["of"],
-            members=dict(said["members"]),
         )
         for name, said in record["attributes"].items()
     }
+    files = {one["group"]: one for one in record["members"]}
+    for name, group in attributes.items():
+        if group.of is not None:
+            members = Members(folder, files[name], attributes[group.of], group)
+            attributes[name] = replace(group, members=members)
     nowhere = KeyedTable("", "")
     return Schema(nowhere, nowhere, _jobs_that_count(record), attributes)
 

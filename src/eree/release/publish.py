@@ -31,6 +31,7 @@ from eree.random.source import Random
 from eree.release.draw import Draw, PlannedTable
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.measure import measure_of, public_parts
+from eree.release.members import MEMBERS, member_rows
 from eree.release.plan import Plan
 from eree.release.record import beginning, file_digest
 from eree.release.release import AREAS, Release
@@ -68,8 +69,14 @@ def publish(
             tell(f"counting and protecting {draw.name}", (i + 0.1) / (len(draws) + 0.2))
             written |= _write(folder, draw, tables, float(plan.level), source)
         listed = [written[table.name] for table in plan.tables]
-        said = _write_areas(folder, areas)
-        return _record(plan, release, listed, said, private=source.secret)
+        within = _write_areas(folder, areas)
+        shown = _shown(plan.schema, listed, within)
+        files = {
+            "members": _write_members(folder, plan.schema, shown),
+            "areas": within,
+            "tables": listed,
+        }
+        return _record(plan, release, shown, source.secret) | files
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
@@ -171,16 +178,31 @@ def _write_areas(folder: Path, areas: Sequence[Nesting]) -> list[dict[str, Any]]
     for number, one in enumerate(areas):
         files = {}
         if one.above:
-            # an attribute may have a name that no file can have, but none that starts so
-            name = one.fine if re.fullmatch(TABLE_NAME, one.fine) else f"_{number}"
-            path = folder / AREAS / f"{name}.parquet"
-            path.parent.mkdir(exist_ok=True)
-            parquet.write_table(one.codes, path, compression="zstd")
-            files[f"{AREAS}/{path.name}"] = file_digest(path)
+            files = _write_codes(folder / AREAS, one.fine, number, one.codes)
         rows = one.codes.num_rows if one.above else 0
         about = {"of": one.fine, "above": list(one.above), "crossing": list(one.crossing)}
         said.append({**about, "rows": rows, "files": files})
     return said
+
+
+def _write_members(folder: Path, schema: Schema, shown: set[str]) -> list[dict[str, Any]]:
+    """Write the members of the groups that are shown; returns what the record says of them."""
+    said = list[dict[str, Any]]()
+    for group in (one for one in schema.attributes.values() if one.of and one.name in shown):
+        rows = member_rows(schema.column(group.name), group)
+        files = _write_codes(folder / MEMBERS, group.name, len(said), rows)
+        said.append({"group": group.name, "rows": rows.num_rows, "files": files})
+    return said
+
+
+def _write_codes(home: Path, attribute: str, number: int, rows: pa.Table) -> dict[str, str]:
+    """Write a file about the codes of an attribute; returns its name and its digest."""
+    # an attribute may have a name that no file can have, but none that starts so
+    name = attribute if re.fullmatch(TABLE_NAME, attribute) else f"_{number}"
+    path = home / f"{name}.parquet"
+    home.mkdir(exist_ok=True)
+    parquet.write_table(rows, path, compression="zstd")
+    return {f"{home.name}/{path.name}": file_digest(path)}
 
 
 def _shown(schema: Schema, written: list[dict[str, Any]], areas: list[dict[str, Any]]) -> set[str]:
@@ -197,13 +219,11 @@ def _shown(schema: Schema, written: list[dict[str, Any]], areas: list[dict[str, 
 def _record(
     plan: Plan,
     release: str,
-    written: list[dict[str, Any]],
-    areas: list[dict[str, Any]],
-    *,
+    shown: set[str],
     private: bool,
 ) -> dict[str, Any]:
-    """Everything that a release says of itself but its digest."""
-    shown, jobs = _shown(plan.schema, written, areas), plan.schema.job.most_per_worker
+    """Everything that a release says of itself but its files and its digest."""
+    jobs = plan.schema.job.most_per_worker
     return beginning(release, plan.price(), private=private, jobs=jobs) | {
         "level": str(plan.level),
         "attributes": {
@@ -214,7 +234,6 @@ def _record(
                 "values": list(attribute.values) if attribute.values is not None else None,
                 "labels": dict(attribute.labels),
                 "of": attribute.of,
-                "members": list(attribute.members.items()),
                 **({"table": "job"} if attribute.table == "job" else {}),
                 **({"key": True} if name == plan.schema.workplace.key else {}),
                 **({"provenance": asdict(attribute.provenance)} if attribute.provenance else {}),
@@ -222,6 +241,4 @@ def _record(
             for name, attribute in plan.schema.attributes.items()
             if name in shown
         },
-        "areas": areas,
-        "tables": written,
     }

@@ -18,6 +18,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_of, parsed
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, area_columns, columns_of, misread, schema_of
+from eree.release.members import Members
 from eree.release.record import FORMAT, RECORD
 
 #: The folder that says which areas lie in which.
@@ -131,7 +132,13 @@ class Release:
     def schema(self) -> Schema:
         """The attributes of the tables, as the public knows them."""
         assert self._listed is not None  # refuses a damaged record
-        return schema_of(self.record)
+        return schema_of(self.record, self.folder)
+
+    def members(self, group: str) -> pa.Table:
+        """The codes that a group is made of, in order, and the value of the group of each."""
+        members = self.schema.attributes[group].members
+        assert isinstance(members, Members)  # others are not read from a release
+        return members.rows
 
     def about(self, name: str) -> Mapping[str, Any]:
         """What the record says of a table."""

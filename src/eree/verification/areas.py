@@ -1,7 +1,7 @@
 """Rechecks what a release says of which areas lie in which: files, codes, and their agreement.
 
 Where areas lie is public, and the word of whoever published it; that word must not contradict
-itself, nor the tables.
+itself, nor the tables.  The same holds for the members of groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eree.release.release import Release
 
 
 def area_faults(release: Release) -> Iterator[tuple[str, str]]:
-    """What is wrong with the files of areas: the file, and the rule that it breaks."""
+    """What is wrong with files of areas, or of groups: the file, and the rule that it breaks."""
     schema, read = release.schema, dict[str, pa.Table]()
     for about in release.record["areas"]:
         for file in about["files"]:
@@ -33,14 +33,22 @@ def area_faults(release: Release) -> Iterator[tuple[str, str]]:
             if not faults:
                 read[about["of"]] = rows
     for about in release.record["areas"]:
-        fine = about["of"]
-        if fine in read:
+        if about["of"] in read:
             (file,) = about["files"]
-            yield from ((file, rule) for rule in _differences(read, fine))
-            for table in release.tables:
-                if fine in release.about(table)["by"]:
-                    rules = _contradictions(read[fine], fine, release.table(table))
-                    yield from ((file, f"{rule} of table {table}") for rule in rules)
+            yield from ((file, rule) for rule in _differences(read, about["of"]))
+            yield from _known_otherwise(release, file, read[about["of"]])
+    for about in release.record["members"]:
+        (file,) = about["files"]
+        yield from _known_otherwise(release, file, release.members(about["group"]))
+
+
+def _known_otherwise(release: Release, file: str, codes: pa.Table) -> Iterator[tuple[str, str]]:
+    """Where a file contradicts the tables of the release."""
+    fine = codes.column_names[0]
+    for table in release.tables:
+        if fine in release.about(table)["by"]:
+            for rule in _contradictions(codes, fine, release.table(table)):
+                yield file, f"{rule} of table {table}"
 
 
 def _own_faults(schema: Schema, about: Mapping[str, Any], rows: pa.Table) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, counted_by, schema_of
 from eree.release.draw import PlannedTable, draws_of
 from eree.release.measure import TableMeasure, measure_of
+from eree.release.members import MEMBERS, Members
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
 from eree.release.release import AREAS, Release
@@ -38,7 +40,7 @@ from eree.workload import SizeProfile
 class TableRecheck(Recheck):
     """One pass over a release of tables."""
 
-    homes = ("tables", AREAS)
+    homes = ("tables", AREAS, MEMBERS)
 
     def __init__(self, release: Release, tell: Progress, sizes: tuple[Release, ...] = ()) -> None:
         super().__init__(release, tell)
@@ -46,7 +48,10 @@ class TableRecheck(Recheck):
         self._known: list[PlannedTable] = []
 
     def contents(self) -> None:
-        """Tables, prices, certificates and strata."""
+        """Members of groups, tables, prices, certificates and strata."""
+        self._members()
+        if self.faults:  # what follows believes them
+            return
         self._tables()
         self._areas()
         self._price()
@@ -71,7 +76,18 @@ class TableRecheck(Recheck):
         if not found:
             self.checks.append("the estimates are what the release gives, made again")
 
-    # -------------------------------------------------------------------------- areas
+    # ------------------------------------------------------------ groups and areas
+
+    @cached_property
+    def _schema(self) -> Schema:
+        return schema_of(self.record, self.release.folder)
+
+    def _members(self) -> None:
+        """Which codes every group has."""
+        for about in self.record["members"]:
+            members = self._schema.attributes[about["group"]].members
+            if isinstance(members, Members) and (rule := members.fault):
+                self.fault("", rule, *about["files"])
 
     def _areas(self) -> None:
         """Which areas lie in which, as far as anyone can know it who has the release."""
@@ -101,7 +117,7 @@ class TableRecheck(Recheck):
             source = sizes.get(said["provenance"]["release"])
             if source is None or self.faults:
                 continue
-            if wrong := misplaced(said, source):
+            if wrong := misplaced(said["provenance"], self.release.members(name), source):
                 self.fault(f"attributes.{name}", wrong)
             else:
                 table = said["provenance"]["table"]
@@ -109,12 +125,12 @@ class TableRecheck(Recheck):
 
     def declared(self) -> Protected:
         """What the record says is protected."""
-        return read_protected(self.record["protects"], schema_of(self.record))
+        return read_protected(self.record["protects"], self._schema)
 
     # ------------------------------------------------------------------------- the tables
 
     def _tables(self) -> None:
-        schema, level = schema_of(self.record), exact(self.record["level"], "level")
+        schema, level = self._schema, exact(self.record["level"], "level")
         if not Fraction(1, 2) <= level <= MOST_LEVEL:
             self.fault("level", "is none that a release has")
             return
@@ -198,7 +214,7 @@ class TableRecheck(Recheck):
     # ---------------------------------------------------------------- the price and the ledger
 
     def _price(self) -> None:
-        schema, total = schema_of(self.record), guarantee_of(self.record["guarantee"])
+        schema, total = self._schema, guarantee_of(self.record["guarantee"])
         charges = self._charges(schema)
         if together(charges, total.neighbours) != total:
             self.fault("guarantee", "is not what the prices of the tables add up to")
