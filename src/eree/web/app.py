@@ -14,6 +14,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,9 +24,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eree.errors import Refusal
+from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.site import HTML, Reply, Site
+from eree.web.reply import HTML, Reply, moved
+from eree.web.site import Site
 
 Headers = list[tuple[bytes, bytes]]
 #: What an answer depends on: the path, the query, and whether JSON is wanted.
@@ -287,6 +290,9 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
     def route(path: str, view: View, caching: str = _SHORT, *, at_once: bool = False) -> Route:
         async def endpoint(request: Request) -> Response:
             key, parts = _key_of(request.scope), dict(request.path_params)
+            if (rest := untracked(key[1])) != key[1]:
+                where = key[0] + b"?" * bool(rest) + rest
+                return Kept(moved(301, where.decode("latin-1")))
 
             def work() -> Kept:
                 try:
@@ -298,7 +304,11 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                     return refuse(400, "an address is written in plain letters and %XX", key[2])
                 except Refusal as refusal:
                     status = {Missing: 404, TooLarge: 413}.get(type(refusal), 400)
-                    return refuse(status, str(refusal), key[2])
+                    if not isinstance(refusal, Unknown):
+                        return refuse(status, str(refusal), key[2])
+                    where = quote(request.scope["path"]) + "?" * bool(refusal.instead)
+                    instead = where + refusal.instead, refusal.left
+                    return Kept(site.refused(status, str(refusal), key[2], *instead))
 
             if at_once:
                 return desk.at_once(key, work)

@@ -263,27 +263,6 @@ def default_query(data: DataSet) -> Query:
     return Query((chosen.name,) if chosen else ())
 
 
-def query_of(data: DataSet, text: str) -> Query:
-    """The query of a query string; the one that a reader sees first where that is empty."""
-    return parse(data, read(text)) if text else default_query(data)
-
-
-def with_own_settings(
-    data: DataSet, text: str, names: Sequence[str]
-) -> tuple[Query, dict[str, str]]:
-    """The query of a query string, and the settings in it that belong to one page alone."""
-    own: dict[str, str] = {}
-    rest: list[tuple[str, str]] = []
-    for name, value in read(text):
-        if name not in names:
-            rest.append((name, value))
-        elif name in own:
-            raise Refusal(f"{name} is given twice; give it once")
-        else:
-            own[name] = value
-    return parse(data, rest) if rest else default_query(data), own
-
-
 @dataclass(frozen=True)
 class Sent:
     """Where a form leads: a page, the query, and what else the page needs."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
+from eree.web.address import query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.comparison import DEFAULT_PER_JOB, ranking, threshold
@@ -22,26 +23,14 @@ from eree.web.query import (
     TABS,
     Query,
     default_query,
-    query_of,
     read,
     sent,
-    with_own_settings,
 )
 from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.render.pages import KINDS, Layout, Pages
-
-HTML, JSON = "text/html; charset=utf-8", "application/json"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What is sent back."""
-
-    status: int
-    kind: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
+from eree.web.reply import HTML, JSON, Reply, moved
+from eree.web.reply import as_json as in_json
 
 
 class Site:
@@ -60,15 +49,15 @@ class Site:
 
     def first(self, query: str, as_json: bool) -> Reply:
         """The list of data sets."""
-        _refuse_settings("the first page", query)
+        refuse_settings("the first page", query)
         found = self.catalogue.data_sets
         if as_json:
-            return _as_json({"data_sets": [self.described(data) for data in found]})
+            return in_json({"data_sets": [self.described(data) for data in found]})
         return self._page("home.html", data_sets=found, mapped=self._maps)
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
-        _refuse_settings("this document", query)
+        refuse_settings("this document", query)
         return Reply(200, JSON, self._openapi)
 
     @cached_property
@@ -77,14 +66,14 @@ class Site:
 
     def help(self, query: str) -> Reply:
         """How addresses are made, for those who program."""
-        _refuse_settings("this page", query)
+        refuse_settings("this page", query)
         return self._page(
             "api.html", data_sets=self.catalogue.data_sets, default_query=default_query
         )
 
     def methods(self, query: str) -> Reply:
         """How figures are protected, for the public."""
-        _refuse_settings("this page", query)
+        refuse_settings("this page", query)
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(*data.units) for data in found)
         used = mechanisms_used(found, self._certificates)
@@ -242,7 +231,7 @@ class Site:
         data, asked = self._asked(name, query)
         certificates = self._certificates[data.name]
         if as_json:
-            return _as_json(
+            return in_json(
                 self.described(data)
                 | {
                     "guarantee": guarantee_as_json(data.guarantee),
@@ -269,8 +258,8 @@ class Site:
     def certificate(self, name: str, query: str) -> Reply:
         """What was claimed and found of a data set's noise, and what was checked."""
         data = self.catalogue.data_set(name)
-        _refuse_settings("a certificate", query)
-        return _as_json(
+        refuse_settings("a certificate", query)
+        return in_json(
             {
                 "data_set": data.name,
                 "release": data.release.identity,
@@ -284,7 +273,7 @@ class Site:
     def profile(self, name: str, file: str, query: str) -> Reply:
         """Numbers of workplaces by size, as a file."""
         data = self.catalogue.data_set(name)
-        _refuse_settings("this file", query)
+        refuse_settings("this file", query)
         made = profile_file(data, file)
         if made is None:
             raise Missing("there is no such file; the page About lists those that there are")
@@ -302,7 +291,7 @@ class Site:
             raise Refusal("there is no such page of a data set")
         found = known.listed(find)
         if as_json:
-            return _as_json(
+            return in_json(
                 {
                     "variable": known.name,
                     "label": known.label,
@@ -327,14 +316,25 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        where = sent(data, read(query)).address(data)
-        return Reply(303, "text/plain; charset=utf-8", b"", (("location", where),))
+        return moved(303, sent(data, read(query)).address(data))
 
-    def refused(self, status: int, reason: str, as_json: bool) -> Reply:
-        """A page that says what went wrong, and what would work."""
+    def refused(
+        self,
+        status: int,
+        reason: str,
+        as_json: bool,
+        instead: str = "",
+        left: Sequence[str] = (),
+    ) -> Reply:
+        """A page that says what went wrong, and what would work.
+
+        `instead` is an address that leaves out what means nothing.
+        """
         sentence = reason[:1].upper() + reason[1:]
         if as_json:
-            return _as_json({"error": {"status": status, "message": sentence}}, status)
+            error = {"status": status, "message": sentence}
+            error |= {"instead": f"{self.home}{instead}"} if instead else {}
+            return in_json({"error": error}, status)
         headings = {
             400: "This address asks for something that cannot be answered",
             404: "There is nothing here",
@@ -349,6 +349,8 @@ class Site:
             status=status,
             heading=headings.get(status, "This cannot be answered"),
             reason=sentence,
+            instead=instead,
+            left=left,
             data_sets=self.catalogue.data_sets,
         )
         return Reply(status, HTML, made)
@@ -364,7 +366,7 @@ class Site:
 
     def _with_metadata(self, data: DataSet, query: Query, made: Mapping[str, Any]) -> Reply:
         about = self._about(data, query).as_json()
-        return _as_json({"metadata": about, "query": query.address(), **made})
+        return in_json({"metadata": about, "query": query.address(), **made})
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))
@@ -381,13 +383,3 @@ class Site:
             "pages": 1,
         }
         return self._page(template, **(known | given))
-
-
-def _as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
-    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Reply(status, JSON, body.encode())
-
-
-def _refuse_settings(page: str, query: str) -> None:
-    if query:
-        raise Refusal(f"{page} takes no settings")

@@ -1,0 +1,32 @@
+"""What is sent back: a status, a kind, a body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+PLAIN = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back."""
+
+    status: int
+    kind: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
+    """Plain data as a reply."""
+    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Reply(status, JSON, body.encode())
+
+
+def moved(status: int, where: str) -> Reply:
+    """Leads to another address of ours."""
+    return Reply(status, PLAIN, b"", (("location", where),))
