@@ -13,7 +13,7 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.web.address import query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.comparison import DEFAULT_PER_JOB, ranking, threshold
+from eree.web.comparison import DEFAULT_PER_JOB, Slip, Slips, Threshold, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
 from eree.web.export import EXPORTS, Metadata, metadata, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
@@ -210,7 +210,13 @@ class Site:
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job = extras.get("per_job", DEFAULT_PER_JOB)
-        made = threshold(data, asked, per_job, extras.get("damage", ""))
+        slips: tuple[Slip, ...] = ()
+        try:
+            made = threshold(data, asked, per_job, extras.get("damage", ""))
+        except Slips as found:  # a reader gets the form back as it was
+            if as_json:
+                raise
+            made, slips = Threshold(data, asked, per_job), found.slips
         if as_json:
             return self._with_metadata(data, asked, made.as_json())
         return self._data_page(
@@ -218,11 +224,12 @@ class Site:
             data,
             asked,
             made=made,
+            slips=slips,
             extras=list(extras.items()),
             count=len(made.areas),
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
-            threshold_ticks=ticks_between(("less", f"${per_job}", "more")),
+            threshold_ticks=ticks_between(("less", f"${made.per_job}", "more")),
             found_flags=flags_on(area.cell for area in made.areas),
         )
 
@@ -380,6 +387,8 @@ class Site:
             "tab": template.removesuffix(".html").replace("table", ""),
             "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
             "extras": [],
+            "slips": (),
             "pages": 1,
         }
-        return self._page(template, **(known | given))
+        status = 400 if given.get("slips") else 200
+        return Reply(status, HTML, self.pages.render(template, **(known | given)))

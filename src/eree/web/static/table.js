@@ -19,10 +19,21 @@
       if (push) history.pushState(null, "", reply.url);
       prepare(open);
       const target = focus && document.querySelector(focus);
-      if (target) target.focus({ preventScroll: true });
+      if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
       if (mine === latest) location.assign(address);
     }
+  }
+
+  // The line of a form that could not be read is selected, so that it can be typed over.
+  function markSlip() {
+    const field = document.querySelector("#builder [aria-invalid]");
+    if (!field) return false;
+    field.focus();
+    const lines = field.value.split("\n"), line = Number(field.dataset.line || 1) - 1;
+    const start = lines.slice(0, line).join("\n").length + (line > 0 ? 1 : 0);
+    field.setSelectionRange(start, start + (lines[line] || "").length);
+    return true;
   }
 
   function openFilters() {
@@ -175,4 +186,5 @@
   });
   addEventListener("popstate", () => show(location.href, { push: false }));
   prepare();
+  markSlip();
 })();
