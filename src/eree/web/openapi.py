@@ -116,6 +116,7 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("page", _PAGE, "A page of the rows."),
         _parameter("across", _PAGE, "A page of the columns."),
         _parameter("subtotals", {"enum": [YES]}, "Whether pages show subtotals."),
+        _parameter("exact", {"enum": [YES]}, "Whether pages show every digit; files always do."),
     ]
     return found
 

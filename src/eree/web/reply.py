@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
@@ -19,6 +19,11 @@ class Reply:
     kind: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+
+    def named(self, file: str, how: str = "inline") -> Reply:
+        """The same, to be saved under a name: where it is shown, or at once as an attachment."""
+        said = ("content-disposition", f'{how}; filename="{file}"')
+        return replace(self, headers=(*self.headers, said))
 
 
 def as_json(found: Mapping[str, Any], status: int = 200) -> Reply:

@@ -15,7 +15,7 @@ from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.comparison import DEFAULT_PER_JOB, Slip, Slips, Threshold, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
-from eree.web.export import EXPORTS, Metadata, metadata, profile_file
+from eree.web.export import EXPORTS, Metadata, file_name, metadata, plain_name, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.openapi import openapi
 from eree.web.query import (
@@ -27,8 +27,9 @@ from eree.web.query import (
     sent,
 )
 from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
+from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
-from eree.web.render.pages import KINDS, Layout, Pages
+from eree.web.render.pages import KINDS, Pages
 from eree.web.reply import HTML, JSON, Reply, moved
 from eree.web.reply import as_json as in_json
 
@@ -135,12 +136,9 @@ class Site:
         data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
-        suffix = "json" if ending == "jsonstat" else ending
-        headers = (
-            ("content-disposition", f'attachment; filename="{data.name}.{suffix}"'),
-            ("link", f'</d/{data.name}/about.json>; rel="describedby"'),
-        )
-        return Reply(200, kind, body, headers)
+        named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
+        link = ("link", f'</d/{data.name}/about.json>; rel="describedby"')
+        return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
         """Bars or a heat map."""
@@ -189,7 +187,7 @@ class Site:
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
         if as_json:
-            return self._with_metadata(data, asked, made.as_json())
+            return self._with_metadata(data, asked, made.as_json(), "ranking.")
         shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
         return self._data_page(
             "ranking.html",
@@ -198,7 +196,7 @@ class Site:
             areas=shown,
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),
-            decimals=made.figures.decimals,
+            decimals=made.figures.decimals if asked.exact else None,
             rank_ticks=ticks_between(("1", "", f"{max(len(made), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
@@ -218,7 +216,7 @@ class Site:
                 raise
             made, slips = Threshold(data, asked, per_job), found.slips
         if as_json:
-            return self._with_metadata(data, asked, made.as_json())
+            return self._with_metadata(data, asked, made.as_json(), "threshold.")
         return self._data_page(
             "threshold.html",
             data,
@@ -227,6 +225,7 @@ class Site:
             slips=slips,
             extras=list(extras.items()),
             count=len(made.areas),
+            decimals=0 if asked.exact else None,
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
             threshold_ticks=ticks_between(("less", f"${made.per_job}", "more")),
@@ -284,7 +283,9 @@ class Site:
         made = profile_file(data, file)
         if made is None:
             raise Missing("there is no such file; the page About lists those that there are")
-        return Reply(200, *made, (("content-disposition", "attachment"),))
+        stem, _, ending = file.rpartition(".")
+        named = f"{plain_name(f'{data.name}-{stem}')}.{ending}"
+        return Reply(200, *made).named(named, "attachment")
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
@@ -304,8 +305,7 @@ class Site:
                     "label": known.label,
                     "find": find,
                     "codes": [
-                        {"code": line.code, "label": line.label, "level": line.level}
-                        for line in found
+                        {n: getattr(c, n) for n in ("code", "label", "level")} for c in found
                     ],
                 }
             )
@@ -371,9 +371,12 @@ class Site:
     def _about(self, data: DataSet, query: Query) -> Metadata:
         return metadata(data, query, self._apart[data.name], self.home)
 
-    def _with_metadata(self, data: DataSet, query: Query, made: Mapping[str, Any]) -> Reply:
+    def _with_metadata(
+        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = ""
+    ) -> Reply:
         about = self._about(data, query).as_json()
-        return in_json({"metadata": about, "query": query.address(), **made})
+        found = in_json({"metadata": about, "query": query.address(), **made})
+        return found.named(file_name(data, query, f"{page}json"))
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))

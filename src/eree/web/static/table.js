@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   let latest = 0;
+  let typed = 0;
 
   async function show(address, { push = true, focus = null } = {}) {
     const mine = ++latest;
@@ -82,21 +83,24 @@
     const form = document.getElementById("builder");
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
-    if (find) {
-      const lines = [...document.querySelectorAll(".tree > li")];
-      find.addEventListener("input", () => {
-        const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-        let groups = [];
-        for (const line of lines) {
-          const depth = Number(/depth-(\d)/.exec(line.className)[1]);
-          groups = groups.slice(0, depth);
-          const text = [...groups, line].map((l) => l.textContent).join(" ").toLowerCase();
-          const found = words.every((word) => text.includes(word));
-          line.hidden = !found;
-          if (found) for (const group of groups) group.hidden = false;
-          if (line.classList.contains("group")) groups.push(line);
-        }
-      });
+    if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  // The server looks for words among all codes, however many; ticks stay, because they are sent along.
+  async function search(form) {
+    const mine = ++latest, said = document.getElementById("found");
+    try {
+      const reply = await fetch(addressOf(form, form.querySelector('[name="again"]')));
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      if (mine !== latest) return;
+      const found = page.querySelector(".listing");
+      if (found) {
+        form.querySelector(".listing").replaceWith(found);
+        history.replaceState(null, "", reply.url);
+      }
+      said.textContent = page.querySelector("#found, .lead").textContent;
+    } catch {
+      if (mine === latest) said.textContent = "The search got no answer; press Find.";
     }
   }
 
@@ -185,6 +189,13 @@
     show(link.href, { focus: tab });
   });
   addEventListener("popstate", () => show(location.href, { push: false }));
+  // Paper cannot be clicked: what is folded is printed open, in browsers whose style sheets cannot do it too.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details.notes:not([open])")];
+    for (const notes of folded) notes.open = true;
+  });
+  addEventListener("afterprint", () => { for (const notes of folded) notes.open = false; });
   prepare();
   markSlip();
 })();
