@@ -59,7 +59,7 @@ def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.Da
                 named = shown.headings.split()
                 assert set(line) - {""} <= set(named) <= names
                 assert len(set(named)) == len(named)
-    wide = {len(row.cells) for row in rows} | {len(layout.foot)}
+    wide = {len(row.cells) for row in rows} | {len(layout.foot.cells)}
     assert len(wide) <= 1 or not rows
     taken = [0] * len(layout.head)
     for level, line in enumerate(layout.head):
@@ -182,7 +182,7 @@ def test_wide_tables_have_all_columns_on_paper_in_blocks(
     chosen = data.draw(st.sampled_from(catalogue.data_sets))
     whole = answer(chosen, data.draw(queries(chosen, 4)).on_page(1))
     layout = Layout(whole.page(), whole)
-    columns, sheets = len(layout.foot), layout.sheets
+    columns, sheets = len(layout.foot.cells), layout.sheets
     if not sheets:
         return
     assert [0, *(sheet.last for sheet in sheets)] == [*(s.first for s in sheets), columns]

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from markupsafe import Markup
-
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, OPEN, Block, Cell
 from eree.web.render.charts import error, figure
@@ -22,25 +20,23 @@ Part = tuple[Block, Mapping[Places, int]]
 #: Letters of a line on paper, of a heading of a row and of one of a column: at most, and at least.
 PAPER, PAPER_SIDE, PAPER_COLUMN = 100, 20, 10
 
-_FLAG = Markup('<abbr class="flag {}" title="{}">{}</abbr>')
-_REST = Markup('<span class="rest">.{}</span>')
-_NOBODY = Markup('<span class="none"><abbr class="flag absent" title="absent">a</abbr>0</span>')
+_NOBODY = '<span class="none"><abbr class="flag absent" title="absent">a</abbr>0</span>'
 
 
-def marks(cell: Cell) -> Markup:
-    """The flags of a figure, but for the one that says that it is 0."""
-    found = Markup()
-    for name in cell.flags:
-        if name != ABSENT:
-            title = "no upper bound" if name == OPEN else name
-            found += _FLAG.format(name, title, name[0])
-    return found
+def marks(cell: Cell) -> str:
+    """The flags of a figure, but for the one that says that it is 0, as HTML."""
+    return "".join(
+        f'<abbr class="flag {name}" title="{"no upper bound" if name == OPEN else name}">'
+        f"{name[0]}</abbr>"
+        for name in cell.flags
+        if name != ABSENT
+    )
 
 
-def marked(cell: Cell, decimals: int | None) -> Markup:
-    """A figure with its flags; its decimals stand back."""
+def marked(cell: Cell, decimals: int | None) -> str:
+    """A figure with its flags as HTML; its decimals stand back."""
     whole, point, rest = figure(cell, decimals).partition(".")
-    return marks(cell) + whole + (_REST.format(rest) if point else "")
+    return f"{marks(cell)}{whole}" + (f'<span class="rest">.{rest}</span>' if point else "")
 
 
 @dataclass(frozen=True)
@@ -73,12 +69,21 @@ Headed = tuple[list[tuple[int, Heading]], str]
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell of the page: what stands in it, and the names of the headings that it belongs to."""
+    """A cell of the page, with the names of the headings that it belongs to.
+
+    `inside` is what stands in it, as HTML: figures and words of ours alone.
+    """
 
     cell: Cell
     kind: str
     headings: str
-    inside: Markup
+    inside: str
+
+    def html(self, headings: str) -> str:
+        """The cell of a table."""
+        kind = f' class="{self.kind}"' if self.kind else ""
+        named = f' headers="{headings}"' if headings else ""
+        return f"<td{kind}{named}>{self.inside}</td>"
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,14 @@ class Row:
     headings: tuple[Heading, ...]
     cells: tuple[Shown, ...]
     kind: str
+
+    def html(self) -> str:
+        """Its cells."""
+        return "".join(shown.html(shown.headings) for shown in self.cells)
+
+    def on_paper(self, sheet: Sheet) -> str:
+        """Those of its cells that a sheet has; headings have no names there."""
+        return "".join(shown.html("") for shown in self.cells[sheet.first : sheet.last])
 
 
 @dataclass(frozen=True)
@@ -152,15 +165,15 @@ class Layout:
         return found
 
     @cached_property
-    def foot(self) -> tuple[Shown, ...]:
+    def foot(self) -> Row:
         """The totals of the columns."""
-        return tuple(self._cells(None, "r-total"))
+        return Row((), tuple(self._cells(None, "r-total")), "")
 
     @cached_property
     def sheets(self) -> list[Sheet]:
         """Blocks of columns that fit on paper one after the other; none where all do at once."""
         room = PAPER - PAPER_SIDE * len(self._query.rows)
-        wide = [self._width(place, shown) for place, shown in enumerate(self.foot)]
+        wide = [self._width(place, shown) for place, shown in enumerate(self.foot.cells)]
         if sum(wide) <= room:
             return []
         starts, left = [0], float(room)
@@ -202,10 +215,10 @@ class Layout:
             inside = _NOBODY
         else:
             decimals = self.page.shown_decimals
-            inside = Markup('<span class="estimate">{}</span>').format(marked(cell, decimals))
+            inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
             if self._query.measure == "jobs":
                 said = error(cell, self._query.show, decimals)
-                inside += Markup('<span class="error">{}</span>').format(said)
+                inside += f'<span class="error">{said}</span>'
         return Shown(cell, kind, headings if self.nested else "", inside)
 
     def _cell(self, row: Line | None, col: Line | None) -> Cell:
