@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,23 @@ def tool(
     folders, shapes = releases, maps
     if os.environ.get("PAGE"):  # pictures for the documentation show a larger country
         folders, shapes = country(tmp_path_factory.mktemp("country"), releases[1])
-    found = QueryTool(folders, port=0, maps=shapes)
+    with running(folders, shapes) as found:
+        yield found
+
+
+@contextmanager
+def running(folders: list[Path], maps: list[str]) -> Iterator[QueryTool]:
+    """A query tool that listens."""
+    found = QueryTool(folders, port=0, maps=maps)
     ready = threading.Event()
-    running = threading.Thread(target=found.run, args=(ready.set,))
-    running.start()
-    assert ready.wait(PATIENCE)
-    yield found
-    found.stop()
-    running.join()
+    thread = threading.Thread(target=found.run, args=(ready.set,))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE)
+        yield found
+    finally:
+        found.stop()
+        thread.join()
 
 
 def country(home: Path, cube: Path) -> tuple[list[Path], list[str]]:
@@ -101,6 +111,8 @@ def views(tool: QueryTool) -> dict[str, str]:
         "ranking": f"/d/{name}/ranking?rows=place&show=margin",
         "threshold": f"/d/{name}/threshold?{damage}",
         "asked": f"/d/{name}/threshold?rows=sector&show=margin",
+        "slip": f"/d/{name}/threshold?rows=sector&show=margin&damage=zz%205",
+        "wide": f"/d/{name}?rows=place&rows=ownership&cols=sector&subtotals=yes&show=interval",
         "about": f"/d/{cube}/about",
         "about-table": f"/d/{name}/about",
         "methods": "/methods",

@@ -35,4 +35,5 @@ def queries(draw: st.DrawFn, data: DataSet, most_sides: int = 3) -> Query:
         draw(st.integers(1, 5)),
         draw(st.integers(1, 2)),
         draw(st.booleans()),
+        draw(st.booleans()),
     )

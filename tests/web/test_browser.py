@@ -6,14 +6,17 @@ import csv
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from browsing import SCHEMES, WIDTHS, half, jobs, look, opened, views
+from browsing import NESTED, SCHEMES, WIDTHS, half, jobs, look, opened, running, views
 from eree.web.server import QueryTool
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser, one query tool
@@ -198,6 +201,24 @@ def test_threshold(page: Page, tool: QueryTool) -> None:
     assert "Above" in page.inner_text("tbody")
 
 
+def test_a_slip_is_corrected_where_it_is(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}/threshold?rows=sector&show=margin")
+    reach(page, "#f-damage")
+    page.keyboard.type("72 $300,000\n62 lots")
+    submit(page)
+    page.wait_for_selector("#f-damage[aria-invalid]:focus")
+    assert page.input_value("#f-damage") == "72 $300,000\n62 lots"
+    assert "62 lots" in page.inner_text("#slips")
+    if page.evaluate("getSelection().toString()") != "62 lots":  # nobody selected it
+        page.keyboard.press("Control+End")
+        page.keyboard.press("Shift+Home")
+    page.keyboard.type("62;1,000")
+    submit(page)
+    page.wait_for_selector(".verdict")
+    assert page.locator("tbody tr").count() == 2
+    assert page.input_value("#f-damage") == "72 $300,000\n62;1,000"
+
+
 def test_download(page: Page, tool: QueryTool, tmp_path: Path) -> None:
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     reach(page, 'a[href*=".csv?"]')
@@ -289,20 +310,168 @@ def test_headings_stay_in_sight_while_a_table_is_scrolled(
     top = box.evaluate("box => box.getBoundingClientRect().top")
     assert abs(page.locator("thead").evaluate("head => head.getBoundingClientRect().top") - top) < 3
     left = box.evaluate("box => box.getBoundingClientRect().left")
-    first = page.locator("thead th.first").evaluate("th => th.getBoundingClientRect().left")
+    first = page.locator("thead th.at-0").evaluate("th => th.getBoundingClientRect().left")
     assert abs(first - left) < 3
     page.context.close()
 
 
-def test_a_printed_table_is_whole(browser: Browser, tool: QueryTool) -> None:
-    page = opened(browser).new_page()
-    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
+def test_a_printed_table_is_whole(page: Page, tool: QueryTool) -> None:
+    for query in ("rows=place&rows=sector", "rows=place&cols=sector", NESTED):
+        page.goto(f"{tool.address}/d/{jobs(tool)}?{query}")
+        with on_paper(page):
+            shown = page.locator("#result table:visible")
+            heads = shown.locator("thead tr:last-child th:not(.corner)").all_inner_texts()
+            rows = [
+                shown.nth(i).locator("tbody th.at-0").all_inner_texts()
+                for i in range(shown.count())
+            ]
+            assert rows[0] and all(names == rows[0] for names in rows)
+            ends = "all => Math.max(...all.map(e => e.getBoundingClientRect().right))"
+            assert shown.evaluate_all(ends) <= 718.5  # nothing is lost at the edge
+            for part, display in (("thead", "table-header-group"), ("tfoot", "table-row-group")):
+                kinds = shown.locator(part).evaluate_all(
+                    "all => all.map(e => getComputedStyle(e).display)"
+                )
+                assert kinds and set(kinds) == {display}  # heads on each page, totals at the end
+            for hidden in ("#builder", ".tabs", ".top nav", ".take"):
+                assert not page.locator(hidden).first.is_visible()
+            assert page.locator(".notes li").first.bounding_box()["height"] > 0
+            assert page.locator("p.on-paper").is_visible()
+            assert page.pdf(format="A4").startswith(b"%PDF")
+        assert not page.locator(".on-paper:visible").count()
+        on_screen = page.locator("#result table:visible thead tr:last-child th:not(.corner)")
+        assert on_screen.all_inner_texts() == heads
+
+
+@contextmanager
+def on_paper(page: Page) -> Iterator[None]:
+    """A page as paper of A4 shows it, with small margins."""
+    before = page.viewport_size
+    page.set_viewport_size({"width": 718, "height": 1000})
     page.emulate_media(media="print")
-    box = page.locator(".scroll.tall")
-    assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1
-    for hidden in ("#builder", ".tabs", ".top nav", ".board"):
-        assert not page.locator(hidden).first.is_visible()
+    yield
+    page.emulate_media(media="screen")
+    page.set_viewport_size(before)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("address", "coloured"),
+    [
+        ("/map?rows=place&show=margin", ".shades .swatch.shade-1"),
+        ("/chart?rows=sector&cols=ownership&show=margin", ".heat td.heat-2"),
+        ("/chart?rows=sector&show=margin", "svg.chart"),
+    ],
+)
+def test_colours_that_mean_something_are_printed(
+    address: str, coloured: str, scheme: str, browser: Browser, tool: QueryTool
+) -> None:
+    page = opened(browser, color_scheme=scheme).new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}{address}")
+    page.emulate_media(media="print", color_scheme=scheme)
+    style = page.locator(coloured).first.evaluate("e => ({...getComputedStyle(e)})")
+    assert style["printColorAdjust"] == "exact"
+    ink, sheet = page.evaluate(
+        "['ink', 'sheet'].map(n => getComputedStyle(document.body).getPropertyValue(`--${n}`))"
+    )
+    assert (ink.strip(), sheet.strip()) == ("#000", "#fff")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("rows", [("place",), ("place", "ownership")])
+def test_all_row_headings_stay_while_columns_are_scrolled(
+    rows: tuple[str, ...], width: int, browser: Browser, tool: QueryTool
+) -> None:
+    page = opened(browser, viewport={"width": width, "height": 900}).new_page()
+    sides = "&".join(f"rows={name}" for name in rows)
+    page.goto(f"{tool.address}/d/{jobs(tool)}?{sides}&cols=sector&subtotals=yes&show=margin")
+    box = page.locator(".scroll")
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") > 300
+    left, right = (
+        box.evaluate(f"box => box.getBoundingClientRect().{side}") for side in ("left", "right")
+    )
+    dark = shadow(page)
+    for far in (150, 1_000_000):
+        box.evaluate(f"box => box.scrollTo({far}, 0)")
+        for line in ("thead tr:last-child", "tbody tr:first-child"):
+            heads = page.locator(f"{line} th").all()[: len(rows)]
+            place = left
+            for head in heads:
+                at = head.bounding_box()
+                assert at and abs(at["x"] - place) <= 3, (line, far)
+                place = at["x"] + at["width"]
+                middle = [at["x"] + at["width"] / 2, at["y"] + at["height"] / 2]
+                on_top = "([e, [x, y]]) => e.contains(document.elementFromPoint(x, y))"
+                assert page.evaluate(on_top, [head.element_handle(), middle])
+            assert right - place > 0.3 * (right - left)  # room for figures
+    assert dark > shadow(page) + 20  # more columns follow, and then none
+    page.context.close()
+
+
+def shadow(page: Page) -> float:
+    """How dark the right edge of a table is, beside its caption."""
+    with Image.open(BytesIO(page.locator(".scroll").screenshot())) as picture:
+        grey = picture.convert("L")
+        edge = [grey.getpixel((grey.width - 4, y)) for y in range(10, 30)]
+    return 255 - sum(edge) / len(edge)
+
+
+def test_a_group_is_named_while_its_rows_are_scrolled(browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser, viewport={"width": 768, "height": 700}).new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
+    box, group = page.locator(".scroll.tall"), page.locator("th[rowspan] > div").nth(1)
+    depth = group.evaluate("e => e.closest('th').offsetTop + e.closest('th').offsetHeight / 2")
+    box.evaluate(f"box => box.scrollTo(0, {depth})")
+    top = box.evaluate("box => box.getBoundingClientRect().top")
+    assert top < group.bounding_box()["y"] < top + 200
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1100, 1440])
+@pytest.mark.parametrize("exact", ["", "&exact=yes"])
+def test_charts_stay_beside_the_form(
+    exact: str, width: int, browser: Browser, tool: QueryTool
+) -> None:
+    cube = next(data for data in tool.catalogue.data_sets if data.kind == "cube")
+    page = opened(browser, viewport={"width": width, "height": 900}).new_page()
+    page.goto(
+        f"{tool.address}/d/{cube.name}/chart?rows=occupation&rows=education{exact}&show=margin"
+    )
+    edge = page.locator(".bars").evaluate("e => e.getBoundingClientRect().right")
+    inside = """all => Math.max(...all.map(e => {
+        const range = document.createRange();
+        range.selectNodeContents(e);
+        return range.getBoundingClientRect().right;
+    }))"""
+    assert page.locator(".bars .value").evaluate_all(inside) <= edge
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.context.close()
+
+
+def test_a_search_sees_all_codes_and_says_what_it_found(
+    browser: Browser, releases: list[Path], maps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.render.pages.MOST_LINES", 4)
+    with running(releases, maps) as tool:
+        page = opened(browser).new_page()
+        page.goto(f"{tool.address}/d/{jobs(tool)}/codes/sector?rows=sector&show=margin")
+        expect(page.locator("#found")).to_contain_text("the first 4 of")
+        page.locator('input[name="where.sector"]').first.check()
+        ticked = page.locator('input[name="where.sector"]').first.get_attribute("value")
+        assert page.locator('input[value="92"]').count() == 0
+        page.locator("#find").press_sequentially("public admin")
+        expect(page.locator("#found")).to_have_text("1 of 20 codes has these words.")
+        expect(page.locator("#find")).to_be_focused()
+        page.check('input[value="92"]')
+        page.fill("#find", "nothing like it")
+        expect(page.locator("#found")).to_contain_text("0 of 20 codes have these words")
+        page.fill("#find", "a " * 13)
+        expect(page.locator("#found")).to_contain_text("At most 12 words")
+        page.locator(".picker .go").click()
+        page.wait_for_url(f"**where.sector={ticked}&where.sector=92**")
+        page.context.close()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

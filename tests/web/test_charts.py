@@ -18,6 +18,7 @@ from eree.web.render.charts import (
     Scale,
     bars,
     decision_line,
+    error,
     figure,
     heat_map,
     interval,
@@ -56,7 +57,7 @@ def test_bars_and_fields_are_the_figures_of_the_page(
         found = bars(page)
         assert len(found.bars) == len(page.rows)
         for i, bar in enumerate(found.bars):
-            assert bar.figure == figure(page.body.cell(i, 0), page.decimals)
+            assert bar.figure == figure(page.body.cell(i, 0), page.shown_decimals)
             assert all(0 <= share <= 100 for share in shares(bar.drawing))
     else:
         heat = heat_map(page)
@@ -65,7 +66,7 @@ def test_bars_and_fields_are_the_figures_of_the_page(
         for i, (_, fields) in enumerate(heat.rows):
             for j, field in enumerate(fields):
                 cell = page.body.cell(i, j)
-                assert f": {figure(cell, page.decimals)}" in field.said
+                assert f": {figure(cell, page.shown_decimals)}" in field.said
                 assert (field.kind == "none") == ("absent" in cell.flags)
                 assert ("weak" in field.kind) == ("unreliable" in cell.flags)
         assert len(heat.shades) == SHADES
@@ -105,6 +106,38 @@ def test_an_interval_is_shown_no_narrower_than_it_is(low: float, wide: float, di
     first, last = (float(end) for end in shown.split(" to "))
     assert first <= low + 1e-3 * 10**-digits and low + wide <= last + 1e-3 * 10**-digits
     assert low - first < 1.01 * 10**-digits and last - low - wide < 1.01 * 10**-digits
+
+
+@given(st.integers(-(10**10), 10**10), st.sampled_from([1, 1_000]), st.floats(0.002, 1e8))
+def test_figures_are_rounded_to_what_their_errors_support(
+    value: int, unit: int, margin: float
+) -> None:
+    estimate = value / unit
+    one = Cell(value, unit, estimate - margin, estimate + margin, None, margin, 1.0, ())
+
+    def read(text: str) -> float:
+        return float(text.replace(MINUS, "-").replace(",", "").removeprefix("±"))
+
+    shown, wide = figure(one, None), error(one, "margin", None)
+    finest = 0.5 / unit
+    assert abs(read(shown) - estimate) <= max(margin / 20, finest) + 1e-6
+    least, most = read(shown) - read(wide), read(shown) + read(wide)
+    slack = 1e-3 * max(margin, 1 / unit)
+    assert least <= estimate - margin + slack and estimate + margin <= most + slack
+    digits = wide.removeprefix("±").replace(",", "").replace(".", "").strip("0")
+    assert len(digits) <= 3 and read(wide) <= 1.25 * margin + 2 / unit
+    low, high = map(read, interval(one, None).split(" to "))
+    assert low <= estimate - margin + slack and estimate + margin <= high + slack
+
+
+def test_the_figure_of_the_report_is_readable() -> None:
+    one = Cell(-2_115_766_851, 1_000, 0.0, 2_486_657.3, 2_798_074.9, 4_602_424.2, inf, ())
+    assert (figure(one, None), error(one, "margin", None)) == (f"{MINUS}2,100,000", "±4,700,000")
+    assert (figure(one, 3), error(one, "margin", 3)) == (f"{MINUS}2,115,766.851", "±4,602,424.2")
+    assert error(one, "standard-error", None) == "2,800,000"
+    assert error(one, "interval", None) == "0 to 2,500,000"
+    assert figure(Cell(1_234, 1, 1_000, inf, None, inf, inf, ("open",)), None) == "1,230"
+    assert figure(Cell(1_234, 1, 1_234, 1_234, None, 0.0, 0.0, ()), None) == "1,234"  # exact
 
 
 def test_numbers_are_short() -> None:

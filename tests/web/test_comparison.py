@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from html import unescape
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -87,7 +89,11 @@ def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
     ("text", "why"),
     [
         ("a", "line 1 of the damage must have 1 code and an amount"),
-        ("a 1 2", "line 1 of the damage must have"),
+        ("a 1 2", "the damage in line 1 must be a number"),
+        ("a 1,25", "the damage in line 1 must be a number"),
+        ("a 1,2500", "the damage in line 1 must be a number"),
+        ("a 007", "the damage in line 1 must be a number"),
+        ("b -1\na", "the damage in line 1 must be a number"),
         ("a 1\nz 1", "line 2 of the damage names 'z'"),
         ("a 1\na 2", "line 2 gives an area a second damage"),
         ("a -1", "the damage in line 1 must be a number"),
@@ -101,11 +107,77 @@ def test_damage_that_cannot_be_read_is_refused(text: str, why: str) -> None:
 
 
 def test_damage_is_read_from_what_spreadsheets_paste() -> None:
-    assert damages("a\t1.50\r\n\n b,  2\n", [frozenset("ab")]) == {
-        ("a",): Fraction(3, 2),
-        ("b",): Fraction(2),
+    found = damages("a\t1.50\r\n\n b,  2\n", [frozenset("ab")])
+    assert {codes: (one.line, one.amount) for codes, one in found.items()} == {
+        ("a",): (1, Fraction(3, 2)),
+        ("b",): (3, Fraction(2)),
     }
-    assert money("3.50", "x") == Fraction(7, 2)
+    assert money("3.50") == Fraction(7, 2) and money("$1,250,000.5") == Fraction(2_500_001, 2)
+    assert money("1,25") is None and money("-1") is None and money("1e3") is None
+
+
+@pytest.mark.parametrize("between", [" ", "\t", ";", ",", ", ", " ; ", "  "])
+@pytest.mark.parametrize(
+    "amount", ["300000", "$300000", "300,000", "$300,000", "$ 300,000.00", '"$300,000"', "300,000$"]
+)
+def test_damage_is_read_however_it_is_written(amount: str, between: str) -> None:
+    known = [frozenset({"a", "44-45"}), frozenset("xy")]
+    text = f"a{between}x{between}{amount}\n44-45{between}y{between}{amount};"
+    found = damages(text, known)
+    assert list(found) == [("a", "x"), ("44-45", "y")]
+    assert {one.amount for one in found.values()} == {300_000}
+
+
+def test_a_code_with_a_space_is_read_beside_a_tab() -> None:
+    (codes,) = damages("New York\t5,000", [frozenset({"New York"})])
+    assert codes == ("New York",)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("damage=72 3\nzz 5\n62 $3k", ("names 'zz'", "damage in line 3", "<mark>62 $3k</mark>")),
+        ("damage=72 1&per_job=three", ("threshold per job must be above 0", "<mark>three</mark>")),
+        ("damage=72 1&per_job=0", ("threshold per job must be above 0",)),
+        ("damage=72 1" + "1" * 6_000, ("at most 6,000 characters",)),
+    ],
+)
+def test_a_slip_keeps_the_form_and_marks_the_line(
+    own: str, said: tuple[str, ...], client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    address = f"/d/{tables['jobs'].name}/threshold"
+    query = f"rows=sector&where.ownership=private&confidence=0.95&show=margin&{own}"
+    reply = client.get(f"{address}?{quote(query, safe='&=')}")
+    assert reply.status_code == 400 and reply.headers["cache-control"] == "no-store"
+    text = unescape(reply.text)
+    for words in (*said, 'role="alert"', 'aria-invalid="true"', "autofocus"):
+        assert words in text, words
+    for pair in own.split("&"):  # all that was entered is there
+        assert pair.partition("=")[2] in text
+    assert 'value="private" checked' in text and 'value="0.95" selected' in text
+    refused = client.get(f"{address}.json?{quote(query, safe='&=')}")
+    assert refused.status_code == 400 and said[0] in refused.json()["error"]["message"]
+
+
+def test_slips_without_areas_and_without_jobs_keep_the_form_too(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables["jobs"]
+    rows = data.release.table("jobs").to_pylist()
+    there = {(str(row["place"]), str(row["sector"])) for row in rows}
+    place, sector = next(
+        (place, sector)
+        for place in data.variable("place").codes
+        for sector in data.variable("sector").codes
+        if (place, sector) not in there
+    )
+    for query, why in (
+        ("show=margin&damage=72 1", "put a variable on rows"),
+        (f"rows=place&rows=sector&show=margin&damage={place} {sector} 7", "No job is in"),
+    ):
+        reply = client.get(f"/d/{data.name}/threshold?{quote(query, safe='&=')}")
+        assert reply.status_code == 400 and why in reply.text
+        assert query.partition("damage=")[2] in reply.text
 
 
 def test_a_comparison_needs_areas_and_a_threshold(tables: dict[str, LinkedTable]) -> None:

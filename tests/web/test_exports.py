@@ -16,12 +16,16 @@ import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from eree.web.answer import Answer, TooLarge, answer
 from eree.web.catalogue import Catalogue
-from eree.web.export import EXPORTS, Metadata, metadata, safe
+from eree.web.cubes import CubeSet
+from eree.web.export import EXPORTS, Metadata, file_name, metadata, safe
+from eree.web.linked import LinkedTable
 from eree.web.query import Query
 
+KEPT = "-by-place-sector-44-45-ownership-public"
 QUERIES = {
     "jobs": Query(("place",), ("ownership",)),
     "people": Query(("sex",), ("education",)),
@@ -175,3 +179,38 @@ def test_negative_numbers_stay_numbers(catalogue: Catalogue) -> None:
     estimates = [r["estimate"] for r in csv.DictReader(io.StringIO(text, newline=""))]
     assert any(value.startswith("-") for value in estimates)
     assert all(Decimal(value).is_finite() for value in estimates)
+
+
+def test_the_name_of_a_file_says_what_is_in_it(
+    client: TestClient, tables: dict[str, LinkedTable], cube: CubeSet
+) -> None:
+    data = tables["jobs"]
+    sectors = "".join(f"&where.sector={code}" for code in data.variable("sector").codes[:5])
+    for query, words in (
+        ("rows=sector&cols=ownership", "-by-sector-ownership"),
+        ("rows=place&group.place=county", "-by-place-county"),
+        ("rows=place&where.sector=44-45&where.ownership=public", KEPT),
+        (f"rows=place{sectors}", "-by-place-sector-5-codes"),
+        ("measure=workplaces&rows=sector", "-by-sector-workplaces"),
+        ("show=margin", "-total"),
+    ):
+        for ending, suffix in (("csv", "csv"), ("xlsx", "xlsx"), ("jsonstat", "jsonstat.json")):
+            said = client.get(f"/d/{data.name}.{ending}?{query}").headers["content-disposition"]
+            assert said == f'attachment; filename="{data.name}{words}.{suffix}"'
+        said = client.get(f"/d/{data.name}.json?{query}").headers["content-disposition"]
+        assert said == f'inline; filename="{data.name}{words}.json"'
+    ranked = client.get(f"/d/{data.name}/ranking.json?rows=place").headers["content-disposition"]
+    assert ranked == f'inline; filename="{data.name}-by-place.ranking.json"'
+    sizes = client.get(f"/d/{data.name}/sizes/sizes.csv").headers["content-disposition"]
+    assert sizes == f'attachment; filename="{data.name}-sizes.csv"'
+
+
+def test_the_period_is_in_the_name_of_a_file_and_nothing_odd_is(
+    cube: CubeSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(cube.release), "period", '2026 Q1/é"\r\n')
+    query = Query(("education",), where={"occupation": ("29-1141",)})
+    want = f"{cube.name}-by-education-occupation-29-1141-2026-Q1.csv"
+    assert file_name(cube, query, "csv") == want
+    long = Query(tuple(v.name for v in cube.variables))
+    assert len(file_name(cube, long, "parquet")) <= 128

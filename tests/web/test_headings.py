@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import product
@@ -18,7 +19,7 @@ from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
-from eree.web.render.pages import Layout, Row
+from eree.web.render.layout import Layout, Row
 from questions import queries
 
 
@@ -48,7 +49,7 @@ def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.Da
     query = data.draw(queries(chosen, 4)).on_page(1)
     whole = answer(chosen, query)
     layout = Layout(whole.page(), whole)
-    rows = list(layout.rows())
+    rows = list(layout.rows)
     spread = grid(iter(rows), len(query.rows))
     names = {heading.name for line in layout.head for heading in line}
     names |= {heading.name for row in rows for heading in row.headings}
@@ -58,7 +59,7 @@ def test_headings_fill_the_table_without_a_gap(catalogue: Catalogue, data: st.Da
                 named = shown.headings.split()
                 assert set(line) - {""} <= set(named) <= names
                 assert len(set(named)) == len(named)
-    wide = {len(row.cells) for row in rows} | {len(layout.foot())}
+    wide = {len(row.cells) for row in rows} | {len(layout.foot.cells)}
     assert len(wide) <= 1 or not rows
     taken = [0] * len(layout.head)
     for level, line in enumerate(layout.head):
@@ -80,7 +81,7 @@ def test_subtotals_are_sums_of_their_rows(catalogue: Catalogue, data: st.DataObj
         return  # sums of one page alone are not those of the table
     layout = Layout(page, whole)
     rows, cols = layout._rows, layout._cols
-    cells = [[shown.cell.value for shown in row.cells] for row in layout.rows()]
+    cells = [[shown.cell.value for shown in row.cells] for row in layout.rows]
     for (i, row), (j, col) in product(enumerate(rows), enumerate(cols)):
         parts = [
             page.body.values[one.number, two.number]
@@ -98,13 +99,13 @@ def test_a_subtotal_stands_where_its_group_ends(
 ) -> None:
     query = Query(("place", "sector"), ("ownership",), subtotals=True)
     whole = answer(tables["jobs"], query)
-    one_page = list(Layout(whole, whole).rows())
+    one_page = list(Layout(whole, whole).rows)
     monkeypatch.setattr(answers, "PAGE_ROWS", 7)
     paged: list[Row] = []
     for number in range(whole.pages(7)):
         again = answer(tables["jobs"], query.on_page(number + 1))
-        rows = list(Layout(again.page(7), again).rows())
-        assert rows[0].headings[0].kind == "first"  # a group that goes on is named again
+        rows = list(Layout(again.page(7), again).rows)
+        assert rows[0].headings[0].kind == "at-0"  # a group that goes on is named again
         paged += rows
     assert [row.kind for row in paged] == [row.kind for row in one_page]
     assert [[s.cell for s in row.cells] for row in paged] == [
@@ -171,3 +172,45 @@ def test_cells_name_headings_that_are_there(client: TestClient, catalogue: Catal
     assert page.scopes == {"col", "row", "rowgroup"}
     flat = Headers(client.get(f"/d/{name}?rows=sector&cols=ownership&show=margin").text)
     assert not flat.named and flat.scopes == {"col", "row"}
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_wide_tables_have_all_columns_on_paper_in_blocks(
+    catalogue: Catalogue, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.sampled_from(catalogue.data_sets))
+    whole = answer(chosen, data.draw(queries(chosen, 4)).on_page(1))
+    layout = Layout(whole.page(), whole)
+    columns, sheets = len(layout.foot.cells), layout.sheets
+    if not sheets:
+        return
+    assert [0, *(sheet.last for sheet in sheets)] == [*(s.first for s in sheets), columns]
+    for sheet in sheets:
+        taken = [0] * len(sheet.head)
+        for level, line in enumerate(sheet.head):
+            for heading in line:
+                for further in range(level, level + heading.down):
+                    taken[further] += heading.across
+        assert set(taken) == {sheet.last - sheet.first}
+    shown = [[h.label for h in sheet.head[-1]] for sheet in sheets]
+    own = [h.label for h in layout.head[-1]]
+    if len(layout.head) == 1:
+        assert [label for labels in shown for label in labels] == own
+
+
+def test_blocks_are_for_paper_alone_and_have_every_figure(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    text = client.get(f"/d/{name}?rows=place&cols=sector&show=margin").text
+    screen, *paper = text.split('<table class="on-paper')
+    assert len(paper) > 2
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", screen.partition("<tbody>")[2])
+    blocks = [re.findall(r"<td[^>]*>(.*?)</td>", block) for block in paper]
+    assert sorted(cells) == sorted(cell for block in blocks for cell in block)
+    places = re.findall(r'class="at-0">(\d+)</th>', screen)
+    assert places and all(re.findall(r'class="at-0">(\d+)</th>', b) == places for b in paper)
+    assert not any(" id=" in block.partition("</table>")[0] for block in paper)
+    narrow = client.get(f"/d/{name}?rows=place&cols=ownership&show=margin").text
+    assert '<table class="on-paper' not in narrow and "on-screen" not in narrow

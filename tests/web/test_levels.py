@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 import eree
+from eree.web.app import application
+from eree.web.catalogue import Catalogue
 from eree.web.dataset import Asked, Group, Variable
 from eree.web.linked import LinkedTable
 from eree.web.query import Query, default_query
@@ -152,3 +155,23 @@ def test_filters_keep_the_rows_of_their_groups(name: str, tables: dict[str, Link
 def test_the_first_table_of_a_long_list_is_by_its_groups(tables: dict[str, LinkedTable]) -> None:
     assert default_query(tables["tracts"]).rows == ("tract",)  # thirteen fit
     assert not default_query(tables["jobs"]).groups
+
+
+def test_a_list_that_is_cut_is_searched_whole_and_says_so(
+    catalogue: Catalogue, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.render.pages.MOST_LINES", 4)
+    client = TestClient(application(catalogue, "http://home"))
+    sector = tables["jobs"].variable("sector")
+    address, last = f"/d/{tables['jobs'].name}/codes/sector", sector.codes[-1]
+    box = f'name="where.sector" value="{last}"'
+    whole = client.get(address).text
+    lines = len(sector.listed())
+    assert f"20 codes; the first 4 of {lines} lines are shown" in whole and box not in whole
+    assert "All 20 codes are searched" in whole
+    found = client.get(f"{address}?find={last}").text
+    assert "1 of 20 codes has this word." in found and box in found
+    none = client.get(f"{address}?find=nothing+like+it").text
+    assert "0 of 20 codes have these words." in none
+    kept = client.get(f"{address}?rows=sector&where.sector={last}&find=nothing").text
+    assert f"{box} checked" in kept  # what is ticked stays, found or not

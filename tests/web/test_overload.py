@@ -16,8 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from eree.web.app import Desk, Front, Limits, application
+from eree.web.app import Front, application
 from eree.web.catalogue import Catalogue
+from eree.web.desk import Desk, Limits, Turns
 from eree.web.server import QueryTool
 from eree.web.site import Site
 from processes import PATIENCE
@@ -82,7 +83,7 @@ def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
             for _ in range(3):
                 again = await client.get(known)
                 assert again.status_code == 200 and again.content == first.content
-                for page in ("/", "/index.json", "/static/style.css"):
+                for page in ("/", "/index.json", "/methods", "/openapi.json", "/static/style.css"):
                     assert (await client.get(page)).status_code == 200
             slow.set()
             replies = await asyncio.gather(*tasks)
@@ -92,6 +93,80 @@ def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
                 assert (await client.get(chart)).status_code == 200
 
     asyncio.run(ask())
+
+
+def test_each_data_set_has_a_share_of_the_places(
+    catalogue: Catalogue, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    waits = Site.chart
+
+    def noted(site: Site, name: str, query: str) -> object:
+        begun.append(name)
+        return waits(site, name, query)
+
+    monkeypatch.setattr(Site, "chart", noted)
+    app, desk = front(catalogue, at_work=2, waiting=8)
+    busy, other, third = (data.name for data in catalogue.data_sets[:3])
+
+    def charts(name: str, most: int) -> list[str]:
+        shows = ("margin", "interval", "relative")
+        found = [f"/d/{name}/chart?confidence={c}&show={s}" for c in CODES for s in shows]
+        return found[:most]
+
+    async def ask() -> None:
+        with asking(app) as client:
+            crowd = [asyncio.create_task(client.get(chart)) for chart in charts(busy, 12)]
+            await until(lambda: sum(task.done() for task in crowd) == 2)
+            assert len(desk) == 10
+            for page in ("/methods", "/api", "/openapi.json", "/", "/d/nothing", "/nothing"):
+                reply = await client.get(page)  # no data, no waiting
+                assert reply.status_code == (404 if "nothing" in page else 200), page
+            own = [asyncio.create_task(client.get(chart)) for chart in charts(other, 7)]
+            await until(lambda: sum(task.done() for task in (*crowd, *own)) == 9)
+            assert len(desk) == 10  # as many as before, half of them of each
+            assert sum(task.done() for task in crowd) == 7 and sum(t.done() for t in own) == 2
+            few = asyncio.create_task(client.get(charts(third, 1)[0]))
+            await until(lambda: sum(task.done() for task in (*crowd, *own)) == 10)
+            refused = [t.result() for t in (*crowd, *own) if t.done()]
+            assert all(r.status_code == 503 and "oo many questions" in r.text for r in refused)
+            slow.set()
+            assert (await few).status_code == 200
+            replies = await asyncio.gather(*crowd, *own)
+            assert [reply.status_code for reply in replies].count(200) == 9
+        assert len(desk) == 0
+        assert begun[:2] == [busy, busy]  # what had begun goes on; then all in turn
+        assert third in begun[2:5] and begun[2:6].count(other) >= 1
+
+    asyncio.run(ask())
+
+
+def test_turns_go_round_and_none_is_lost() -> None:
+    async def work() -> None:
+        turns, order = Turns(1), list[str]()
+
+        async def one(share: str) -> None:
+            await turns.take(share)
+            order.append(share)
+            await asyncio.sleep(0)
+            turns.release()
+
+        tasks = [asyncio.create_task(one(share)) for share in "aaaabbc"]
+        await asyncio.sleep(0)
+        tasks[1].cancel()  # one that waits
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert order == list("abcaba")
+        late = asyncio.create_task(one("d"))
+        await turns.take("e")
+        await asyncio.sleep(0)
+        turns.release()
+        late.cancel()  # just as its turn was handed over
+        await asyncio.gather(late, return_exceptions=True)
+        async with asyncio.timeout(PATIENCE):
+            await turns.take("f")  # which is free again
+        assert order == list("abcaba")
+
+    asyncio.run(work())
 
 
 def scope_of(path: str, query: str = "") -> dict[str, Any]:

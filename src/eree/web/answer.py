@@ -193,6 +193,11 @@ class Answer:
         """As many as show every figure without rounding, so that the page adds up."""
         return max(block.decimals for block in self._blocks)
 
+    @property
+    def shown_decimals(self) -> int | None:
+        """As many as a page shows: all, or none where the error of each figure decides."""
+        return self.decimals if self.query.exact else None
+
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
         rows, cols = self.rows.all_codes(), self.cols.all_codes()

@@ -23,7 +23,7 @@ from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.cubes import CubeSet
-from eree.web.dataset import DataSet
+from eree.web.dataset import DataSet, Variable
 from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
@@ -103,16 +103,26 @@ class Catalogue:
 
     def noised_apart(self, data: DataSet) -> tuple[DataSet, ...]:
         """Other data sets with figures of the same things, which had noise of their own."""
-        names = {variable.name for variable in data.variables}
         return tuple(
             other
             for other in self.data_sets
             if other is not data
             and (
                 other.release.identity == data.release.identity
-                or names & {variable.name for variable in other.variables}
+                or any(_alike(one, two) for one in data.variables for two in other.variables)
             )
         )
+
+
+def _alike(one: Variable, two: Variable) -> bool:
+    """Whether two variables are the same: what they are called, and most of their codes.
+
+    Two may have the same name alone: the education that workers have, and that jobs ask for.
+    """
+    if (one.name, one.label.casefold()) != (two.name, two.label.casefold()):
+        return False
+    least = min(len(one.codes), len(two.codes))
+    return 2 * len(one.places.keys() & two.places.keys()) > least
 
 
 def _part(report: Progress, folder: str, number: int, count: int) -> Progress:

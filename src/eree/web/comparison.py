@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from math import ceil, floor, isinf
-from re import fullmatch
+from re import fullmatch, split, sub
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,25 @@ DEFAULT_PER_JOB = "3.50"
 MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000
+#: An amount as people write it, with or without a comma for thousands; 1,25 is none.
+MONEY = r'[ "$]*((0|[1-9][0-9]{0,14})|[1-9][0-9]{0,2}(,[0-9]{3}){1,4})(\.[0-9]{1,4})?[ "$]*'
+
+
+@dataclass(frozen=True)
+class Slip:
+    """What cannot be read: a line of the damage, or the threshold, which is line 0."""
+
+    line: int
+    text: str
+    reason: str
+
+
+class Slips(Refusal):
+    """Slips of a form; whoever sent it can correct them where they are."""
+
+    def __init__(self, slips: Sequence[Slip]) -> None:
+        super().__init__(slips[0].reason)
+        self.slips = tuple(slips)
 
 
 @dataclass(frozen=True)
@@ -124,7 +143,7 @@ class Threshold:
     @property
     def least(self) -> Fraction:
         """The threshold as an exact number."""
-        return money(self.per_job, "the threshold per job")
+        return Fraction(self.per_job)
 
     def examples(self, most: int = 3) -> list[str]:
         """Codes of some areas that have jobs, as a line of damage begins."""
@@ -156,64 +175,99 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
         raise Refusal(
             f"a threshold is one of damage for each job; leave out measure={query.measure}"
         )
-    least = money(per_job, "the threshold per job")
-    if not least:
-        raise Refusal("the threshold per job must be above 0, such as 3.50")
+    slips = []
+    if not (least := money(per_job)):
+        why = "the threshold per job must be above 0, such as 3.50"
+        slips.append(Slip(0, per_job, why))
     if len(text) > MOST_DAMAGE:
-        raise Refusal(f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once")
+        why = f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once"
+        slips.append(Slip(1, "", why))
+    if text.strip() and not query.by:
+        slips.append(Slip(1, "", "a threshold needs areas; put a variable on rows"))
+    if slips or not least:
+        raise Slips(slips)
+    per_job = sub(r'[ "$,]', "", per_job)
     if not text.strip():
         return Threshold(data, query, per_job)
-    if not query.by:
-        raise Refusal("a threshold needs areas; put a variable on rows")
     known = [frozenset(data.variable(n).axis(query.groups.get(n)).codes) for n in query.by]
     amounts = damages(text, known)
     side, block = _together(data, query, list(amounts))
     where = {side.codes(i): i for i in range(len(side))}
+    if absent := [
+        Slip(one.line, one.text, f"no job is in {', '.join(area)}; leave out line {one.line}")
+        for area, one in amounts.items()
+        if area not in where
+    ]:
+        raise Slips(absent)
     decided = []
-    for area, amount in amounts.items():
-        if area not in where:
-            raise Refusal(
-                f"{', '.join(area)} is not in the table, because no job is there; leave it out"
-            )
+    for area, one in amounts.items():
         cell = block.cell(where[area])
         high = None if isinf(cell.high) else ceil(cell.high)
-        each = float(amount * cell.unit / cell.value) if cell.value > 0 else None
-        verdict = decide(amount, least, floor(cell.low), high)
+        each = float(one.amount * cell.unit / cell.value) if cell.value > 0 else None
+        verdict = decide(one.amount, least, floor(cell.low), high)
         labels = side.labels(where[area])
-        decided.append(Decision(area, labels, amount, cell, each, verdict))
+        decided.append(Decision(area, labels, one.amount, cell, each, verdict))
     figures = block.taken(np.array([where[area] for area in amounts], dtype=np.intp))
     return Threshold(data, query, per_job, tuple(decided), figures)
 
 
-def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...], Fraction]:
-    """Amounts of damage by the codes of their areas, from lines such as "17031 1250000.50"."""
-    found: dict[tuple[str, ...], Fraction] = {}
+@dataclass(frozen=True)
+class Damage:
+    """An amount of damage, and the line that it stands in."""
+
+    line: int
+    text: str
+    amount: Fraction
+
+
+def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...], Damage]:
+    """Amounts of damage by the codes of their areas, from lines such as "17031 $1,250,000.50".
+
+    Spaces, tabs, commas and semicolons stand between them; a code with a space in it needs a tab
+    or a semicolon beside it.  What cannot be read is refused, all of it at once.
+    """
+    found: dict[tuple[str, ...], Damage] = {}
+    slips: list[Slip] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.replace("\t", " ").replace(";", " ").replace(",", " ").split()
-        if not words:
+        if not line.strip(" \t,;"):
             continue
-        if len(words) != len(known) + 1:
-            raise Refusal(
-                f"line {number} of the damage must have {len(known)} code"
-                f"{'s' * (len(known) > 1)} and an amount, with spaces between"
-            )
-        codes = tuple(words[:-1])
-        for code, codes_known in zip(codes, known, strict=True):
-            if code not in codes_known:
-                raise Refusal(f"line {number} of the damage names {code!r}, which is no code here")
-        if codes in found:
-            raise Refusal(f"line {number} gives an area a second damage; give it one")
-        found[codes] = money(words[-1], f"the damage in line {number}")
-        if len(found) > MOST_AREAS:
-            raise Refusal(f"at most {MOST_AREAS:,} areas are compared at once")
+        fields = _fields(line, len(known) + 1)
+        codes, amount = tuple(fields[:-1]), money(fields[-1])
+        wrong = [code for code, of in zip(codes, known, strict=False) if code not in of]
+        if len(codes) != len(known):
+            many = f"{len(known)} code{'s' * (len(known) > 1)}"
+            why = f"line {number} of the damage must have {many} and an amount, with spaces between"
+        elif wrong:
+            why = f"line {number} of the damage names {wrong[0]!r}, which is no code here"
+        elif codes in found:
+            why = f"line {number} gives an area a second damage; give it one"
+        elif amount is None:
+            why = f"the damage in line {number} must be a number of 0 or more, such as 1,250,000.50"
+        elif len(found) >= MOST_AREAS:
+            why = f"at most {MOST_AREAS:,} areas are compared at once"
+        else:
+            found[codes] = Damage(number, line, amount)
+            continue
+        slips.append(Slip(number, line, why))
+    if slips:
+        raise Slips(slips)
     return found
 
 
-def money(text: str, what: str) -> Fraction:
-    """An amount without rounding."""
-    if not fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text):
-        raise Refusal(f"{what} must be a number of 0 or more, such as 1250000.50")
-    return Fraction(text)
+def _fields(line: str, count: int) -> list[str]:
+    """The fields of a line: those of a spreadsheet, else as many as there are, the rest the last.
+
+    So an amount may have commas in it.
+    """
+    told = [field.strip() for field in split(r"[\t;]", line.strip(" \t;"))]
+    if len(told) == count:
+        return told
+    return split(r"[\s,;]+", line.strip(" \t,;"), maxsplit=count - 1)
+
+
+def money(text: str) -> Fraction | None:
+    """An amount without rounding; none where that cannot be read."""
+    return Fraction(sub(r'[ "$,]', "", text)) if fullmatch(MONEY, text) else None
 
 
 def _together(

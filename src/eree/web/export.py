@@ -149,6 +149,21 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
     return (*data.warnings, *found)
 
 
+def file_name(data: DataSet, query: Query, ending: str) -> str:
+    """The name of a file that says what is in it: data set, variables, what is kept, period."""
+    by = (f"{name}-{query.groups[name]}" if name in query.groups else name for name in query.by)
+    parts = [data.name, "by" if query.by else "total", *by]
+    parts += [query.measure] if query.measure != JOBS else []
+    for name, codes in query.where.items():
+        parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
+    return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
+
+
+def plain_name(text: str) -> str:
+    """A text as the name of a file that every system takes."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)[:120].strip("-.")
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 80 else text[:77].rstrip() + "…"
 

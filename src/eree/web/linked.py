@@ -235,6 +235,8 @@ class LinkedTable(DataSet):
     def noise(self) -> list[str]:
         """How noise was added."""
         about, price = self._about, guarantee_of(self._about["price"])
+        parameters = dict(about["parameters"])
+        digest = parameters.pop("levels", None)
         cells = int(about["worker_cells"])
         together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
         others = [one for one in self._areas.measurement.drawn_with if one != self.table]
@@ -245,10 +247,10 @@ class LinkedTable(DataSet):
             f"For this table{drawn} the release paid {in_one_line(price)}; for all of its"
             " tables together"
             f" {self.promise}.",
-            f"Its parameters are {', '.join(f'{k} = {v}' for k, v in about['parameters'].items())}."
-            if about["parameters"]
+            f"Its parameters are {', '.join(f'{k} = {v}' for k, v in parameters.items())}."
+            if parameters
             else "It has no further parameters.",
-            *([_LEVELS] if "levels" in about["parameters"] else []),
+            *([_LEVELS.format(digest)] if digest else []),
             "Cells without a workplace are not listed: which workplaces exist is public.",
             self.bias
             or "Estimates are right on average, so that sums of them are; that is why a single one"
@@ -310,8 +312,8 @@ def _in_order(keys: Integers, number: int) -> NDArray[np.intp]:
 
 _NO_KEYS = pa.table({})
 _LEVELS = (
-    "The number of the levels is a digest of all plateaus of the distribution, which follow"
-    " from alpha and epsilon."
+    "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
+    " them ({}), by which anyone sees that they are those."
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
-from eree.web.comparison import MOST_DAMAGE
+from eree.web.comparison import MONEY, MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet
 from eree.web.export import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
@@ -43,8 +43,8 @@ def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
 
 def _paths(data: DataSet) -> dict[str, Any]:
     settings, name, title = _settings(data), data.name, data.title
-    money = {"type": "string", "pattern": "^[0-9]{1,15}(\\.[0-9]{1,4})?$", "default": "3.50"}
-    lines = "A line for each area: its codes, then the amount, with spaces between."
+    money = {"type": "string", "pattern": f"^{MONEY}$", "default": "3.50"}
+    lines = "A line for each area: its codes, then the amount, with spaces, tabs or ; between."
     jobs = _parameter("measure", {"enum": [JOBS]}, "What is counted.")
     threshold = [
         *(jobs if one["name"] == "measure" else one for one in settings),
@@ -116,6 +116,7 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("page", _PAGE, "A page of the rows."),
         _parameter("across", _PAGE, "A page of the columns."),
         _parameter("subtotals", {"enum": [YES]}, "Whether pages show subtotals."),
+        _parameter("exact", {"enum": [YES]}, "Whether pages show every digit; files always do."),
     ]
     return found
 

@@ -1,7 +1,7 @@
 """A query and its address: the URL is the query, one URL for each.
 
     rows=place&cols=sector&where.ownership=private&group.occupation=major
-    &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2&across=2&subtotals=yes
+    &measure=jobs&show=margin&confidence=0.9&sort=-jobs&page=2&across=2&subtotals=yes&exact=yes
 
 Names may come several times: each adds one variable, or one code that is kept.  Defaults are
 left out of an address, but for `show`, so that no query has an empty one.
@@ -44,7 +44,9 @@ TABS = {
 }
 #: Settings of the page of thresholds alone.
 EXTRAS = ("per_job", "damage")
-_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals")
+_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals", "exact")
+#: Settings that are asked for, or left out.
+_TICKED = ("subtotals", "exact")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -64,6 +66,7 @@ class Query:
     page: int = 1
     across: int = 1
     subtotals: bool = False
+    exact: bool = False
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -84,8 +87,7 @@ class Query:
         for name in ("measure", "confidence", "sort", "page", "across"):
             if (value := getattr(self, name)) != getattr(default, name):
                 found.append((name, str(value)))
-        if self.subtotals:
-            found.append(("subtotals", YES))
+        found += [(name, YES) for name in _TICKED if getattr(self, name)]
         return [*found, ("show", self.show)]
 
     def address(self) -> str:
@@ -95,6 +97,10 @@ class Query:
     def on_page(self, page: int, across: int = 1) -> Query:
         """The same query, another page of its rows, or of its columns."""
         return replace(self, page=page, across=across)
+
+    def rounded(self, *, exact: bool = False) -> Query:
+        """The same query with figures that are rounded to what their errors support, or not."""
+        return replace(self, exact=exact)
 
     def swapped(self) -> Query:
         """Rows for columns."""
@@ -212,8 +218,9 @@ def _checked(
         raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
     if sort not in SORTS:
         raise Refusal(f"rows are sorted by one of {', '.join(SORTS)}")
-    if single.get("subtotals", YES) != YES:
-        raise Refusal(f"subtotals are asked for with subtotals={YES}, or left out")
+    for name in _TICKED:
+        if single.get(name, YES) != YES:
+            raise Refusal(f"{name} is asked for with {name}={YES}, or left out")
     return Query(
         tuple(rows),
         tuple(cols),
@@ -226,6 +233,7 @@ def _checked(
         _page(single, "page"),
         _page(single, "across"),
         "subtotals" in single,
+        "exact" in single,
     )
 
 
@@ -263,27 +271,6 @@ def default_query(data: DataSet) -> Query:
     return Query((chosen.name,) if chosen else ())
 
 
-def query_of(data: DataSet, text: str) -> Query:
-    """The query of a query string; the one that a reader sees first where that is empty."""
-    return parse(data, read(text)) if text else default_query(data)
-
-
-def with_own_settings(
-    data: DataSet, text: str, names: Sequence[str]
-) -> tuple[Query, dict[str, str]]:
-    """The query of a query string, and the settings in it that belong to one page alone."""
-    own: dict[str, str] = {}
-    rest: list[tuple[str, str]] = []
-    for name, value in read(text):
-        if name not in names:
-            rest.append((name, value))
-        elif name in own:
-            raise Refusal(f"{name} is given twice; give it once")
-        else:
-            own[name] = value
-    return parse(data, rest) if rest else default_query(data), own
-
-
 @dataclass(frozen=True)
 class Sent:
     """Where a form leads: a page, the query, and what else the page needs."""
@@ -316,7 +303,7 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         elif name.startswith(GROUP):
             if value:
                 groups[data.variable(name.removeprefix(GROUP)).name] = value
-        elif name in ("measure", "show", "confidence", "sort", "subtotals"):
+        elif name in ("measure", "show", "confidence", "sort", *_TICKED):
             plain.append((name, value))
         elif name in ("tab", "choose", "swap", "find", "again", *EXTRAS):
             buttons[name] = value
@@ -358,4 +345,4 @@ def carried(query: Query, *, without: str | None = None) -> list[tuple[str, str]
         (f"{WHERE}{n}", code) for n, codes in query.where.items() if n != without for code in codes
     ]
     found += [(n, getattr(query, n)) for n in ("measure", "show", "confidence", "sort")]
-    return [*found, ("subtotals", YES)] if query.subtotals else found
+    return found + [(name, YES) for name in _TICKED if getattr(query, name)]

@@ -20,8 +20,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from eree.errors import Refusal
 from eree.mechanisms.cache import left_closed
 from eree.web.answer import TooLarge, answer
-from eree.web.app import SECURITY, application
+from eree.web.app import application
 from eree.web.catalogue import Catalogue
+from eree.web.desk import SECURITY
 from eree.web.query import default_query
 from eree.web.render.maps import describe_fit
 

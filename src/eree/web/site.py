@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
+from eree.web.address import query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.comparison import DEFAULT_PER_JOB, ranking, threshold
+from eree.web.comparison import DEFAULT_PER_JOB, Slip, Slips, Threshold, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
-from eree.web.export import EXPORTS, Metadata, metadata, profile_file
+from eree.web.export import EXPORTS, Metadata, file_name, metadata, plain_name, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.openapi import openapi
 from eree.web.query import (
@@ -22,26 +23,15 @@ from eree.web.query import (
     TABS,
     Query,
     default_query,
-    query_of,
     read,
     sent,
-    with_own_settings,
 )
 from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
+from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
-from eree.web.render.pages import KINDS, Layout, Pages
-
-HTML, JSON = "text/html; charset=utf-8", "application/json"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What is sent back."""
-
-    status: int
-    kind: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
+from eree.web.render.pages import KINDS, Pages
+from eree.web.reply import HTML, JSON, Reply, moved
+from eree.web.reply import as_json as in_json
 
 
 class Site:
@@ -60,15 +50,15 @@ class Site:
 
     def first(self, query: str, as_json: bool) -> Reply:
         """The list of data sets."""
-        _refuse_settings("the first page", query)
+        refuse_settings("the first page", query)
         found = self.catalogue.data_sets
         if as_json:
-            return _as_json({"data_sets": [self.described(data) for data in found]})
+            return in_json({"data_sets": [self.described(data) for data in found]})
         return self._page("home.html", data_sets=found, mapped=self._maps)
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
-        _refuse_settings("this document", query)
+        refuse_settings("this document", query)
         return Reply(200, JSON, self._openapi)
 
     @cached_property
@@ -77,14 +67,14 @@ class Site:
 
     def help(self, query: str) -> Reply:
         """How addresses are made, for those who program."""
-        _refuse_settings("this page", query)
+        refuse_settings("this page", query)
         return self._page(
             "api.html", data_sets=self.catalogue.data_sets, default_query=default_query
         )
 
     def methods(self, query: str) -> Reply:
         """How figures are protected, for the public."""
-        _refuse_settings("this page", query)
+        refuse_settings("this page", query)
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(*data.units) for data in found)
         used = mechanisms_used(found, self._certificates)
@@ -146,12 +136,9 @@ class Site:
         data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
-        suffix = "json" if ending == "jsonstat" else ending
-        headers = (
-            ("content-disposition", f'attachment; filename="{data.name}.{suffix}"'),
-            ("link", f'</d/{data.name}/about.json>; rel="describedby"'),
-        )
-        return Reply(200, kind, body, headers)
+        named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
+        link = ("link", f'</d/{data.name}/about.json>; rel="describedby"')
+        return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
         """Bars or a heat map."""
@@ -200,7 +187,7 @@ class Site:
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
         if as_json:
-            return self._with_metadata(data, asked, made.as_json())
+            return self._with_metadata(data, asked, made.as_json(), "ranking.")
         shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
         return self._data_page(
             "ranking.html",
@@ -209,7 +196,7 @@ class Site:
             areas=shown,
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),
-            decimals=made.figures.decimals,
+            decimals=made.figures.decimals if asked.exact else None,
             rank_ticks=ticks_between(("1", "", f"{max(len(made), 2):,}")),
             found_flags=flags_on(area.cell for area in shown),
         )
@@ -221,19 +208,27 @@ class Site:
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job = extras.get("per_job", DEFAULT_PER_JOB)
-        made = threshold(data, asked, per_job, extras.get("damage", ""))
+        slips: tuple[Slip, ...] = ()
+        try:
+            made = threshold(data, asked, per_job, extras.get("damage", ""))
+        except Slips as found:  # a reader gets the form back as it was
+            if as_json:
+                raise
+            made, slips = Threshold(data, asked, per_job), found.slips
         if as_json:
-            return self._with_metadata(data, asked, made.as_json())
+            return self._with_metadata(data, asked, made.as_json(), "threshold.")
         return self._data_page(
             "threshold.html",
             data,
             asked,
             made=made,
+            slips=slips,
             extras=list(extras.items()),
             count=len(made.areas),
+            decimals=0 if asked.exact else None,
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
-            threshold_ticks=ticks_between(("less", f"${per_job}", "more")),
+            threshold_ticks=ticks_between(("less", f"${made.per_job}", "more")),
             found_flags=flags_on(area.cell for area in made.areas),
         )
 
@@ -242,7 +237,7 @@ class Site:
         data, asked = self._asked(name, query)
         certificates = self._certificates[data.name]
         if as_json:
-            return _as_json(
+            return in_json(
                 self.described(data)
                 | {
                     "guarantee": guarantee_as_json(data.guarantee),
@@ -269,8 +264,8 @@ class Site:
     def certificate(self, name: str, query: str) -> Reply:
         """What was claimed and found of a data set's noise, and what was checked."""
         data = self.catalogue.data_set(name)
-        _refuse_settings("a certificate", query)
-        return _as_json(
+        refuse_settings("a certificate", query)
+        return in_json(
             {
                 "data_set": data.name,
                 "release": data.release.identity,
@@ -284,11 +279,13 @@ class Site:
     def profile(self, name: str, file: str, query: str) -> Reply:
         """Numbers of workplaces by size, as a file."""
         data = self.catalogue.data_set(name)
-        _refuse_settings("this file", query)
+        refuse_settings("this file", query)
         made = profile_file(data, file)
         if made is None:
             raise Missing("there is no such file; the page About lists those that there are")
-        return Reply(200, *made, (("content-disposition", "attachment"),))
+        stem, _, ending = file.rpartition(".")
+        named = f"{plain_name(f'{data.name}-{stem}')}.{ending}"
+        return Reply(200, *made).named(named, "attachment")
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
@@ -302,14 +299,13 @@ class Site:
             raise Refusal("there is no such page of a data set")
         found = known.listed(find)
         if as_json:
-            return _as_json(
+            return in_json(
                 {
                     "variable": known.name,
                     "label": known.label,
                     "find": find,
                     "codes": [
-                        {"code": line.code, "label": line.label, "level": line.level}
-                        for line in found
+                        {n: getattr(c, n) for n in ("code", "label", "level")} for c in found
                     ],
                 }
             )
@@ -327,14 +323,25 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        where = sent(data, read(query)).address(data)
-        return Reply(303, "text/plain; charset=utf-8", b"", (("location", where),))
+        return moved(303, sent(data, read(query)).address(data))
 
-    def refused(self, status: int, reason: str, as_json: bool) -> Reply:
-        """A page that says what went wrong, and what would work."""
+    def refused(
+        self,
+        status: int,
+        reason: str,
+        as_json: bool,
+        instead: str = "",
+        left: Sequence[str] = (),
+    ) -> Reply:
+        """A page that says what went wrong, and what would work.
+
+        `instead` is an address that leaves out what means nothing.
+        """
         sentence = reason[:1].upper() + reason[1:]
         if as_json:
-            return _as_json({"error": {"status": status, "message": sentence}}, status)
+            error = {"status": status, "message": sentence}
+            error |= {"instead": f"{self.home}{instead}"} if instead else {}
+            return in_json({"error": error}, status)
         headings = {
             400: "This address asks for something that cannot be answered",
             404: "There is nothing here",
@@ -349,6 +356,8 @@ class Site:
             status=status,
             heading=headings.get(status, "This cannot be answered"),
             reason=sentence,
+            instead=instead,
+            left=left,
             data_sets=self.catalogue.data_sets,
         )
         return Reply(status, HTML, made)
@@ -362,9 +371,12 @@ class Site:
     def _about(self, data: DataSet, query: Query) -> Metadata:
         return metadata(data, query, self._apart[data.name], self.home)
 
-    def _with_metadata(self, data: DataSet, query: Query, made: Mapping[str, Any]) -> Reply:
+    def _with_metadata(
+        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = ""
+    ) -> Reply:
         about = self._about(data, query).as_json()
-        return _as_json({"metadata": about, "query": query.address(), **made})
+        found = in_json({"metadata": about, "query": query.address(), **made})
+        return found.named(file_name(data, query, f"{page}json"))
 
     def _page(self, template: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, **given))
@@ -378,16 +390,8 @@ class Site:
             "tab": template.removesuffix(".html").replace("table", ""),
             "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
             "extras": [],
+            "slips": (),
             "pages": 1,
         }
-        return self._page(template, **(known | given))
-
-
-def _as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
-    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Reply(status, JSON, body.encode())
-
-
-def _refuse_settings(page: str, query: str) -> None:
-    if query:
-        raise Refusal(f"{page} takes no settings")
+        status = 400 if given.get("slips") else 200
+        return Reply(status, HTML, self.pages.render(template, **(known | given)))

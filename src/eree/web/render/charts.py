@@ -7,10 +7,10 @@ class, so that they follow the reader's choice of light or dark, and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, isinf, log, log10
+from math import ceil, floor, isfinite, isinf, log, log10
 
 import numpy as np
 
@@ -30,39 +30,72 @@ MOST_NUMBERED = 24
 FAR = 16
 
 
-def figure(cell: Cell, decimals: int) -> str:
-    """An estimate, exact to its last digit."""
-    return number(cell.value / cell.unit if cell.unit > 1 else cell.value, decimals)
+def places(cell: Cell, decimals: int | None) -> int:
+    """How many decimals a figure is shown with; below 0 it is rounded to tens, hundreds and so on.
+
+    Where none are asked for, the error says so: two of its digits are shown.
+    """
+    if decimals is not None:
+        return decimals
+    error = cell.margin if isfinite(cell.margin) else cell.estimate - cell.low
+    finest = 3 if cell.unit > 1 else 0
+    if error <= 0:
+        return finest if cell.value % cell.unit else 0
+    return min(finest, 1 - floor(log10(error)))
+
+
+def figure(cell: Cell, decimals: int | None) -> str:
+    """An estimate, exact to its last digit, or rounded to what its error supports."""
+    return number(cell.estimate, places(cell, decimals))
 
 
 def number(value: float, decimals: int) -> str:
     """A number with a comma for thousands and a true minus sign."""
+    if decimals < 0:
+        value, decimals = round(value, decimals), 0
     shown = f"{value:,.{decimals}f}"
     if not shown.strip("-0.,"):
         shown = shown.removeprefix("-")
     return shown.replace("-", MINUS)
 
 
-def interval(cell: Cell, decimals: int) -> str:
+def _outwards(value: float, decimals: int, side: Callable[[float], int]) -> str:
+    """An end of an interval, or a margin, rounded so that what is shown holds as well."""
+    if decimals < 0:
+        return number(side(round(value / 10**-decimals, 6)) * 10**-decimals, 0)
+    return number(side(round(value * 10**decimals, 3)) / 10**decimals, decimals)
+
+
+def interval(cell: Cell, decimals: int | None) -> str:
     """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
-    parts = 10**decimals
-    low = number(floor(round(cell.low * parts, 3)) / parts, decimals)
-    if isinf(cell.high):
-        return f"{low} or more"
-    return f"{low} to {number(ceil(round(cell.high * parts, 3)) / parts, decimals)}"
+    kept = places(cell, decimals)
+    low = _outwards(cell.low, kept, floor)
+    return f"{low} or more" if isinf(cell.high) else f"{low} to {_outwards(cell.high, kept, ceil)}"
 
 
-def error(cell: Cell, kind: Error, decimals: int) -> str:
+def error(cell: Cell, kind: Error, decimals: int | None) -> str:
     """The error of an estimate in the way that the reader chose."""
     if ABSENT in cell.flags:
         return ""
     if kind == "interval":
         return interval(cell, decimals)
     if kind == "standard-error":
-        return "" if cell.deviation is None else number(cell.deviation, min(decimals, 1))
+        return "" if cell.deviation is None else _standard_error(cell.deviation, decimals)
     if kind == "relative":
         return "–" if isinf(cell.relative) else f"{cell.relative:.1%}"
-    return "no bound" if isinf(cell.margin) else f"±{number(cell.margin, min(decimals, 1))}"
+    if isinf(cell.margin):
+        return "no bound"
+    if decimals is not None:
+        return f"±{number(cell.margin, min(decimals, 1))}"
+    kept = places(cell, None)
+    off = abs(cell.estimate - round(cell.estimate, kept))  # the figure beside it is rounded
+    return f"±{_outwards(cell.margin + off, kept, ceil)}"
+
+
+def _standard_error(deviation: float, decimals: int | None) -> str:
+    if decimals is None and deviation > 0:
+        return number(deviation, min(3, 1 - floor(log10(deviation))))
+    return number(deviation, min(decimals or 0, 1))
 
 
 @dataclass(frozen=True)
@@ -138,8 +171,8 @@ def bars(answer: Answer) -> Bars:
     scale = Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
     found = []
     for i, cell in enumerate(cells):
-        shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.decimals)
-        shown = figure(cell, answer.decimals)
+        shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.shown_decimals)
+        shown = figure(cell, answer.shown_decimals)
         labels = answer.rows.labels(i) or ("All",)
         found.append(Bar(labels, shown, shown_interval, cell, _bar(cell, scale)))
     return Bars(scale, tuple(found))
@@ -195,7 +228,7 @@ def heat_map(answer: Answer) -> HeatMap:
         name = " · ".join(answer.rows.labels(i)) or "All"
         cells = [answer.body.cell(i, j) for j in range(cols)]
         fields = tuple(
-            _field(cell, top, f"{name}, {column}", answer.decimals)
+            _field(cell, top, f"{name}, {column}", answer.shown_decimals)
             for cell, column in zip(cells, columns, strict=True)
         )
         found.append((name, fields))
@@ -203,7 +236,7 @@ def heat_map(answer: Answer) -> HeatMap:
     return HeatMap(columns, tuple(found), starts, cols > MOST_NUMBERED)
 
 
-def _field(cell: Cell, top: float, name: str, decimals: int) -> Field:
+def _field(cell: Cell, top: float, name: str, decimals: int | None) -> Field:
     said = f"{name}: {figure(cell, decimals)}"
     if ABSENT in cell.flags:
         return Field("none", "0", f"{said}, absent")

@@ -142,7 +142,8 @@ class Picture:
             raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be drawn; keep fewer codes")
         figures = data.figures(self.query.asked())
         side, block = in_a_line(data, figures)
-        cells, self.decimals = [block.cell(i) for i in range(len(side))], block.decimals
+        cells = [block.cell(i) for i in range(len(side))]
+        self.decimals = block.decimals if query.exact else None
         there = [i for i, cell in enumerate(cells) if ABSENT not in cell.flags]
         shades = classes([cells[i].value for i in there])
         self.areas = tuple(

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   let latest = 0;
+  let typed = 0;
 
   async function show(address, { push = true, focus = null } = {}) {
     const mine = ++latest;
@@ -19,10 +20,21 @@
       if (push) history.pushState(null, "", reply.url);
       prepare(open);
       const target = focus && document.querySelector(focus);
-      if (target) target.focus({ preventScroll: true });
+      if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
       if (mine === latest) location.assign(address);
     }
+  }
+
+  // The line of a form that could not be read is selected, so that it can be typed over.
+  function markSlip() {
+    const field = document.querySelector("#builder [aria-invalid]");
+    if (!field) return false;
+    field.focus();
+    const lines = field.value.split("\n"), line = Number(field.dataset.line || 1) - 1;
+    const start = lines.slice(0, line).join("\n").length + (line > 0 ? 1 : 0);
+    field.setSelectionRange(start, start + (lines[line] || "").length);
+    return true;
   }
 
   function openFilters() {
@@ -71,21 +83,24 @@
     const form = document.getElementById("builder");
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
-    if (find) {
-      const lines = [...document.querySelectorAll(".tree > li")];
-      find.addEventListener("input", () => {
-        const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-        let groups = [];
-        for (const line of lines) {
-          const depth = Number(/depth-(\d)/.exec(line.className)[1]);
-          groups = groups.slice(0, depth);
-          const text = [...groups, line].map((l) => l.textContent).join(" ").toLowerCase();
-          const found = words.every((word) => text.includes(word));
-          line.hidden = !found;
-          if (found) for (const group of groups) group.hidden = false;
-          if (line.classList.contains("group")) groups.push(line);
-        }
-      });
+    if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  // The server looks for words among all codes, however many; ticks stay, because they are sent along.
+  async function search(form) {
+    const mine = ++latest, said = document.getElementById("found");
+    try {
+      const reply = await fetch(addressOf(form, form.querySelector('[name="again"]')));
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      if (mine !== latest) return;
+      const found = page.querySelector(".listing");
+      if (found) {
+        form.querySelector(".listing").replaceWith(found);
+        history.replaceState(null, "", reply.url);
+      }
+      said.textContent = page.querySelector("#found, .lead").textContent;
+    } catch {
+      if (mine === latest) said.textContent = "The search got no answer; press Find.";
     }
   }
 
@@ -174,5 +189,13 @@
     show(link.href, { focus: tab });
   });
   addEventListener("popstate", () => show(location.href, { push: false }));
+  // Paper cannot be clicked: what is folded is printed open, in browsers whose style sheets cannot do it too.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details.notes:not([open])")];
+    for (const notes of folded) notes.open = true;
+  });
+  addEventListener("afterprint", () => { for (const notes of folded) notes.open = false; });
   prepare();
+  markSlip();
 })();

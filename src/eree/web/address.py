@@ -1,0 +1,109 @@
+"""Addresses as they are passed on: with parts that others added, or that mean nothing here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from eree.errors import Refusal
+from eree.web.dataset import DataSet
+from eree.web.query import GROUP, MOST_PARTS, WHERE, Query, default_query, parse, read, written
+
+#: Parts that mail programs, networks and search engines add to see where readers come from.
+_TRACKING = re.compile(
+    rb"(utm_\w+|fbclid|[gdty]clid|gclsrc|gad_\w+|[gw]braid|msclkid|twclid|ttclid|li_fat_id|igshid"
+    rb"|igsh|mc_[ce]id|mkt_tok|srsltid|_ga|_gl|_hsenc|_hsmi|__hs\w+|__s|oly_\w+|vero_\w+|wickedid"
+    rb"|pk_\w+|mtm_\w+|at_(?:medium|campaign)|s_cid)(=|$)",
+    re.IGNORECASE,
+)
+#: So many parts that were left out are named, each by so many letters.
+_MOST_NAMED, _MOST_LETTERS = 8, 60
+
+
+def untracked(query: bytes) -> bytes:
+    """A query string without empty parts and without those that only say where a reader came from.
+
+    All other parts stay as they are: no setting of a query has such a name.
+    """
+    return b"&".join(p for p in query.split(b"&") if p and not _TRACKING.match(p))
+
+
+class Unknown(Refusal):
+    """A query has parts that mean nothing here.
+
+    `instead` is the query string without them, and `left` are these parts, as people read them.
+    """
+
+    def __init__(self, reason: str, instead: str, left: Sequence[str]) -> None:
+        super().__init__(reason)
+        shown = [unquote(part)[:_MOST_LETTERS] for part in left[:_MOST_NAMED]]
+        self.instead, self.left = instead, (*shown, *["…"] * (len(left) > len(shown)))
+
+
+def refuse_settings(page: str, query: str) -> None:
+    """Refuse a query where there is nothing to ask."""
+    if query:
+        raise Unknown(f"{page} takes no settings", "", query.split("&"))
+
+
+def query_of(data: DataSet, text: str) -> Query:
+    """The query of a query string; the one that a reader sees first where that is empty."""
+    return with_own_settings(data, text, ())[0]
+
+
+def with_own_settings(
+    data: DataSet, text: str, names: Sequence[str]
+) -> tuple[Query, dict[str, str]]:
+    """The query of a query string, and the settings in it that belong to one page alone."""
+    own: dict[str, str] = {}
+    rest: list[tuple[str, str]] = []
+    try:
+        for name, value in read(text):
+            if name not in names:
+                rest.append((name, value))
+            elif name in own:
+                raise Refusal(f"{name} is given twice; give it once")
+            else:
+                own[name] = value
+        return parse(data, rest) if rest else default_query(data), own
+    except Refusal as refusal:
+        raise _without_unknown(data, text, names, refusal) from None
+
+
+def _without_unknown(data: DataSet, text: str, names: Sequence[str], refusal: Refusal) -> Refusal:
+    """A refusal that knows what is left of a query without the parts that mean nothing."""
+    parts = text.split("&")
+    if len(parts) > MOST_PARTS:
+        return refusal
+    kept: dict[tuple[str, ...], tuple[str, str]] = {}
+    left = []
+    for part in parts:
+        try:
+            ((name, value),) = read(part)
+            alone = [(name, value)]
+            if name.startswith(GROUP):  # a level goes with a variable of the table
+                alone.insert(0, ("rows", name.removeprefix(GROUP)))
+            if name not in names:
+                parse(data, alone)
+        except (Refusal, ValueError):
+            left.append(part)
+            continue
+        key = (name, value) if name.startswith(WHERE) else (name,)
+        if name in ("rows", "cols"):  # a variable stands once
+            key = ("", value)
+        if key in kept:
+            left.append(part)
+        else:
+            kept[key] = name, value
+    pairs = list(kept.values())
+    sides = [value for name, value in pairs if name in ("rows", "cols")]
+    for name, value in [pair for pair in pairs if pair[0].startswith(GROUP)]:
+        if name.removeprefix(GROUP) not in sides:
+            pairs.remove((name, value))
+            left.append(written([(name, value)]))
+    try:
+        parse(data, [pair for pair in pairs if pair[0] not in names])
+    except Refusal:
+        return refusal
+    return Unknown(str(refusal), written(pairs), left)

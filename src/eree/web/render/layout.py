@@ -1,0 +1,307 @@
+"""How the table of an answer is laid out on a page, and on paper.
+
+Every subtotal is a figure of its own, summed up from signed values, with an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+
+from eree.web.answer import Answer, Side, in_a_line
+from eree.web.block import ABSENT, OPEN, Block, Cell
+from eree.web.render.charts import error, figure
+
+Places = tuple[int, ...]
+#: A line of figures, and where in it those of given places are.
+Part = tuple[Block, Mapping[Places, int]]
+#: Letters of a line on paper, of a heading of a row and of one of a column: at most, and at least.
+PAPER, PAPER_SIDE, PAPER_COLUMN = 100, 20, 10
+
+_NOBODY = '<span class="none"><abbr class="flag absent" title="absent">a</abbr>0</span>'
+
+
+def marks(cell: Cell) -> str:
+    """The flags of a figure, but for the one that says that it is 0, as HTML."""
+    return "".join(
+        f'<abbr class="flag {name}" title="{"no upper bound" if name == OPEN else name}">'
+        f"{name[0]}</abbr>"
+        for name in cell.flags
+        if name != ABSENT
+    )
+
+
+def marked(cell: Cell, decimals: int | None) -> str:
+    """A figure with its flags as HTML; its decimals stand back."""
+    whole, point, rest = figure(cell, decimals).partition(".")
+    return f"{marks(cell)}{whole}" + (f'<span class="rest">.{rest}</span>' if point else "")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row or a column: `places` of its codes; a subtotal has fewer of them than there are axes.
+
+    `number` says which row or column of the answer it is, -1 for a subtotal.
+    """
+
+    places: Places
+    number: int
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading that stands over, or beside, one or more lines."""
+
+    name: str
+    label: str
+    code: str
+    across: int
+    down: int
+    scope: str
+    kind: str = ""
+
+
+#: What stands at a line: headings that begin there, by level, and the names of all that it has.
+Headed = tuple[list[tuple[int, Heading]], str]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell of the page, with the names of the headings that it belongs to.
+
+    `inside` is what stands in it, as HTML: figures and words of ours alone.
+    """
+
+    cell: Cell
+    kind: str
+    headings: str
+    inside: str
+
+    def html(self, headings: str) -> str:
+        """The cell of a table."""
+        kind = f' class="{self.kind}"' if self.kind else ""
+        named = f' headers="{headings}"' if headings else ""
+        return f"<td{kind}{named}>{self.inside}</td>"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the page: headings that begin at it, then cells."""
+
+    headings: tuple[Heading, ...]
+    cells: tuple[Shown, ...]
+    kind: str
+
+    def html(self) -> str:
+        """Its cells."""
+        return "".join(shown.html(shown.headings) for shown in self.cells)
+
+    def on_paper(self, sheet: Sheet) -> str:
+        """Those of its cells that a sheet has; headings have no names there."""
+        return "".join(shown.html("") for shown in self.cells[sheet.first : sheet.last])
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Some columns of a table that is too wide for paper: their headings, and which they are."""
+
+    head: list[list[Heading]]
+    first: int
+    last: int
+
+
+class Layout:
+    """How a page of an answer is laid out; `whole` is the answer with all of its pages."""
+
+    def __init__(self, page: Answer, whole: Answer) -> None:
+        self.page, self._query = page, page.query
+        wanted = page.query.subtotals
+        self._rows = _lines(page.rows, whole.rows, wanted)
+        self._cols = _lines(page.cols, whole.cols, wanted)
+        self.nested = len(page.rows.axes) > 1 or len(page.cols.axes) > 1
+        self._row_heads = _headings(page.rows, self._rows, "r")
+        self._col_heads = _headings(page.cols, self._cols, "c")
+        self._parts: dict[tuple[int, int], Part] = {}
+
+    @property
+    def corner(self) -> Sequence[str]:
+        """The labels of the variables on the rows."""
+        known, groups = self.page.data.variable, self._query.groups
+        return [known(name).side_label(groups.get(name)) for name in self._query.rows]
+
+    @property
+    def totals(self) -> bool:
+        """Whether rows have totals of their own."""
+        return bool(self._query.rows and self._query.cols)
+
+    @cached_property
+    def head(self) -> list[list[Heading]]:
+        """Rows of column headings; there is one even where nothing is on the columns."""
+        if not self.page.cols.axes:
+            measure = self.page.data.measures[self._query.measure]
+            return [[Heading("c0-0", measure, "", 1, 1, "col")]]
+        return self._head(self._col_heads, self.totals)
+
+    def _head(self, heads: Sequence[Headed], total: bool) -> list[list[Heading]]:
+        depth = len(self.page.cols.axes)
+        found: list[list[Heading]] = [[] for _ in range(depth)]
+        for own, _ in heads:
+            for level, heading in own:
+                found[level].append(heading)
+        if total:
+            found[0].append(Heading("c-total", "Total", "", 1, depth, "col", "total"))
+        return found
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows of the body."""
+        found = []
+        for line, (own, names) in zip(self._rows, self._row_heads, strict=True):
+            kind = "" if line.number >= 0 else "subtotal"
+            headings = tuple(heading for _, heading in own)
+            found.append(Row(headings, tuple(self._cells(line, names)), kind))
+        return found
+
+    @cached_property
+    def foot(self) -> Row:
+        """The totals of the columns."""
+        return Row((), tuple(self._cells(None, "r-total")), "")
+
+    @cached_property
+    def sheets(self) -> list[Sheet]:
+        """Blocks of columns that fit on paper one after the other; none where all do at once."""
+        room = PAPER - PAPER_SIDE * len(self._query.rows)
+        wide = [self._width(place, shown) for place, shown in enumerate(self.foot.cells)]
+        if sum(wide) <= room:
+            return []
+        starts, left = [0], float(room)
+        for place, width in enumerate(wide):
+            if width > left and place > starts[-1]:
+                starts.append(place)
+                left = room
+            left -= width
+        ends = [*starts[1:], len(wide)]
+        return [self._sheet(first, last) for first, last in zip(starts, ends, strict=True)]
+
+    def _sheet(self, first: int, last: int) -> Sheet:
+        own = _headings(self.page.cols, self._cols[first:last], "c")
+        return Sheet(self._head(own, last > len(self._cols)), first, last)
+
+    def _width(self, place: int, shown: Shown) -> float:
+        """About how many letters a column is wide: its total is the longest figure in it."""
+        decimals, measured = self.page.shown_decimals, self._query.measure == "jobs"
+        said = error(shown.cell, self._query.show, decimals) if measured else ""
+        labels = ["Total"]
+        if place < len(self._cols):
+            own = zip(self.page.cols.axes, self._cols[place].places, strict=False)
+            labels = [axis.labels[at] for axis, at in own]
+        word = max((len(word) for label in labels for word in label.split()), default=0)
+        figures = max(len(figure(shown.cell, decimals)) + 2, 0.9 * len(said))
+        return 2 + max(PAPER_COLUMN, figures, min(word, 16))
+
+    def _cells(self, row: Line | None, names: str) -> Iterator[Shown]:
+        for j, col in enumerate(self._cols):
+            both = f"{names} {self._col_heads[j][1] or 'c0-0'}"
+            kind = "" if col.number >= 0 else "subtotal"
+            yield self._shown(self._cell(row, col), kind, both)
+        if self.totals:
+            yield self._shown(self._cell(row, None), "total", f"{names} c-total")
+
+    def _shown(self, cell: Cell, kind: str, headings: str) -> Shown:
+        """A cell with what stands in it; its headings are named where they are nested."""
+        if ABSENT in cell.flags:
+            inside = _NOBODY
+        else:
+            decimals = self.page.shown_decimals
+            inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
+            if self._query.measure == "jobs":
+                said = error(cell, self._query.show, decimals)
+                inside += f'<span class="error">{said}</span>'
+        return Shown(cell, kind, headings if self.nested else "", inside)
+
+    def _cell(self, row: Line | None, col: Line | None) -> Cell:
+        page = self.page
+        if row is None and col is None:
+            return page.total.cell(0)
+        if row is None and col is not None and col.number >= 0:
+            return page.col_totals.cell(col.number)
+        if col is None and row is not None and row.number >= 0:
+            return page.row_totals.cell(row.number)
+        if row is not None and col is not None and min(row.number, col.number) >= 0:
+            return page.body.cell(row.number, col.number)
+        here: Places = () if row is None else row.places
+        there: Places = () if col is None else col.places
+        block, known = self._sums(len(here), len(there))
+        number = known.get(here + there)
+        if number is not None:
+            return block.cell(number)
+        nothing = None if block.deviation is None else 0.0
+        return Cell(0, block.unit, 0.0, 0.0, nothing, 0.0, 0.0, (ABSENT,))
+
+    def _sums(self, down: int, across: int) -> Part:
+        """The figures by the first variables of the rows and of the columns."""
+        if (down, across) not in self._parts:
+            by = self._query.rows[:down] + self._query.cols[:across]
+            figures = self.page.data.figures(self._query.asked().by_some(by))
+            side, block = in_a_line(self.page.data, figures)
+            self._parts[down, across] = block, {key: i for i, key in enumerate(side.places)}
+        return self._parts[down, across]
+
+
+def _lines(page: Side, whole: Side, subtotals: bool) -> list[Line]:
+    """Rows or columns, each group followed by its subtotal where its last line is on the page."""
+    found: list[Line] = []
+    after: dict[Places, Places] = {}
+    if subtotals:
+        after = dict(zip(whole.places, whole.places[1:], strict=False))
+    for place, places in enumerate(page.places):
+        found.append(Line(places, place))
+        if subtotals:
+            following = after.get(places, ())
+            found += [
+                Line(places[:depth], -1)
+                for depth in range(len(page.axes) - 1, 0, -1)
+                if following[:depth] != places[:depth]
+            ]
+    return found
+
+
+def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
+    """For each line the headings that begin at it, with their levels, and the names of all it has.
+
+    Columns have the letter c, rows r.
+    """
+    depth, along = len(side.axes), "col" if letter == "c" else "row"
+    found: list[Headed] = []
+    names: list[str] = []
+    for place, line in enumerate(lines):
+        own: list[tuple[int, Heading]] = []
+        before: Places = lines[place - 1].places if place else ()
+        for level in range(len(line.places)):
+            start = line.places[: level + 1]
+            if before[: level + 1] == start:
+                continue
+            span, last = _span(lines[place:], start), level == depth - 1
+            spans = (span, 1) if letter == "c" else (1, span)
+            axis, scope = side.axes[level], along if last else f"{along}group"
+            label, code = axis.labels[start[-1]], axis.codes[start[-1]]
+            kind = f"at-{level}" if letter == "r" else ""
+            name = f"{letter}{level}-{place}"
+            own.append((level, Heading(name, label, code, *spans, scope, kind)))
+        if line.number < 0:
+            level, rest = len(line.places), depth - len(line.places)
+            spans = (1, rest) if letter == "c" else (rest, 1)
+            name = f"{letter}{level}-{place}"
+            kind = f"subtotal at-{level}" if letter == "r" else "subtotal"
+            own.append((level, Heading(name, "Total", "", *spans, along, kind)))
+        for level, heading in own:
+            names = [*names[:level], heading.name]
+        found.append((own, " ".join(names[: len(line.places) + (line.number < 0)])))
+    return found
+
+
+def _span(lines: Sequence[Line], start: Places) -> int:
+    """How many lines in a row begin with the same places."""
+    return sum(1 for _ in takewhile(lambda line: line.places[: len(start)] == start, lines))

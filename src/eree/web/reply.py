@@ -1,0 +1,37 @@
+"""What is sent back: a status, a kind, a body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+PLAIN = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back."""
+
+    status: int
+    kind: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def named(self, file: str, how: str = "inline") -> Reply:
+        """The same, to be saved under a name: where it is shown, or at once as an attachment."""
+        said = ("content-disposition", f'{how}; filename="{file}"')
+        return replace(self, headers=(*self.headers, said))
+
+
+def as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
+    """Plain data as a reply."""
+    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Reply(status, JSON, body.encode())
+
+
+def moved(status: int, where: str) -> Reply:
+    """Leads to another address of ours."""
+    return Reply(status, PLAIN, b"", (("location", where),))
