@@ -29,7 +29,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def file_fault(folder: Path, table: str = "worker") -> tuple[str, str, int | None]:
     """The one fault of a table: its file, its rule and its rows."""
-    _, faults = eree.check(folder)
+    faults = eree.check(folder).faults
     (fault,) = [f for f in faults if f.table == table]
     assert fault.column == ""
     return fault.file, fault.rule, fault.rows
@@ -148,7 +148,7 @@ def test_every_damaged_part_is_named(tmp_path: Path) -> None:
     folder = parts(tmp_path, a=Town().arrow("worker"))
     for name in ("b", "c"):
         (folder / "worker" / f"{name}.parquet").write_bytes(b"PAR1")
-    _, faults = eree.check(folder)
+    faults = eree.check(folder).faults
     assert [f.file for f in faults] == ["worker/b.parquet", "worker/c.parquet"]
 
 

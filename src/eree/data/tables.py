@@ -45,6 +45,25 @@ class Tables:
         return f"<Tables in {self.folder}: {self.workplaces:,} workplaces, the rest confidential>"
 
 
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """What a check found: the tables if they are sound, else every fault; false if there is one."""
+
+    tables: Tables | None
+    faults: tuple[Fault, ...]
+
+    def __bool__(self) -> bool:
+        return self.tables is not None
+
+    def __repr__(self) -> str:
+        found = "; ".join(map(str, self.faults))
+        return (
+            f"<Checked, {len(self.faults)} faults: {found}>"
+            if found
+            else f"<Checked {self.tables}>"
+        )
+
+
 def check(
     folder: str | os.PathLike[str],
     *,
@@ -52,8 +71,10 @@ def check(
     memory_limit: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> tuple[Tables | None, tuple[Fault, ...]]:
+) -> Checked:
     """Look at schema, files and rows: the tables if they are sound, and every fault.
+
+    What is returned is false if there is a fault: `if not eree.check("data"): …`.
 
     Raises `Unreadable` only where there is no schema to check against.
     """
@@ -87,9 +108,9 @@ def check(
         if progress:
             progress("done", 1.0)
     if faults:
-        return None, tuple(faults)
+        return Checked(None, tuple(faults))
     workplaces = checks.rows["workplace"]
-    return Tables(home, schema, sources, workplaces, engine, memory_limit, threads), ()
+    return Checked(Tables(home, schema, sources, workplaces, engine, memory_limit, threads), ())
 
 
 def load(
@@ -101,9 +122,9 @@ def load(
     progress: Progress | None = None,
 ) -> Tables:
     """The linked tables of a folder; raises `Faulty` with every fault if there is one."""
-    tables, faults = check(
+    found = check(
         folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=progress
     )
-    if tables is None:
-        raise Faulty(faults)
-    return tables
+    if found.tables is None:
+        raise Faulty(found.faults)
+    return found.tables

@@ -31,7 +31,7 @@ from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Array, Integers
 from eree.release.contents import SCALED_TO
-from eree.release.release import Release
+from eree.release.release import Release, opening
 from eree.workload import Marginal
 
 #: A filter: the values that are kept of some attributes.
@@ -42,7 +42,7 @@ LOW, HIGH = "guaranteed_low", "guaranteed_high"
 LEAST_GROUPS = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shrunk(Listing):
     """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
 
@@ -76,6 +76,7 @@ class Shrunk(Listing):
         return super().as_json(top) | {"filters": kept, "correlations": self.correlations}
 
 
+@opening
 def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
     """Estimate the cells of a released table whose worker cells were protected together.
 

@@ -111,7 +111,7 @@ class Reference:
     key: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """The whole declaration, free of contradictions."""
 
@@ -122,6 +122,9 @@ class Schema:
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.data_set}: {', '.join(self.attributes)}>"
 
     def columns_of(self, table: Table) -> tuple[Attribute, ...]:
         """The attributes that are columns of a table, in the order of the declaration."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from eree.errors import Fault, Unreadable
+from eree.errors import Fault, Unreadable, hint
 from eree.policy.schema import DATA_SET, Kind
 
 SCHEMA_FILE = "schema.toml"
@@ -218,8 +217,5 @@ class FileFaults:
         """Report every setting that is not known, with the one that was perhaps meant."""
         for name in raw:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                self.add(
-                    f"{place}.{name}" if place else name, f"is not a setting that eree knows{hint}"
-                )
+                rule = f"is not a setting that eree knows{hint(name, known)}"
+                self.add(f"{place}.{name}" if place else name, rule)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from eree.budget.compose import together
 from eree.data.frame import Frame
-from eree.errors import Faulty, Refusal
+from eree.errors import Faulty, Refusal, hint
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.protected import Protected, protected_jobs
@@ -38,11 +38,11 @@ MOST_TABLES = 1_000
 MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Tables under one guarantee.  Nothing in it comes from a confidential row."""
 
-    frame: Frame = field(repr=False)
+    frame: Frame
     total: Guarantee
     level: Fraction
     tables: tuple[PlannedTable, ...]
@@ -109,8 +109,12 @@ class Plan:
         for table in self.tables:
             if table.name == name:
                 return table
-        known = ", ".join(table.name for table in self.tables)
-        raise Refusal(f"the plan has no table {name!r}; it has {known}")
+        known = [table.name for table in self.tables]
+        near = hint(name, known)
+        raise Refusal(f"the plan has no table {name!r}; it has {', '.join(known)}{near}")
+
+    def __repr__(self) -> str:
+        return f"<Plan of {', '.join(table.name for table in self.tables)}: {self}>"
 
     def __str__(self) -> str:
         price = self.price()
@@ -234,7 +238,9 @@ class _Reading:
         for name in relation.types if isinstance(relation, Weak) else ():
             attribute = schema.attributes.get(name)
             if attribute is None or attribute.owner != "worker":
-                self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
+                known = [a.name for a in schema.attributes.values() if a.owner == "worker"]
+                rule = f"names {name!r}, which is no worker attribute{hint(name, known)}"
+                self.faults.add("privacy.types", rule)
 
     def _tables(
         self, given: TableSettings, place: str, schema: Schema, total: Guarantee
