@@ -152,7 +152,7 @@ def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:
         kinds = {
             sources[table].columns.get(column)
             for table, column in sides
-            if table in sources and sources[table].format == "parquet"
+            if table in sources and sources[table].format != "csv"
         }
         if kinds >= EITHER:
             unlike.append(owner)
@@ -183,7 +183,7 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
     A CSV file has no types, so its ids follow the other file's: numbers only where those are.
     """
     sides = ((sources.get(owner), schema.key(owner)), (sources.get("job"), schema.link(owner)))
-    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format == "parquet"}
+    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format != "csv"}
     return "integer" if kinds == {"integer"} else "string"
 
 

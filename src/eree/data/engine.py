@@ -72,13 +72,15 @@ class DuckEngine:
             raise
 
     def load(self, name: str, data: Source | pa.Table) -> None:
-        """Files become a view over them; an Arrow table is copied, so that its range is known.
+        """Files, and rows of data frames, become a view; other Arrow tables are copied.
 
-        What had the name before is replaced.
+        So the range of these is known.  What had the name before is replaced.
         """
         connection = self._open()
         with _own_words():
-            if isinstance(data, Source):
+            if isinstance(data, Source) and data.rows is not None:
+                connection.register(name, data.rows)
+            elif isinstance(data, Source):
                 paths = ", ".join(_quote(_literal_glob(path)) for path in data.paths)
                 if data.format == "parquet":
                     scan = f"read_parquet([{paths}], hive_partitioning = false)"

@@ -125,7 +125,7 @@ class RowChecks:
         if not isinstance(failure, DamagedFile) and readable(source):
             raise failure
         sound = []
-        for column in columns if source.format == "parquet" else []:
+        for column in columns if source.format != "csv" else []:
             try:
                 found = self._look(table, [column])
             except EngineFailure:

@@ -10,7 +10,7 @@ import codecs
 import csv
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -20,12 +20,13 @@ import pyarrow.parquet as parquet
 
 from eree.errors import Fault
 
-Format = Literal["parquet", "csv"]
+Format = Literal["parquet", "csv", "arrow"]
 ColumnKind = Literal["string", "integer", "boolean", "other"]
 
 #: The rule that a file breaks whose rows stop being readable.
 DAMAGED: Mapping[Format, str] = {
     "parquet": "cannot be read to the end; the file is damaged",
+    "arrow": "the data frame cannot be read by the engine",
     "csv": "cannot be read to the end; lines may end in different ways or be longer than 2 MB, or"
     " text may follow a closing quotation mark",
 }
@@ -33,16 +34,23 @@ DAMAGED: Mapping[Format, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one format with the same columns, in a fixed order.  All CSV columns are texts."""
+    """Files of one format with the same columns, in a fixed order, or `rows` that are in memory.
+
+    All CSV columns are texts.
+    """
 
     format: Format
     paths: tuple[Path, ...]
     columns: Mapping[str, ColumnKind]
+    rows: pa.Table | None = field(default=None, repr=False, compare=False)
+
+
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def kind_of(arrow_type: pa.DataType) -> ColumnKind:
     """The kind of values an Arrow column holds."""
-    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
+    if any(test(arrow_type) for test in _TEXTS):
         return "string"
     if pa.types.is_integer(arrow_type) and arrow_type != pa.uint64():  # uint64 overflows a bigint
         return "integer"
@@ -69,10 +77,10 @@ def inspect_source(folder: Path, table: str, file: str) -> tuple[Source | None, 
             if first is None:
                 first = found
             elif list(found.items()) != list(first.items()):
-                raise _UnusableError("the part has other columns, types or order than the first")
+                raise Unusable("the part has other columns, types or order than the first")
             if style == "csv":
                 _check_csv_rows(part, found)
-        except _UnusableError as unusable:
+        except Unusable as unusable:
             faults.append(Fault(table, shown, "", unusable.rule, unusable.rows))
     if first is None:
         return None, faults
@@ -90,12 +98,14 @@ def readable(source: Source) -> bool:
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches():
                     batch.validate(full=True)
-        except (_UnusableError, *UNREADABLE):
+        except (Unusable, *UNREADABLE):
             return False
     return True
 
 
-class _UnusableError(Exception):
+class Unusable(Exception):
+    """The rule that a table's file or data frame breaks before any row of it is counted."""
+
     def __init__(self, rule: str, rows: int | None = None) -> None:
         super().__init__(rule)
         self.rule, self.rows = rule, rows
@@ -137,9 +147,9 @@ def _shown(path: Path) -> str:
 
 def _distinct(names: list[str]) -> None:
     if len({name.casefold() for name in names}) < len(names):
-        raise _UnusableError("two columns have the same name, or names that differ only in case")
+        raise Unusable("two columns have the same name, or names that differ only in case")
     if any(c in '"`\\' or not c.isprintable() for name in names for c in name):
-        raise _UnusableError(
+        raise Unusable(
             "a column has a name with quotes, backslashes or control characters; rename it"
         )
 
@@ -148,14 +158,18 @@ def _parquet_columns(path: Path) -> dict[str, pa.DataType]:
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            names = schema.names
     except UNREADABLE:
-        raise _UnusableError("cannot be read as Parquet; it may be truncated or damaged") from None
-    _distinct(names)
+        raise Unusable("cannot be read as Parquet; it may be truncated or damaged") from None
+    return arrow_columns(schema)
+
+
+def arrow_columns(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """The columns of a schema with their types; a dictionary has the type of its values."""
+    _distinct(schema.names)
     types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
     return {
         name: pa.string() if pa.types.is_large_string(held) else held
-        for name, held in zip(names, types, strict=True)
+        for name, held in zip(schema.names, types, strict=True)
     }
 
 
@@ -170,11 +184,11 @@ def _csv_header(path: Path) -> dict[str, pa.DataType]:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             names = next(csv.reader(lines, strict=True), None)
     except UnicodeDecodeError:
-        raise _UnusableError("is not UTF-8 text; save it as UTF-8") from None
+        raise Unusable("is not UTF-8 text; save it as UTF-8") from None
     except (csv.Error, OSError):
-        raise _UnusableError("cannot be read as CSV") from None
+        raise Unusable("cannot be read as CSV") from None
     if not names or names == [""]:
-        raise _UnusableError("has no header row")
+        raise Unusable("has no header row")
     _distinct(names)
     return dict.fromkeys(names, pa.string())
 
@@ -189,9 +203,7 @@ def _check_csv_rows(path: Path, columns: Mapping[str, pa.DataType]) -> None:
         while chunk := handle.read(1 << 22):
             quotes += chunk.count(b'"')
     if quotes % 2:
-        raise _UnusableError(
-            "the quotation marks do not pair up; the file may end inside a quoted field"
-        )
+        raise Unusable("the quotation marks do not pair up; the file may end inside a quoted field")
     with path.open(encoding="utf-8-sig", newline="") as lines:
         next(csv.reader(lines))
         if not any(line.strip() for line in lines):
@@ -213,6 +225,6 @@ def _check_csv_rows(path: Path, columns: Mapping[str, pa.DataType]) -> None:
         for _batch in reader:
             pass
     except pa.ArrowException:
-        raise _UnusableError("cannot be read as CSV") from None
+        raise Unusable("cannot be read as CSV") from None
     if broken:
-        raise _UnusableError("the row does not have as many fields as the header", broken)
+        raise Unusable("the row does not have as many fields as the header", broken)
