@@ -85,9 +85,12 @@ class DuckEngine:
                 if data.format == "parquet":
                     scan = f"read_parquet([{paths}], hive_partitioning = false)"
                 else:
+                    packed = "gzip" if data.paths[0].suffix == ".gz" else "none"
                     names = ", ".join(f"{_quote(c)}: 'VARCHAR'" for c in data.columns)
                     scan = (
-                        f"read_csv([{paths}], columns = {{{names}}}, header = true, delim = ',',"
+                        f"read_csv([{paths}], columns = {{{names}}}, header = true,"
+                        f" delim = {_quote(data.separator)}, encoding = {_quote(data.encoding)},"
+                        f" compression = {_quote(packed)},"
                         " quote = '\"', escape = '\"', auto_detect = false,"
                         " hive_partitioning = false)"
                     )

@@ -37,7 +37,8 @@ class Frame:
         """The schema of a folder, types settled by the workplace file; raises `Faulty`."""
         home = Path(folder)
         schema = read_schema(home)
-        source, faults = inspect_source(home.absolute(), "workplace", schema.workplace.file)
+        file, dialect = schema.workplace.file, schema.workplace.dialect
+        source, faults = inspect_source(home.absolute(), "workplace", file, dialect)
         if source is None or faults:
             raise Faulty(faults)
         return cls(home, resolved(schema, {"workplace": source}), source)

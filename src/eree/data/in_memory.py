@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eree.data.sources import Source, Unusable, arrow_columns, kind_of
+from eree.data.sources import Source, Unusable, arrow_columns, kind_of, others_of
 from eree.errors import Fault, Refusal
 
 
@@ -30,7 +30,7 @@ def frame_source(frame: object, table: str) -> tuple[Source | None, list[Fault]]
     except Unusable as unusable:
         return None, [Fault(table, table, "", unusable.rule)]
     kinds = {name: kind_of(held) for name, held in columns.items()}
-    return Source("arrow", (), kinds, rows), []
+    return Source("arrow", (), kinds, others_of(columns), rows=rows), []
 
 
 def _copied(frame: pa.Table) -> pa.Table:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eree.data.columns import column_faults, files_of, resolved
+from eree.data.columns import column_faults, dialect_of, files_of, resolved
 from eree.data.engine import DuckEngine, Engine, open_engine
 from eree.data.in_memory import frame_source
 from eree.data.rows import RowChecks
@@ -107,7 +107,8 @@ def check(
         if table in frames:
             source, problems = frame_source(frames[table], table)
         else:
-            source, problems = inspect_source(home.absolute(), table, file)
+            dialect = dialect_of(declared, table)
+            source, problems = inspect_source(home.absolute(), table, file, dialect)
         faults += problems
         if source is not None:
             looked_at[table] = source

@@ -142,7 +142,8 @@ class _Reading:
             self.faults.add("worker.publish_key", "who is in the data is confidential")
         elif table.publish_key:  # that a workplace exists is public
             attributes.append(self.attribute(owner, table.key, {}))
-        return KeyedTable(table.file, table.key, tuple(table.ignore)), attributes
+        ignore = tuple(table.ignore)
+        return KeyedTable(table.file, table.key, ignore, table.dialect), attributes
 
     def job(self) -> tuple[JobTable, list[Attribute]]:
         if "job" not in self.raw:
@@ -154,7 +155,8 @@ class _Reading:
         self.purposes("job", columns, table.attributes)
         primary, ignore = table.primary or None, tuple(table.ignore)
         links = table.file, table.worker, table.workplace
-        return JobTable(*links, primary, ignore, table.most_per_worker), attributes
+        most = table.most_per_worker
+        return JobTable(*links, primary, ignore, most, table.dialect), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""
@@ -186,7 +188,7 @@ class _Reading:
             elif attribute.confidential:
                 self.faults.add(place, f"{key} is confidential and cannot be looked up")
                 key = ""
-            yield Reference(name, settings.file, key)
+            yield Reference(name, settings.file, key, settings.dialect)
 
     # -------------------------------------------------------------- attributes
 

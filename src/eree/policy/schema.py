@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Value = str | int
+Encoding = Literal["utf-8", "latin-1"]
 Kind = Literal["string", "integer"]
 Owner = Literal["workplace", "worker"]
 Table = Literal["workplace", "worker", "job"]
@@ -78,12 +79,24 @@ class Attribute:
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How the CSV files of a table are written; the separator may be left to their name."""
+
+    separator: str = ""
+    encoding: Encoding = "utf-8"
+
+
+PLAIN = Dialect()
+
+
+@dataclass(frozen=True)
 class KeyedTable:
     """Where the workplace or the worker table lies, and which column names its rows."""
 
     file: str
     key: str
     ignore: tuple[str, ...] = ()
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,7 @@ class JobTable:
     primary: str | None = None
     ignore: tuple[str, ...] = ()
     most_per_worker: int = 1
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,7 @@ class Reference:
     name: str
     file: str
     key: str
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Fault, Unreadable, hint
-from eree.policy.schema import DATA_SET, Kind
+from eree.policy.schema import DATA_SET, Dialect, Encoding, Kind
 
 SCHEMA_FILE = "schema.toml"
 
@@ -72,22 +72,36 @@ Attributes = Annotated[
 ]
 
 
-class KeyedSettings(Settings):
+class FileSettings(Settings):
+    """Where a table lies, and how its files are written if they are CSV."""
+
+    file: FileName = ""
+    separator: Annotated[
+        StrictStr,
+        Field(pattern=r"^[,;|\t]$", description=r"must be ',', ';', '|' or a tab, as \"\\t\""),
+    ] = ""
+    encoding: Annotated[Encoding, Field(description="must be 'utf-8' or 'latin-1'")] = "utf-8"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How its CSV files are written."""
+        return Dialect(self.separator, self.encoding)
+
+
+class KeyedSettings(FileSettings):
     """The workplace or the worker table."""
 
     required = ("file", "key")
-    file: FileName = ""
     key: ColumnName = ""
     publish_key: Annotated[StrictBool, Field(description="must be true or false")] = False
     ignore: ColumnNames = []
     attributes: Attributes = {}
 
 
-class JobSettings(Settings):
+class JobSettings(FileSettings):
     """The job table."""
 
     required = ("file", "worker", "workplace")
-    file: FileName = ""
     worker: ColumnName = ""
     workplace: ColumnName = ""
     primary: ColumnName = ""
@@ -140,11 +154,10 @@ class GroupSettings(Settings):
     ] = None
 
 
-class ReferenceSettings(Settings):
+class ReferenceSettings(FileSettings):
     """A public table about the values of a workplace attribute."""
 
     required = ("file",)
-    file: FileName = ""
     key: ColumnName = ""
 
 
