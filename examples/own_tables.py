@@ -31,13 +31,13 @@ folder.mkdir()
 for name, text in FILES.items():
     (folder / name).write_text(text, encoding="utf-8")
 
-tables, faults = eree.check(folder)
-print(f"{len(faults)} faults")
-assert tables is not None
-for cell in eree.tabulate(tables, by=["town", "sex"]).confidential.to_pylist():
+checked = eree.check(folder)
+print(f"{len(checked.faults)} faults")
+assert checked.tables is not None
+for cell in eree.tabulate(checked.tables, by=["town", "sex"]).confidential.to_pylist():
     print(cell)
 
 # A job at a workplace that does not exist is a fault, and names no value.
 (folder / "job.csv").write_text("person,id\n1,A\n2,A\n3,Z\n", encoding="utf-8")
-for fault in eree.check(folder)[1]:
+for fault in eree.check(folder).faults:
     print(fault)

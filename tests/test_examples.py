@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,46 @@ def test_every_example_is_known() -> None:
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
     code = (pages.ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
     assert pages.command(cwd=tmp_path, code=code) == pages.Done(0, EXPECTED[name], "")
+
+
+# ----------------------------------------------------------------------------------- notebooks
+
+NOTEBOOKS = sorted((pages.ROOT / "examples").glob("*.ipynb"))
+#: What a notebook shows of the last line of a cell.
+SHOW = """
+def show(value):
+    page = getattr(value, "_repr_html_", None)
+    print(page() if page else repr(value))
+"""
+
+
+def shown(cell: str) -> str:
+    """The code of a cell; its last line, if it is an expression, is shown."""
+    lines = ast.parse(cell)
+    last = lines.body[-1]
+    if isinstance(last, ast.Expr):
+        call = ast.Call(ast.Name("show", ast.Load()), [last.value], [])
+        lines.body[-1] = ast.copy_location(ast.Expr(call), last)
+    return ast.unparse(ast.fix_missing_locations(lines))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_keeps_no_output(path: Path, tmp_path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 4)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    done = pages.command(
+        cwd=tmp_path, code=SHOW + "\n".join(shown("".join(cell["source"])) for cell in code)
+    )
+    assert (done.status, done.err) == (0, "")
+    assert "<Tables in first-release/data: " in done.out
+    assert " cells, confidential>" in done.out
+    assert "<Plan of places, sexes: 2 tables for epsilon 4 in all>" in done.out
+    assert "<caption>places of release " in done.out
+    assert "checks: sound>" in done.out
+    assert "<caption>of places by place, from release " in done.out
+
+
+def test_there_is_a_notebook() -> None:
+    assert [path.name for path in NOTEBOOKS] == ["first_release.ipynb"]

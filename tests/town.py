@@ -136,9 +136,9 @@ def toml(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
 
 def reported(folder: Path, **options: Any) -> list[Reported]:
     """What a check finds: table, column, rule and rows; `load` must raise exactly the same."""
-    tables, faults = eree.check(folder, **options)
-    assert (tables is None) == bool(faults)
-    return [short(fault) for fault in faults]
+    found = eree.check(folder, **options)
+    assert (found.tables is not None) == bool(found) == (not found.faults)
+    return [short(fault) for fault in found.faults]
 
 
 def short(fault: Fault) -> Reported:

@@ -24,7 +24,9 @@ def public(package: str, name: str) -> object:
     if name == "__all__":
         return sorted(homes)
     if name not in homes:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from eree.errors import hint
+
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{hint(name, homes)}")
     return getattr(import_module(homes[name]), name)
 
 

@@ -5,6 +5,7 @@ from eree.budget.ledger import Reservation as Reservation
 from eree.cells import Cell as Cell
 from eree.cells import Cells as Cells
 from eree.cells import Group as Group
+from eree.data.tables import Checked as Checked
 from eree.data.tables import Tables as Tables
 from eree.data.tables import check as check
 from eree.data.tables import load as load

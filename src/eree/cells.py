@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eree.errors import Refusal
 
 if TYPE_CHECKING:
@@ -67,6 +70,18 @@ def _workers(number: int) -> int:
     if not 0 <= found < MOST_WORKERS:
         raise Refusal("a count and the size of a workplace must be from 0 to below 2^60")
     return found
+
+
+def numbers_of_workers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of workers as an array, refused without quoting one."""
+    array = np.asarray(numbers)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise Refusal("counts and sizes must be a list of integers")
+    if not 0 <= int(array.min()) <= int(array.max()) < MOST_WORKERS:
+        raise Refusal("counts and sizes of workplaces must be from 0 to below 2^60")
+    return array.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
+from operator import index
+from typing import SupportsIndex, cast
 
 
 @dataclass(frozen=True, order=True)
@@ -60,6 +63,31 @@ def require(extra: str, *packages: str) -> None:
         if find_spec(name) is None:
             words = f"{name} is not installed; install it with: pip install 'eree[{extra}]'"
             raise Refusal(words)
+
+
+def integer(value: object, words: str, least: int | None = None, most: int | None = None) -> int:
+    """An integer, of Python or of NumPy, as a plain one; refused with `words` where it is none.
+
+    So is one below `least` or above `most`.
+    """
+    try:
+        found = None if isinstance(value, bool) else index(cast(SupportsIndex, value))
+    except TypeError:
+        found = None
+    if (
+        found is None
+        or not (least is None or least <= found)
+        or not (most is None or found <= most)
+    ):
+        raise Refusal(words)
+    return found
+
+
+def hint(name: object, known: Iterable[str]) -> str:
+    """What was perhaps meant by a name that is not known: the end of a refusal, or nothing."""
+    alike = {other.casefold(): other for other in known}
+    near = get_close_matches(str(name).casefold(), alike, n=1)
+    return f"; did you mean {alike[near[0]]}?" if near else ""
 
 
 class Cost(str):

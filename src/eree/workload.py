@@ -11,7 +11,7 @@ from typing import SupportsIndex
 
 import pyarrow as pa
 
-from eree.errors import Refusal
+from eree.errors import Refusal, hint, integer
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak
 from eree.policy.schema import Attribute, Schema, Value
 
@@ -26,7 +26,7 @@ class DropFrom:
     theta: int
 
     def __post_init__(self) -> None:
-        _check_bound("theta", self.theta)
+        object.__setattr__(self, "theta", _bound("theta", self.theta))
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ScaleTo:
     total: int
 
     def __post_init__(self) -> None:
-        _check_bound("total", self.total)
+        object.__setattr__(self, "total", _bound("total", self.total))
 
 
 #: The column of totals; no attribute can have its name.
@@ -64,7 +64,7 @@ class ScaleEach:
             raise Refusal("every row of totals needs a total")
         totals = self.totals[TOTAL].to_numpy()
         for end in (totals.min(), totals.max()) if len(totals) else ():
-            _check_bound("total", int(end))
+            _bound("total", end)
 
     def check(self, keys: Iterable[str]) -> None:
         """Refuse totals that are not for cells of these attributes."""
@@ -79,9 +79,9 @@ Bound = DropFrom | ScaleTo | ScaleEach
 GREATEST_BOUND = 10**9
 
 
-def _check_bound(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= GREATEST_BOUND:
-        raise Refusal(f"{name} must be an integer of workers from 1 to {GREATEST_BOUND:,}")
+def _bound(name: str, value: int) -> int:
+    words = f"{name} must be an integer of workers from 1 to {GREATEST_BOUND:,}"
+    return integer(value, words, 1, GREATEST_BOUND)
 
 
 @dataclass(frozen=True)
@@ -246,9 +246,8 @@ class SizeProfile(Marginal):
                 "workplaces are counted by and among attributes of workplaces; leave those of"
                 " workers out"
             )
-        if type(pooled_from) is not int or pooled_from < 0:
-            raise Refusal("pooled_from must be an integer of workers, 0 or more")
-        return cls(asked.by, asked.where, None, checked_thresholds(sizes), pooled_from)
+        pooled = integer(pooled_from, "pooled_from must be an integer of workers, 0 or more", 0)
+        return cls(asked.by, asked.where, None, checked_thresholds(sizes), pooled)
 
     @property
     def pooled(self) -> tuple[bool, ...]:
@@ -268,13 +267,13 @@ class SizeProfile(Marginal):
 
 def checked_thresholds(sizes: Iterable[int]) -> tuple[int, ...]:
     """Thresholds of a size profile; refuses what are none."""
-    found = tuple(sizes)
-    whole = all(type(size) is int and 1 <= size <= MOST_THRESHOLD for size in found)
-    if not found or not whole or any(one >= other for one, other in pairwise(found)):
-        raise Refusal(
-            f"sizes must be increasing integers of workers from 1 to {MOST_THRESHOLD:,}, such as"
-            " [1, 10, 100]"
-        )
+    words = (
+        f"sizes must be increasing integers of workers from 1 to {MOST_THRESHOLD:,}, such as"
+        " [1, 10, 100]"
+    )
+    found = tuple(integer(size, words, 1, MOST_THRESHOLD) for size in sizes)
+    if not found or any(one >= other for one, other in pairwise(found)):
+        raise Refusal(words)
     return found
 
 
@@ -296,8 +295,9 @@ def default_thresholds(relation: Neighbours) -> tuple[int, ...]:
 def _attribute(schema: Schema, name: object, place: str) -> Attribute:
     attribute = schema.attributes.get(name) if isinstance(name, str) else None
     if attribute is None:
-        known = ", ".join(a.name for a in schema.attributes.values() if not a.confidential)
-        raise Refusal(f"{place} names {name!r}, which the schema does not declare; it has {known}")
+        known = [a.name for a in schema.attributes.values() if not a.confidential]
+        listed = ", ".join(known) + hint(name, known)
+        raise Refusal(f"{place} names {name!r}, which the schema does not declare; it has {listed}")
     if attribute.confidential:
         raise Refusal(
             f"{attribute.name} is a confidential workplace attribute and cannot stand in {place};"
@@ -320,6 +320,7 @@ def _values(attribute: Attribute, given: object) -> tuple[Value, ...]:
             if value not in attribute.values:
                 known = ", ".join(map(str, attribute.values[:12]))
                 more = ", …" if len(attribute.values) > 12 else ""
+                more += hint(value, map(str, attribute.values))
                 raise Refusal(f"{value!r} is not a declared value of {name}; it has {known}{more}")
     return values
 

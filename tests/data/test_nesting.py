@@ -85,13 +85,13 @@ def test_what_lies_in_what_is_what_a_plain_reading_finds(
     hierarchy = data.draw(st.booleans())
     folder = tmp_path_factory.mktemp("town")
     as_csv = data.draw(st.booleans())
-    tables, faults = eree.check(written(codes, said, folder, hierarchy=hierarchy, as_csv=as_csv))
+    found = eree.check(written(codes, said, folder, hierarchy=hierarchy, as_csv=as_csv))
     counties = {(tract, county) for tract, county, _ in codes}
     if hierarchy and len(counties) > len({tract for tract, _ in counties}):
-        assert [fault.rule for fault in faults] == ["the tract lies in more than one county"]
+        assert [fault.rule for fault in found.faults] == ["the tract lies in more than one county"]
         return
-    assert tables is not None
-    check(tables, codes, said, hierarchy=hierarchy)
+    assert found.tables is not None
+    check(found.tables, codes, said, hierarchy=hierarchy)
 
 
 def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:

@@ -145,9 +145,10 @@ SPOILT_PARQUET: list[Callable[[Path], None]] = [cut, scribbled, secret_bytes]
 
 def everything_said(folder: Path, log: pytest.LogCaptureFixture) -> str:
     """All that a user could see of the faults of a folder in Python."""
-    tables, faults = eree.check(folder)
-    assert tables is None
-    said = [text for fault in faults for text in (str(fault), repr(fault))]
+    checked = eree.check(folder)
+    assert not checked and checked.tables is None
+    said = [text for fault in checked.faults for text in (str(fault), repr(fault))]
+    said.append(repr(checked))
     with pytest.raises(Faulty) as raised:
         eree.load(folder)
     said += traceback.format_exception(raised.value, chain=True)

@@ -27,9 +27,14 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return cells(Town().write(tmp_path_factory.mktemp("truth")))
 
 
+FORMATS = (
+    "must be Parquet (.parquet) or CSV (.csv, .tsv, .csv.gz, .tsv.gz), one format for all parts"
+)
+
+
 def file_fault(folder: Path, table: str = "worker") -> tuple[str, str, int | None]:
     """The one fault of a table: its file, its rule and its rows."""
-    _, faults = eree.check(folder)
+    faults = eree.check(folder).faults
     (fault,) = [f for f in faults if f.table == table]
     assert fault.column == ""
     return fault.file, fault.rule, fault.rows
@@ -148,7 +153,7 @@ def test_every_damaged_part_is_named(tmp_path: Path) -> None:
     folder = parts(tmp_path, a=Town().arrow("worker"))
     for name in ("b", "c"):
         (folder / "worker" / f"{name}.parquet").write_bytes(b"PAR1")
-    _, faults = eree.check(folder)
+    faults = eree.check(folder).faults
     assert [f.file for f in faults] == ["worker/b.parquet", "worker/c.parquet"]
 
 
@@ -196,7 +201,7 @@ def badly_named(path: Path) -> None:
         (dangling, "the file does not exist"),
         (hollow, "the folder holds no files"),
         (nested, "the folder holds another folder; put all parts side by side"),
-        (of_two_formats, "must be Parquet (.parquet) or CSV (.csv), one format for all parts"),
+        (of_two_formats, FORMATS),
         (pipe, "must be a plain file, or a folder of plain files"),
         (badly_named, "a part has a name that is not UTF-8; rename it"),
     ],
@@ -214,9 +219,7 @@ def test_another_suffix_is_a_fault_and_capitals_are_not(tmp_path: Path) -> None:
     town.schema["worker"]["file"] = "worker.PARQUET"
     town.schema["job"]["file"] = "job.txt"
     folder = town.write(tmp_path)
-    assert reported(folder) == [
-        ("job", "", "must be Parquet (.parquet) or CSV (.csv), one format for all parts", None)
-    ]
+    assert reported(folder) == [("job", "", FORMATS, None)]
 
 
 # ---------------------------------------------------------------------- how CSV reads
@@ -304,7 +307,8 @@ ROWS = b"worker_id,sex,grade\n1,F,1\n2,M,2\n3,F,3\n4,F,3\n5,M,2\n6,M,1\n"
         (ROWS + b"7,\xff,1\n", "is not UTF-8 text; save it as UTF-8", None),
         (ROWS + b"7,\xc3", "is not UTF-8 text; save it as UTF-8", None),
         (ROWS.decode().encode("utf-16"), "is not UTF-8 text; save it as UTF-8", None),
-        (ROWS.decode().encode("utf-16-le"), "control characters", None),
+        (ROWS.decode().encode("utf-16-le"), "holds a NUL byte, which is part of no text", None),
+        (ROWS + b"7,F\x00,1\n", "holds a NUL byte, which is part of no text", None),
         (b"worker_id,sex,sex\n1,F,1\n", "two columns have the same name", None),
         (b"worker_id,sex,Sex\n1,F,1\n", "names that differ only in case", None),
         (b'"worker_id,sex,grade\n1,F,1\n', "cannot be read as CSV", None),

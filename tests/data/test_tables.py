@@ -155,13 +155,13 @@ def test_an_empty_table_is_a_fault_and_makes_up_no_others(
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.string())),
          ("grade", "the column holds texts, not integers")),
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.float64())),
-         ("grade", "the column holds values of another type, not integers")),
+         ("grade", "the column holds values of another type (double), not integers")),
         ("worker", lambda t: t.set_column(1, "sex", t["grade"]),
          ("sex", "the column holds integers, not texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.uint64())),
-         ("worker_id", "the column holds values of another type, not integers or texts")),
+         ("worker_id", "the column holds values of another type (uint64), not integers or texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.float32())),
-         ("worker_id", "the column holds values of another type, not integers or texts")),
+         ("worker_id", "the column holds values of another type (float), not integers or texts")),
         ("job", lambda t: t.drop_columns(["workplace_id"]),
          ("workplace_id", "the column is missing")),
         ("workplace", lambda t: t.set_column(5, "wages", t["state"]),
@@ -305,7 +305,7 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
         (["true"] * 8, [("job", "main", "the column holds texts,"
                          " not integers or true or false",
                          None)]),
-        ([1.0] * 8, [("job", "main", "the column holds values of another type,"
+        ([1.0] * 8, [("job", "main", "the column holds values of another type (double),"
                       " not integers or true or false", None)]),
     ],
 )  # fmt: skip

@@ -30,9 +30,10 @@ def check(
     value is quoted.  Exit status: 0 no fault, 1 faults, 2 there is nothing that can be checked.
     """
     with progress() as tell:
-        tables, faults = eree.check(
+        checked = eree.check(
             folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=tell
         )
+    tables, faults = checked.tables, checked.faults
     if as_json:
         workplaces = tables.workplaces if tables else None
         found = [asdict(fault) for fault in faults]

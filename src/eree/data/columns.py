@@ -13,7 +13,16 @@ from dataclasses import replace
 
 from eree.data.sources import ColumnKind, Source
 from eree.errors import Fault
-from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema, Table
+from eree.policy.schema import (
+    Attribute,
+    Dialect,
+    JobTable,
+    KeyedTable,
+    Kind,
+    Owner,
+    Schema,
+    Table,
+)
 
 OWNERS: tuple[Owner, Owner] = ("workplace", "worker")
 TABLES: tuple[Table, ...] = ("workplace", "worker", "job")
@@ -34,6 +43,13 @@ def files_of(schema: Schema) -> dict[str, str]:
         "job": schema.job.file,
     } | {f"reference.{r.name}": r.file for r in schema.references.values()}
     return {table: file for table, file in files.items() if file}
+
+
+def dialect_of(schema: Schema, table: str) -> Dialect:
+    """How the CSV files of a table are written."""
+    own = {"workplace": schema.workplace.dialect, "worker": schema.worker.dialect}
+    references = {f"reference.{name}": r.dialect for name, r in schema.references.items()}
+    return (own | references | {"job": schema.job.dialect})[table]
 
 
 def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
@@ -90,6 +106,8 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
                 yield Fault(table, file, name, "the column is missing")
             elif not _holds(source, name, kinds):
                 found = WORDS[source.columns[name]]
+                if name in source.others:
+                    found = f"{found} ({source.others[name]})"
                 asked = " or ".join(sorted(WORDS[kind] for kind in kinds))
                 yield Fault(table, file, name, f"the column holds {found}, not {asked}")
         if table in linked:  # a public reference may say more than we ask
@@ -152,7 +170,7 @@ def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:
         kinds = {
             sources[table].columns.get(column)
             for table, column in sides
-            if table in sources and sources[table].format == "parquet"
+            if table in sources and sources[table].format != "csv"
         }
         if kinds >= EITHER:
             unlike.append(owner)
@@ -183,7 +201,7 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
     A CSV file has no types, so its ids follow the other file's: numbers only where those are.
     """
     sides = ((sources.get(owner), schema.key(owner)), (sources.get("job"), schema.link(owner)))
-    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format == "parquet"}
+    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format != "csv"}
     return "integer" if kinds == {"integer"} else "string"
 
 

@@ -72,20 +72,25 @@ class DuckEngine:
             raise
 
     def load(self, name: str, data: Source | pa.Table) -> None:
-        """Files become a view over them; an Arrow table is copied, so that its range is known.
+        """Files, and rows of data frames, become a view; other Arrow tables are copied.
 
-        What had the name before is replaced.
+        So the range of these is known.  What had the name before is replaced.
         """
         connection = self._open()
         with _own_words():
-            if isinstance(data, Source):
+            if isinstance(data, Source) and data.rows is not None:
+                connection.register(name, data.rows)
+            elif isinstance(data, Source):
                 paths = ", ".join(_quote(_literal_glob(path)) for path in data.paths)
                 if data.format == "parquet":
                     scan = f"read_parquet([{paths}], hive_partitioning = false)"
                 else:
+                    packed = "gzip" if data.paths[0].suffix == ".gz" else "none"
                     names = ", ".join(f"{_quote(c)}: 'VARCHAR'" for c in data.columns)
                     scan = (
-                        f"read_csv([{paths}], columns = {{{names}}}, header = true, delim = ',',"
+                        f"read_csv([{paths}], columns = {{{names}}}, header = true,"
+                        f" delim = {_quote(data.separator)}, encoding = {_quote(data.encoding)},"
+                        f" compression = {_quote(packed)},"
                         " quote = '\"', escape = '\"', auto_detect = false,"
                         " hive_partitioning = false)"
                     )

@@ -16,6 +16,7 @@ import pyarrow as pa
 from eree.data.columns import resolved
 from eree.data.engine import open_engine
 from eree.data.sources import Source, inspect_source
+from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.errors import Faulty
 from eree.policy.declarations import read_schema
@@ -36,10 +37,16 @@ class Frame:
         """The schema of a folder, types settled by the workplace file; raises `Faulty`."""
         home = Path(folder)
         schema = read_schema(home)
-        source, faults = inspect_source(home.absolute(), "workplace", schema.workplace.file)
+        file, dialect = schema.workplace.file, schema.workplace.dialect
+        source, faults = inspect_source(home.absolute(), "workplace", file, dialect)
         if source is None or faults:
             raise Faulty(faults)
         return cls(home, resolved(schema, {"workplace": source}), source)
+
+    @classmethod
+    def of(cls, tables: Tables) -> Frame:
+        """The public part of tables that were loaded."""
+        return cls(tables.folder, tables.schema, tables.sources["workplace"])
 
     def cells(self, marginals: Sequence[Marginal]) -> list[int]:
         """How many rows the table of each marginal has: it depends on public things alone."""

@@ -125,7 +125,7 @@ class RowChecks:
         if not isinstance(failure, DamagedFile) and readable(source):
             raise failure
         sound = []
-        for column in columns if source.format == "parquet" else []:
+        for column in columns if source.format != "csv" else []:
             try:
                 found = self._look(table, [column])
             except EngineFailure:
@@ -159,7 +159,7 @@ class RowChecks:
                 asked += [f"min({held}) as _least_{place}", f"max({held}) as _most_{place}"]
                 wrong = f"{held} % 2 > 1"  # never: it makes the engine read what it may not have to
             else:
-                wrong = f"length({held}) < 0"
+                wrong = f"position(chr(0) in {held}) > 0"
             asked.append(f"sum(case when {wrong} then 1 else 0 end) as _wrong_{place}")
             for name in self._declared(table, column):
                 domain = self._domain(name)
@@ -184,11 +184,11 @@ class RowChecks:
         place = list(self.sources[table].columns).index(column)
         if f"_least_{place}" in found:
             self._ranges[table, column] = found[f"_least_{place}"], found[f"_most_{place}"]
-        rule = (
-            "must mark the primary job by true or false, or by 1 or 0"
-            if table == "job" and column == self.schema.job.primary
-            else "the value is not a plainly written integer"
-        )
+        source, rule = self.sources[table], "the value is not a plainly written integer"
+        if table == "job" and column == self.schema.job.primary:
+            rule = "must mark the primary job by true or false, or by 1 or 0"
+        elif plain(source, column) == typed(source, column, self._kind(table, column)):
+            rule = "the value holds a NUL character, which is part of no text"
         missing = self._faults(table, column, "the value is missing", found[f"_null_{place}"])
         faults = missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
         for name in self._declared(table, column):

@@ -38,6 +38,10 @@ appender.none.name = none
 """
 
 
+#: Encodings by the names that Java has for them.
+_ENCODINGS = {"utf-8": "UTF-8", "latin-1": "ISO-8859-1"}
+
+
 class SparkEngine:
     """Spark, in a session of its own beside the given one, so that no name or setting leaks."""
 
@@ -83,7 +87,13 @@ class SparkEngine:
                 frame = _called(self._session.read.parquet, *paths)
             else:
                 reader = self._session.read.options(
-                    header=True, quote='"', escape='"', multiLine=True, inferSchema=False
+                    header=True,
+                    sep=data.separator,
+                    encoding=_ENCODINGS[data.encoding],
+                    quote='"',
+                    escape='"',
+                    multiLine=True,
+                    inferSchema=False,
                 )
                 columns = ", ".join(f"`{column}` string" for column in data.columns)
                 frame = _called(reader.schema(columns).csv, paths)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from eree.data.columns import column_faults, files_of, resolved
+from eree.data.columns import column_faults, dialect_of, files_of, resolved
 from eree.data.engine import DuckEngine, Engine, open_engine
+from eree.data.in_memory import frame_source
 from eree.data.rows import RowChecks
 from eree.data.sources import Source, inspect_source
-from eree.errors import Fault, Faulty
+from eree.errors import Fault, Faulty, Refusal
 from eree.policy.declarations import inspect_schema
 from eree.policy.schema import Schema
 
@@ -23,8 +25,8 @@ Progress = Callable[[str, float], None]
 class Tables:
     """Linked tables that passed every check.
 
-    Nothing is held in memory: a tabulation reads the files.  How many workers and jobs there are
-    is confidential, so `repr` shows the public number of workplaces alone.
+    Of files nothing is held in memory: a tabulation reads them.  How many workers and jobs there
+    are is confidential, so `repr` shows the public number of workplaces alone.
     """
 
     folder: Path
@@ -38,39 +40,83 @@ class Tables:
     def open(self, engine: object = None) -> Engine:
         """An engine for these tables: the given one, or the one they were loaded with."""
         if engine is None or engine == self.engine:
+            _check_engine(self.sources, self.engine)
             return open_engine(self.engine, memory_limit=self.memory_limit, threads=self.threads)
+        _check_engine(self.sources, engine)
         return open_engine(engine)
 
     def __repr__(self) -> str:
-        return f"<Tables in {self.folder}: {self.workplaces:,} workplaces, the rest confidential>"
+        held = any(source.rows is not None for source in self.sources.values())
+        where = "of data frames" if held else f"in {self.folder}"
+        return f"<Tables {where}: {self.workplaces:,} workplaces, the rest confidential>"
+
+
+def _check_engine(sources: Mapping[str, Source], engine: object) -> None:
+    """Refuse to send rows that are in memory somewhere else."""
+    if engine != "duckdb" and any(source.rows is not None for source in sources.values()):
+        raise Refusal(
+            "data frames are counted in this process, by DuckDB; for Spark write them as Parquet"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """What a check found: the tables if they are sound, else every fault; false if there is one."""
+
+    tables: Tables | None
+    faults: tuple[Fault, ...]
+
+    def __bool__(self) -> bool:
+        return self.tables is not None
+
+    def __repr__(self) -> str:
+        found = "; ".join(map(str, self.faults))
+        return (
+            f"<Checked, {len(self.faults)} faults: {found}>"
+            if found
+            else f"<Checked {self.tables}>"
+        )
 
 
 def check(
-    folder: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Mapping[str, object],
+    schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     engine: object = "duckdb",
     memory_limit: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> tuple[Tables | None, tuple[Fault, ...]]:
+) -> Checked:
     """Look at schema, files and rows: the tables if they are sound, and every fault.
+
+    `data` is a folder with its `schema.toml`, or the data frames of `workplace`, `worker`, `job`
+    and `reference.NAME` by these names: of pandas, polars, DuckDB, or whatever else has Arrow's
+    stream interface.  Frames need a `schema`: a folder that has one, or what such a file holds.
+    Tables that are not among them are read from its files.
+
+    What is returned is false if there is a fault: `if not eree.check("data"): …`.
 
     Raises `Unreadable` only where there is no schema to check against.
     """
-    home = Path(folder)
-    schema, found = inspect_schema(home)
+    frames, home, raw = _given(data, schema)
+    declared, found = inspect_schema(home, raw, frames)
     faults = list(found)
     looked_at: dict[str, Source] = {}  # the columns are known
     sources: dict[str, Source] = {}  # and the rows can be read
-    for table, file in files_of(schema).items():
-        source, problems = inspect_source(home.absolute(), table, file)
+    for table, file in files_of(declared).items():
+        if table in frames:
+            source, problems = frame_source(frames[table], table)
+        else:
+            dialect = dialect_of(declared, table)
+            source, problems = inspect_source(home.absolute(), table, file, dialect)
         faults += problems
         if source is not None:
             looked_at[table] = source
             if not problems:
                 sources[table] = source
-    schema = resolved(schema, looked_at)
-    faults += column_faults(schema, looked_at)
+    declared = resolved(declared, looked_at)
+    faults += column_faults(declared, looked_at)
+    _check_engine(looked_at, engine)
     with ExitStack() as stack:
         opened = stack.enter_context(
             closing(open_engine(engine, memory_limit=memory_limit, threads=threads))
@@ -78,7 +124,7 @@ def check(
         public = opened
         if not isinstance(opened, DuckEngine):
             public = stack.enter_context(closing(DuckEngine()))
-        checks = RowChecks(schema, sources, opened, public)
+        checks = RowChecks(declared, sources, opened, public)
         steps = checks.steps()
         for i, (name, step) in enumerate(steps):
             if progress:
@@ -87,23 +133,44 @@ def check(
         if progress:
             progress("done", 1.0)
     if faults:
-        return None, tuple(faults)
+        return Checked(None, tuple(faults))
     workplaces = checks.rows["workplace"]
-    return Tables(home, schema, sources, workplaces, engine, memory_limit, threads), ()
+    tables = Tables(home, declared, sources, workplaces, engine, memory_limit, threads)
+    return Checked(tables, ())
+
+
+def _given(
+    data: str | os.PathLike[str] | Mapping[str, object],
+    schema: str | os.PathLike[str] | Mapping[str, Any] | None,
+) -> tuple[Mapping[str, object], Path, Mapping[str, Any] | None]:
+    """The data frames, the folder of the schema and, if there is no file of it, the schema."""
+    if not isinstance(data, Mapping):
+        if schema is not None:
+            raise Refusal("a folder has its own schema.toml; leave schema out, or give data frames")
+        return {}, Path(data), None
+    if schema is None:
+        raise Refusal("data frames need a schema: the folder of a schema.toml, or what it holds")
+    if isinstance(schema, Mapping):
+        return data, Path(), schema
+    return data, Path(schema), None
 
 
 def load(
-    folder: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Mapping[str, object],
+    schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     engine: object = "duckdb",
     memory_limit: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Tables:
-    """The linked tables of a folder; raises `Faulty` with every fault if there is one."""
-    tables, faults = check(
-        folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=progress
+    """The linked tables of a folder, or of data frames, as `check` takes them.
+
+    Raises `Faulty` with every fault if there is one.
+    """
+    found = check(
+        data, schema, engine=engine, memory_limit=memory_limit, threads=threads, progress=progress
     )
-    if tables is None:
-        raise Faulty(faults)
-    return tables
+    if found.tables is None:
+        raise Faulty(found.faults)
+    return found.tables

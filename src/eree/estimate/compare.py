@@ -9,6 +9,7 @@ from math import floor, inf, sqrt
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from eree.errors import Refusal
 from eree.estimate.calibrated import calibrated_table
@@ -16,13 +17,17 @@ from eree.estimate.listing import checked_level
 from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.totals import Areas, Filter
 from eree.policy.schema import Value
-from eree.release.release import Release
+from eree.release.release import Release, opening
+from eree.release.tabular import Tabular
 
 Area = Mapping[str, Value]
+_REALS = ("first", "second", "difference", "ratio", "ratio_low", "ratio_high", "level")
+_INTEGERS = ("low", "high", "larger")
+_COLUMNS = pa.schema([(n, pa.float64()) for n in _REALS] + [(n, pa.int64()) for n in _INTEGERS])
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Two sums of a table, with calibrated intervals of their difference and of their ratio.
 
     `ratio` and its ends are None where the second sum may be zero, and `ratio_high` where it may be
@@ -38,6 +43,15 @@ class Comparison:
     ratio_high: float | None
     level: float
 
+    def _table(self) -> pa.Table:
+        found = self.as_json()
+        first, second = found.pop("estimates")
+        return pa.Table.from_pylist([{"first": first, "second": second} | found], _COLUMNS)
+
+    def _title(self) -> str:
+        one, two = self.estimates
+        return f"of {one:,.1f} and {two:,.1f} jobs, {self.low:,} to {self.high:,} apart"
+
     @property
     def larger(self) -> int | None:
         """Which of the two has more jobs, where all of the interval says so."""
@@ -48,6 +62,7 @@ class Comparison:
         return asdict(self) | {"larger": self.larger}
 
 
+@opening
 def compare(
     release: Release,
     table: str,

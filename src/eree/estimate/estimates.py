@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from eree.errors import Refusal
+from eree.errors import Refusal, hint
 from eree.estimate.agreement import UNIT, Agreement, agreement_of
 from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
 from eree.estimate.listing import checked_level
@@ -31,7 +31,7 @@ from eree.mechanisms.intervals import UNBOUNDED
 from eree.partial import appearing_folder
 from eree.random.exact import Array
 from eree.release.record import file_digest, file_fault
-from eree.release.release import PUBLIC_SIZES, Release
+from eree.release.release import PUBLIC_SIZES, Release, opening
 
 FOLDER, INDEX = "estimates", "estimates.json"
 FORMAT = 1
@@ -57,11 +57,12 @@ class CellEstimates:
     def table(self, name: str) -> pa.Table:
         """The estimates of a table."""
         if name not in self.tables:
-            known = ", ".join(self.tables)
+            known = ", ".join(self.tables) + hint(name, self.tables)
             raise Refusal(f"there are no estimates of a table {name!r}; there are of {known}")
         return parquet.read_table(self.folder / f"{name}.parquet")
 
 
+@opening
 def write_estimates(
     release: Release,
     sizes: str | os.PathLike[str] | None = None,

@@ -18,14 +18,15 @@ import pyarrow as pa
 from eree.errors import Refusal
 from eree.policy.neighbours import exact
 from eree.policy.schema import Value
-from eree.release.release import Release
+from eree.release.release import Release, said_of
+from eree.release.tabular import Tabular
 
 #: The column of a file that says what was kept; no attribute can have its name.
 FILTER = "filter"
 
 
-@dataclass(frozen=True)
-class Listing:
+@dataclass(frozen=True, repr=False)
+class Listing(Tabular):
     """Areas with what was asked about them, a row for each.
 
     `where` is the filter, that of the table itself and the one that was asked for together; `level`
@@ -47,6 +48,13 @@ class Listing:
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def _title(self) -> str:
+        by, kept = ", ".join(self.by) or "nothing", f" where {self.filter}" if self.where else ""
+        return f"of {self.table} by {by}{kept}, from {said_of(self.release)}"
 
     def label(self, attribute: str, value: Value) -> str:
         """A value with the label that the release has for it, if it has one."""

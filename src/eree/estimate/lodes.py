@@ -21,17 +21,18 @@ from eree.estimate.lodes_columns import (
     Columns,
     Kept,
     alike,
-    read_columns,
+    columns_given,
     runs,
 )
 from eree.estimate.lodes_sources import AreaTables, Numbers
 from eree.estimate.totals import Filter
-from eree.release.release import Release
+from eree.release.release import Release, opening, said_of
+from eree.release.tabular import Tabular
 from eree.workload import Marginal
 
 
-@dataclass(frozen=True)
-class LodesTable:
+@dataclass(frozen=True, repr=False)
+class LodesTable(Tabular):
     """Noisy counts in columns like those of LODES, one row for each area.
 
     `sources` says which released table each column comes from: of those that hold it the one with
@@ -50,6 +51,12 @@ class LodesTable:
     where: Kept
     held: AreaTables = field(repr=False)
     wanted: Columns = field(repr=False)
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def _title(self) -> str:
+        return f"of jobs by {self.geocode}, from {said_of(self.release)}"
 
     @cached_property
     def intervals(self) -> pa.Table:
@@ -129,6 +136,7 @@ class LodesTable:
         return path
 
 
+@opening
 def lodes(
     release: Release,
     geocode: str,
@@ -148,9 +156,7 @@ def lodes(
     tables, `biased-counts` (the same as integers of zero or more), estimates `shrunk` to the shares
     of their kind of workplaces, or the counts as `measured`.
     """
-    wanted = columns if isinstance(columns, Mapping) else LODES_COLUMNS
-    if columns is not None and not isinstance(columns, Mapping):
-        wanted = read_columns(columns)
+    wanted = columns_given(columns, LODES_COLUMNS)
     only = filter_of(release, where)
     wanted = {column: narrowed(kept, only) for column, kept in wanted.items()}
     held = AreaTables.read(release, geocode, tables, list(wanted.values()), only, numbers)

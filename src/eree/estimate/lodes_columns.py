@@ -96,6 +96,13 @@ def both(one: Kept, other: Kept) -> Kept | None:
     return found if all(found.values()) else None
 
 
+def columns_given(columns: Columns | str | os.PathLike[str] | None, otherwise: Columns) -> Columns:
+    """Columns as they are, or from the file that has them; without either those `otherwise`."""
+    if columns is None:
+        return otherwise
+    return columns if isinstance(columns, Mapping) else read_columns(columns)
+
+
 def read_columns(file: str | os.PathLike[str]) -> Columns:
     """Columns from a TOML file with lines such as `CA01 = { age = ["14-29"] }`."""
     try:

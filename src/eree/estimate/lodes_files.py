@@ -36,8 +36,8 @@ from eree.estimate.lodes_columns import (
     Kept,
     alike,
     both,
+    columns_given,
     kind_of,
-    read_columns,
     runs,
 )
 from eree.estimate.lodes_sources import HUNDREDTHS, AreaTables, Filled, Numbers
@@ -45,7 +45,7 @@ from eree.estimate.totals import Filter
 from eree.partial import appearing_folder, new_path
 from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
-from eree.release.release import Release
+from eree.release.release import Release, opening
 
 NOTES = "notes.txt"
 #: What numbers are, for people to read.
@@ -208,6 +208,7 @@ class LodesFiles:
         return target
 
 
+@opening
 def lodes_files(
     release: Release,
     geocode: str,
@@ -225,9 +226,7 @@ def lodes_files(
     (`JT01`) are.  `where` and `numbers` are as those of `lodes`.  The year is that of the release's
     period, if it names one.
     """
-    declared = columns if isinstance(columns, Mapping) else {}
-    if columns is not None and not isinstance(columns, Mapping):
-        declared = read_columns(columns)
+    declared = columns_given(columns, {})
     for name in declared:
         if name not in (*OFFICIAL, *SEGMENTS, *_EVERY):
             raise Refusal(

@@ -15,13 +15,13 @@ from eree.estimate.listing import Listing, checked_level
 from eree.estimate.totals import Areas, Filter
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.random.exact import Array, Integers
-from eree.release.release import Release
+from eree.release.release import Release, opening
 
 #: Areas that are compared with all others at once.
 _AT_ONCE = 512
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranking(Listing):
     """Areas from the largest noisy sum to the smallest.
 
@@ -31,6 +31,7 @@ class Ranking(Listing):
     """
 
 
+@opening
 def rank(
     release: Release,
     table: str,

@@ -36,7 +36,7 @@ from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
 from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
-from eree.release.release import Release
+from eree.release.release import Release, opening
 
 #: A filter: the values that are kept of some attributes.
 Kept = Mapping[str, tuple[Value, ...]]
@@ -48,7 +48,7 @@ _MOST_TOGETHER = 40
 LEAST_GROUPS = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shrunk(Listing):
     """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
 
@@ -82,6 +82,7 @@ class Shrunk(Listing):
         return super().as_json(top) | {"filters": kept, "correlations": self.correlations}
 
 
+@opening
 def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ()) -> Shrunk:
     """Estimate the cells of a released table whose worker cells were protected together.
 

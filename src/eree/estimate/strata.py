@@ -24,15 +24,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal, Unreadable, integer
 from eree.estimate.listing import outside, write_csv
 from eree.policy.schema import Provenance
 from eree.release.record import digest_of, file_fault
-from eree.release.release import Release
+from eree.release.release import Release, opening, said_of
+from eree.release.tabular import Tabular
 
 
-@dataclass(frozen=True)
-class SizeStrata:
+@dataclass(frozen=True, repr=False)
+class SizeStrata(Tabular):
     """Every workplace and its stratum: columns `value` and `group`, as `schema.toml` reads them.
 
     `key` is the attribute that names workplaces; `names` are the strata, the smallest first.
@@ -43,6 +44,12 @@ class SizeStrata:
     key: str
     names: tuple[str, ...]
     rows: pa.Table = field(repr=False)
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def _title(self) -> str:
+        return f"of {self.key} ({', '.join(self.names)}), from {said_of(self.release)}"
 
     @property
     def counts(self) -> dict[str, int]:
@@ -69,15 +76,16 @@ class SizeStrata:
         return write_csv(self.rows, outside(self.release, out))
 
 
+@opening
 def size_strata(release: Release, table: str, cuts: Iterable[int]) -> SizeStrata:
     """Sort workplaces into strata by their noisy counts in a table of single workplaces.
 
     `cuts` are the sizes at which a new stratum begins, such as 40: below 40, and 40 or more.
     """
-    starts = list(cuts)
-    whole = all(type(start) is int and start >= 1 for start in starts)
-    if not starts or not whole or len(set(starts)) < len(starts):
-        raise Refusal("cuts are different integers of 1 or more, such as 40")
+    words = "cuts are different integers of 1 or more, such as 40"
+    starts = [integer(start, words, 1) for start in cuts]
+    if not starts or len(set(starts)) < len(starts):
+        raise Refusal(words)
     starts.sort()
     about, rows = release.about_jobs(table), release.table(table)
     schema, digest = release.schema, release.record["digest"]

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal, Unreadable, integer
 from eree.estimate.listing import Listing, checked_level
 from eree.estimate.totals import Areas
 from eree.policy.neighbours import plain
 from eree.policy.schema import Value
-from eree.release.release import Release
+from eree.release.release import Release, opening
 
 DAMAGE = "damage"
 
@@ -32,7 +32,7 @@ Amount = str | int | Decimal
 Key = Value | tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decisions(Listing):
     """Areas with their damage, in the order in which the damages were given.
 
@@ -49,6 +49,7 @@ class Decisions(Listing):
         return super().as_json(top) | {"threshold": plain(self.threshold)}
 
 
+@opening
 def threshold(
     release: Release,
     table: str,
@@ -167,8 +168,9 @@ def _from_file(
 
 def _amount(value: Amount, what: str) -> Fraction:
     """An amount of money without rounding: 0 or more."""
-    text = f"{value:f}" if isinstance(value, Decimal) else str(value).strip()
-    exact = isinstance(value, (str, int, Decimal)) and not isinstance(value, bool)
-    if not exact or not fullmatch(r"[0-9]{1,18}(\.[0-9]{0,6})?", text):
-        raise Refusal(f"{what} must be an exact number of 0 or more, such as '1250000.50'")
+    words = f"{what} must be an exact number of 0 or more, such as '1250000.50'"
+    text = f"{value:f}" if isinstance(value, Decimal) else value
+    text = text.strip() if isinstance(text, str) else str(integer(text, words))
+    if not fullmatch(r"[0-9]{1,18}(\.[0-9]{0,6})?", text):
+        raise Refusal(words)
     return Fraction(text)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
+from eree.errors import Refusal, hint
 from eree.estimate.above import above, tables_by, with_above
 from eree.estimate.calibrated import CalibratedTable, calibrated_table
 from eree.estimate.calibration import Errors, Moments
@@ -40,7 +40,7 @@ from eree.policy.schema import Schema, Value
 from eree.random.exact import Array, Integers
 from eree.release.contents import SCALED_TO
 from eree.release.price import Ends, Measurement, Numbers
-from eree.release.release import Release
+from eree.release.release import Release, opening
 from eree.workload import Marginal
 
 #: The part of the probability to miss that a table keeps for itself where another bounds it.
@@ -49,7 +49,7 @@ _OWN_PART = 0.9
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AreaTotals(Listing):
     """Noisy sums of areas: the attributes, `noisy`, `estimate`, intervals and `cells`.
 
@@ -62,6 +62,7 @@ class AreaTotals(Listing):
     simultaneous: bool
 
 
+@opening
 def area_totals(
     release: Release,
     table: str,
@@ -378,6 +379,7 @@ def _wanted(
         if name not in known:
             coarser = [n for n in known if n not in own]
             added = f", and can be added up by {', '.join(coarser)}" if coarser else ""
+            added += hint(name, known)
             raise Refusal(
                 f"table {table} is not counted by {name!r}; it is by {', '.join(own)}{added}"
             )

@@ -89,6 +89,9 @@ class Certificate:
         """The bound of the loss."""
         return float(self.bound)
 
+    def __bool__(self) -> bool:
+        return self.holds
+
     @property
     def holds(self) -> bool:
         """Whether what was found is at most what was claimed, without any tolerance."""

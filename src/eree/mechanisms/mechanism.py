@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite, pi
 from operator import index
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, SupportsIndex, overload
 
 import numpy as np
 from flint import arb
 
-from eree.cells import MOST_WORKERS, Cell
-from eree.errors import Refusal
+from eree.cells import Cell, numbers_of_workers
+from eree.errors import Refusal, integer
 from eree.mechanisms.intervals import (
     UNBOUNDED,
     CutMoments,
@@ -215,10 +215,13 @@ class Mechanism(ABC):
         says; mechanisms that need neither do without it.
         """
         shape = np.shape(counts)
-        counts = _whole(np.ravel(counts))
+        counts = numbers_of_workers(np.ravel(counts))
         if largests is None and len(self.statistics()) == 1:
             largests = np.zeros_like(counts)
-        if largests is None or (largests := _whole(np.ravel(largests))).shape != counts.shape:
+        if (
+            largests is None
+            or (largests := numbers_of_workers(np.ravel(largests))).shape != counts.shape
+        ):
             raise Refusal("every cell needs a count and the size of its largest workplace")
         drawn = np.clip(self.draw_outputs(counts, largests, random), -LIMIT, LIMIT)
         return drawn.reshape(shape)
@@ -240,10 +243,18 @@ class Mechanism(ABC):
         side = 1 if output > cell.count else -1
         return tail(output, side) - tail(output + side, side)
 
-    def log_pmf(self, cell: Cell, output: int) -> float:
-        """The logarithm of the probability of an output; minus infinity where it has none."""
+    @overload
+    def log_pmf(self, cell: Cell, output: int) -> float: ...
+    @overload
+    def log_pmf(self, cell: Cell, output: Integers | Sequence[int]) -> Array: ...
+    def log_pmf(self, cell: Cell, output: int | Integers | Sequence[int]) -> float | Array:
+        """The logarithm of the probability of an output, or of each of an array; -inf for none."""
+        if not isinstance(output, SupportsIndex) or np.ndim(output):
+            outputs = np.asarray(output, dtype=object)
+            each = (integer(one, "outputs are integers") for one in outputs.ravel())
+            return np.array([self.log_pmf(cell, one) for one in each]).reshape(outputs.shape)
         with exactly():
-            probability = self.pmf(cell, output)
+            probability = self.pmf(cell, index(output))
             return float(probability.log()) if probability > 0 else float("-inf")
 
     def expected_error(self, cell: Cell = EMPTY) -> ExpectedError:
@@ -386,15 +397,3 @@ def _half_width(mechanism: Mechanism, level: float, size: int) -> int:
 def one_cell(size: int) -> Integers:
     """A size as an array of one."""
     return np.array([size], dtype=np.int64)
-
-
-def _whole(numbers: Integers) -> Integers:
-    """Numbers of workers as an array, refused without quoting one."""
-    array = np.asarray(numbers)
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise Refusal("counts and sizes must be a list of integers")
-    if not 0 <= int(array.min()) <= int(array.max()) < MOST_WORKERS:
-        raise Refusal("counts and sizes of workplaces must be from 0 to below 2^60")
-    return array.astype(np.int64, copy=False)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN, Cell
-from eree.errors import Refusal
+from eree.errors import Refusal, hint
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle, alpha_of, cheapest
 from eree.mechanisms.published.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
@@ -232,8 +232,9 @@ def kind_of(name: str) -> type[Mechanism]:
     for point in _entry_points():
         if point.name == name:
             return _load(point)
-    known = ", ".join((*_OURS, *own_mechanisms()))
-    raise Refusal(f"there is no mechanism named {name!r}; there are auto, {known}")
+    known = (AUTO, *_OURS, *own_mechanisms())
+    listed = ", ".join(known) + hint(name, known)
+    raise Refusal(f"there is no mechanism named {name!r}; there are {listed}")
 
 
 @cache
@@ -293,7 +294,8 @@ def calibrate(
     for parameter in given:
         if parameter not in known:
             what = f"only {', '.join(known)}" if known else "no parameters"
-            raise Refusal(f"{name} has no parameter {parameter!r}; it takes {what}")
+            near = hint(parameter, known)
+            raise Refusal(f"{name} has no parameter {parameter!r}; it takes {what}{near}")
     made = kind.calibrate(guarantee, **given)
     if name == OF_WORKPLACES:  # for all neighbours there are
         return made

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from eree.errors import Fault, Faulty, Unreadable
+from eree.errors import Fault, Faulty, Refusal, Unreadable, hint
 from eree.policy.codes import CodeBook
 from eree.policy.schema import (
     RESERVED,
@@ -40,21 +40,42 @@ SECTIONS = dict.fromkeys(
 )
 
 
-def inspect_schema(folder: Path) -> tuple[Schema, tuple[Fault, ...]]:
-    """Read `folder/schema.toml`: what could be understood of it, and every fault.
+def inspect_schema(
+    folder: Path, raw: Mapping[str, Any] | None = None, frames: Collection[str] = ()
+) -> tuple[Schema, tuple[Fault, ...]]:
+    """Read `folder/schema.toml`, or `raw`: what could be understood of it, and every fault.
+
+    Tables that come as data `frames` have no file; they go by their names.
 
     Where there are faults, a file or a column that was not understood is an empty text, and an
     attribute of which nothing but its name was understood takes any value.  Raises `Unreadable`
     only where there is nothing to inspect: no folder, no file, not TOML.
     """
-    path = folder / SCHEMA_FILE
-    if not os.path.isdir(folder):  # noqa: PTH112 - false where a name is too long, too
-        raise Unreadable(f"{folder} is not a folder; name the folder that holds {SCHEMA_FILE}")
-    missing = f"{folder} holds no {SCHEMA_FILE}; write one, or make a population with 'eree synth'"
-    raw = read_toml(path, missing=missing)
-    reading = _Reading(folder, raw)
+    if raw is None:
+        if not os.path.isdir(folder):  # noqa: PTH112 - false where a name is too long, too
+            raise Unreadable(f"{folder} is not a folder; name the folder that holds {SCHEMA_FILE}")
+        holds = f"{folder} holds no {SCHEMA_FILE}"
+        missing = f"{holds}; write one, or make a population with 'eree synth'"
+        raw = read_toml(folder / SCHEMA_FILE, missing=missing)
+    reading = _Reading(folder, _without_files(raw, frames))
     schema = reading.schema()
     return schema, tuple(reading.faults.found)
+
+
+def _without_files(raw: Mapping[str, Any], frames: Collection[str]) -> Mapping[str, Any]:
+    """A declaration in which tables that come as data frames have their names for files."""
+    listed = raw.get("reference", {})
+    references = dict(listed) if isinstance(listed, Mapping) else {}
+    known = ("workplace", "worker", "job", *(f"reference.{name}" for name in references))
+    tables = dict(raw)
+    for table in frames:
+        if table not in known:
+            words = f"there are {', '.join(known)}{hint(table, known)}"
+            raise Refusal(f"there is no table {table!r} for a data frame; {words}")
+        home, name = (references, table[10:]) if "." in table else (tables, table)
+        if isinstance(home.get(name), Mapping):
+            home[name] = {**home[name], "file": table}
+    return tables | ({"reference": references} if references else {})
 
 
 def read_schema(folder: str | os.PathLike[str]) -> Schema:
@@ -121,7 +142,8 @@ class _Reading:
             self.faults.add("worker.publish_key", "who is in the data is confidential")
         elif table.publish_key:  # that a workplace exists is public
             attributes.append(self.attribute(owner, table.key, {}))
-        return KeyedTable(table.file, table.key, tuple(table.ignore)), attributes
+        ignore = tuple(table.ignore)
+        return KeyedTable(table.file, table.key, ignore, table.dialect), attributes
 
     def job(self) -> tuple[JobTable, list[Attribute]]:
         if "job" not in self.raw:
@@ -133,7 +155,8 @@ class _Reading:
         self.purposes("job", columns, table.attributes)
         primary, ignore = table.primary or None, tuple(table.ignore)
         links = table.file, table.worker, table.workplace
-        return JobTable(*links, primary, ignore, table.most_per_worker), attributes
+        most = table.most_per_worker
+        return JobTable(*links, primary, ignore, most, table.dialect), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""
@@ -165,7 +188,7 @@ class _Reading:
             elif attribute.confidential:
                 self.faults.add(place, f"{key} is confidential and cannot be looked up")
                 key = ""
-            yield Reference(name, settings.file, key)
+            yield Reference(name, settings.file, key, settings.dialect)
 
     # -------------------------------------------------------------- attributes
 

@@ -18,29 +18,29 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 
-Exact = Fraction | int | str
+#: NumPy's integers count as integers.
+Exact = Fraction | int | str | Decimal
 #: An exponent of four digits or more (of any script: Python reads them all), or a text longer than
 #: any number that is meant.
 _UNWRITABLE = re.compile(r"[eE][+-]?[\d_]{4,}|.{2100}", re.DOTALL)
 
 
 def exact(value: Exact, name: str) -> Fraction:
-    """A parameter without rounding: a text such as "0.1" or "1/3", an integer, a fraction.
+    """A parameter without rounding: a text such as "0.1" or "1/3", an integer, fraction or decimal.
 
     A float is refused: 0.1 as a float is not one tenth, and a budget has no tolerance.
     """
-    if isinstance(value, (Fraction, str)) or (
-        isinstance(value, int) and not isinstance(value, bool)
-    ):
+    if isinstance(value, (Fraction, str, Decimal)):
         try:
-            if isinstance(value, str) and _UNWRITABLE.search(value):
+            if isinstance(value, (str, Decimal)) and _UNWRITABLE.search(str(value)):
                 raise ValueError  # Fraction would write out all the zeros of 1e999999999
             return Fraction(value)
-        except (ValueError, ZeroDivisionError):
+        except (ValueError, ArithmeticError):  # of infinity, or by zero
             raise Refusal(f"{name} must be a number, such as '0.1' or '1/3'") from None
-    raise Refusal(f"{name} must be exact: write it as a text, such as '0.1', or as a fraction")
+    words = f"{name} must be exact: write it as a text, such as '0.1', or as a fraction"
+    return Fraction(integer(value, words))
 
 
 def plain(value: Fraction) -> str:

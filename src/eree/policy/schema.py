@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Value = str | int
+Encoding = Literal["utf-8", "latin-1"]
 Kind = Literal["string", "integer"]
 Owner = Literal["workplace", "worker"]
 Table = Literal["workplace", "worker", "job"]
@@ -78,12 +79,24 @@ class Attribute:
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How the CSV files of a table are written; the separator may be left to their name."""
+
+    separator: str = ""
+    encoding: Encoding = "utf-8"
+
+
+PLAIN = Dialect()
+
+
+@dataclass(frozen=True)
 class KeyedTable:
     """Where the workplace or the worker table lies, and which column names its rows."""
 
     file: str
     key: str
     ignore: tuple[str, ...] = ()
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,7 @@ class JobTable:
     primary: str | None = None
     ignore: tuple[str, ...] = ()
     most_per_worker: int = 1
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True)
@@ -109,9 +123,10 @@ class Reference:
     name: str
     file: str
     key: str
+    dialect: Dialect = PLAIN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """The whole declaration, free of contradictions."""
 
@@ -122,6 +137,9 @@ class Schema:
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.data_set}: {', '.join(self.attributes)}>"
 
     def columns_of(self, table: Table) -> tuple[Attribute, ...]:
         """The attributes that are columns of a table, in the order of the declaration."""

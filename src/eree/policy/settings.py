@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from eree.errors import Fault, Unreadable
-from eree.policy.schema import DATA_SET, Kind
+from eree.errors import Fault, Unreadable, hint
+from eree.policy.schema import DATA_SET, Dialect, Encoding, Kind
 
 SCHEMA_FILE = "schema.toml"
 
@@ -73,22 +72,36 @@ Attributes = Annotated[
 ]
 
 
-class KeyedSettings(Settings):
+class FileSettings(Settings):
+    """Where a table lies, and how its files are written if they are CSV."""
+
+    file: FileName = ""
+    separator: Annotated[
+        StrictStr,
+        Field(pattern=r"^[,;|\t]$", description=r"must be ',', ';', '|' or a tab, as \"\\t\""),
+    ] = ""
+    encoding: Annotated[Encoding, Field(description="must be 'utf-8' or 'latin-1'")] = "utf-8"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How its CSV files are written."""
+        return Dialect(self.separator, self.encoding)
+
+
+class KeyedSettings(FileSettings):
     """The workplace or the worker table."""
 
     required = ("file", "key")
-    file: FileName = ""
     key: ColumnName = ""
     publish_key: Annotated[StrictBool, Field(description="must be true or false")] = False
     ignore: ColumnNames = []
     attributes: Attributes = {}
 
 
-class JobSettings(Settings):
+class JobSettings(FileSettings):
     """The job table."""
 
     required = ("file", "worker", "workplace")
-    file: FileName = ""
     worker: ColumnName = ""
     workplace: ColumnName = ""
     primary: ColumnName = ""
@@ -141,11 +154,10 @@ class GroupSettings(Settings):
     ] = None
 
 
-class ReferenceSettings(Settings):
+class ReferenceSettings(FileSettings):
     """A public table about the values of a workplace attribute."""
 
     required = ("file",)
-    file: FileName = ""
     key: ColumnName = ""
 
 
@@ -218,8 +230,5 @@ class FileFaults:
         """Report every setting that is not known, with the one that was perhaps meant."""
         for name in raw:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                self.add(
-                    f"{place}.{name}" if place else name, f"is not a setting that eree knows{hint}"
-                )
+                rule = f"is not a setting that eree knows{hint(name, known)}"
+                self.add(f"{place}.{name}" if place else name, rule)

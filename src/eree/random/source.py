@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 
 #: Zero bytes that are encrypted at once; the stream is what comes out.
 _CHUNK = bytes(1 << 20)
@@ -76,9 +76,7 @@ class SeededRandom(Random):
     secret = False
 
     def __init__(self, seed: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise Refusal("the seed must be an integer, 0 or more")
-        self._seed = seed
+        self._seed = integer(seed, "the seed must be an integer, 0 or more", 0)
         super().__init__()
 
     def _renew(self) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from eree.budget.compose import together
 from eree.data.frame import Frame
-from eree.errors import Faulty, Refusal
+from eree.data.tables import Tables
+from eree.errors import Faulty, Refusal, hint
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.protected import Protected, protected_jobs
@@ -38,11 +39,11 @@ MOST_TABLES = 1_000
 MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Tables under one guarantee.  Nothing in it comes from a confidential row."""
 
-    frame: Frame = field(repr=False)
+    frame: Frame
     total: Guarantee
     level: Fraction
     tables: tuple[PlannedTable, ...]
@@ -75,12 +76,12 @@ class Plan:
         return protected_jobs(self.schema, relation, relation if ledger is None else ledger)
 
     @classmethod
-    def read(cls, file: str | os.PathLike[str]) -> Plan:
+    def read(cls, file: str | os.PathLike[str], *, tables: Tables | None = None) -> Plan:
         """The plan of a TOML file; raises `Faulty` with every fault of it."""
         path = Path(file)
         missing = f"there is no plan {path}; write one, or see 'eree demo'"
         raw = read_toml(path, missing=missing)
-        return cls.of(raw, folder=path.parent, file=path.name)
+        return cls.of(raw, folder=path.parent, file=path.name, tables=tables)
 
     @classmethod
     def of(
@@ -89,9 +90,13 @@ class Plan:
         *,
         folder: str | os.PathLike[str] = ".",
         file: str = PLAN_FILE,
+        tables: Tables | None = None,
     ) -> Plan:
-        """The plan of settings as they stand in a TOML file; `data` is found from `folder` on."""
-        return _Reading(settings, Path(folder), file).plan()
+        """The plan of settings as they stand in a TOML file; `data` is found from `folder` on.
+
+        With `tables` that were loaded, such as data frames, settings have no `data`.
+        """
+        return _Reading(settings, Path(folder), file, tables).plan()
 
     def price(self) -> Guarantee:
         """What all tables cost together: the most that any one workplace meets."""
@@ -109,8 +114,12 @@ class Plan:
         for table in self.tables:
             if table.name == name:
                 return table
-        known = ", ".join(table.name for table in self.tables)
-        raise Refusal(f"the plan has no table {name!r}; it has {known}")
+        known = [table.name for table in self.tables]
+        near = hint(name, known)
+        raise Refusal(f"the plan has no table {name!r}; it has {', '.join(known)}{near}")
+
+    def __repr__(self) -> str:
+        return f"<Plan of {', '.join(table.name for table in self.tables)}: {self}>"
 
     def __str__(self) -> str:
         price = self.price()
@@ -122,19 +131,29 @@ class Plan:
 class _Reading:
     """One pass over a plan; collects faults instead of stopping at the first."""
 
-    def __init__(self, raw: Mapping[str, Any], folder: Path, file: str) -> None:
-        self.raw, self.folder = raw, folder
+    def __init__(
+        self, raw: Mapping[str, Any], folder: Path, file: str, tables: Tables | None
+    ) -> None:
+        self.raw, self.folder, self.loaded = raw, folder, tables
         self.faults = FileFaults(file)
 
     def plan(self) -> Plan:
-        settings = self.faults.read(PlanSettings, self.raw, "")
+        raw = self.raw
+        if self.loaded is not None:
+            if "data" in raw:
+                self.faults.add("data", "is what was loaded; leave it out")
+            raw = {**raw, "data": "."}
+        settings = self.faults.read(PlanSettings, raw, "")
         level = self._exact(settings.level, "level")
         if level is not None and not Fraction(1, 2) <= level <= MOST_LEVEL:
             self.faults.add("level", "must be from 0.5 to 0.999999999, such as '0.9'")
         total = self._total(settings.privacy)
         schema = None
         if settings.data:
-            frame = Frame.read(self.folder / settings.data)  # its faults are another file's
+            if self.loaded is None:
+                frame = Frame.read(self.folder / settings.data)  # its faults are another file's
+            else:
+                frame = Frame.of(self.loaded)
             schema = frame.schema
             if total is not None:
                 self._check_types(schema, total.neighbours)
@@ -234,7 +253,9 @@ class _Reading:
         for name in relation.types if isinstance(relation, Weak) else ():
             attribute = schema.attributes.get(name)
             if attribute is None or attribute.owner != "worker":
-                self.faults.add("privacy.types", f"names {name!r}, which is no worker attribute")
+                known = [a.name for a in schema.attributes.values() if a.owner == "worker"]
+                rule = f"names {name!r}, which is no worker attribute{hint(name, known)}"
+                self.faults.add("privacy.types", rule)
 
     def _tables(
         self, given: TableSettings, place: str, schema: Schema, total: Guarantee

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from eree.budget.ledger import Reservation
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal, Unreadable, hint
 from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_of, parsed
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, area_columns, columns_of, misread, schema_of
 from eree.release.members import Members
 from eree.release.record import FORMAT, RECORD
+from eree.release.tabular import Tabular
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: The folder that says which areas lie in which.
 AREAS = "areas"
@@ -29,7 +33,11 @@ PUBLIC_SIZES = Path("estimates", "_sizes.csv")
 
 @dataclass(frozen=True)
 class Release:
-    """A folder of protected tables, with the record of what was promised and paid."""
+    """A folder of protected tables, with the record of what was promised and paid.
+
+    `release.table("name")` are the rows of a table; `release["name"]` are the same for a notebook.
+    Functions that take a release take the name of its folder as well.
+    """
 
     folder: Path
     record: Mapping[str, Any] = field(repr=False)
@@ -145,7 +153,8 @@ class Release:
         for table in self._listed:
             if table["name"] == name:
                 return table
-        raise Refusal(f"the release has no table {name!r}; it has {', '.join(self.tables)}")
+        known = f"it has {', '.join(self.tables)}{hint(name, self.tables)}"
+        raise Refusal(f"the release has no table {name!r}; {known}")
 
     def of_workplaces(self, name: str) -> bool:
         """Whether a table has numbers of workplaces by size, and not of jobs."""
@@ -173,6 +182,12 @@ class Release:
                 f"table {name} has other columns or rows than the record says; run 'eree verify'"
             )
         return rows
+
+    def __getitem__(self, name: str) -> ReleasedTable:
+        return ReleasedTable(self, name, self.table(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
 
     @cached_property
     def areas(self) -> Mapping[str, pa.Table]:
@@ -213,3 +228,39 @@ class Release:
     def __str__(self) -> str:
         names = ", ".join(self.tables)
         return f"release {self.identity[:8]} in {self.folder}: {names}"
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedTable(Tabular):
+    """A table of a release, as a notebook shows it and data frames take it."""
+
+    release: Release
+    name: str
+    rows: pa.Table
+
+    def _table(self) -> pa.Table:
+        return self.rows
+
+    def _title(self) -> str:
+        return f"{self.name} of {said_of(self.release)}"
+
+
+def said_of(release: Release) -> str:
+    """A release in a few words, and whether it protects anything."""
+    return f"release {release.identity[:8]}{', which is not private' * (not release.private)}"
+
+
+def opening(
+    function: Callable[Concatenate[Release, P], R],
+) -> Callable[Concatenate[Release | str | os.PathLike[str], P], R]:
+    """A function of a release that takes the name of its folder as well."""
+
+    @wraps(function)
+    def opened(release: Release | str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> R:
+        if isinstance(release, (str, os.PathLike)):
+            release = Release.open(release)
+        if not isinstance(release, Release):
+            raise Refusal("give a release, or the name of its folder")
+        return function(release, *args, **kwargs)
+
+    return opened  # type: ignore[return-value]  # its first argument has a name as well

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+import numpy as np
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr
 
 from eree.policy.settings import NO_CONTROLS, FileName, Settings, Text
 from eree.workload import POOLED_FROM
@@ -14,8 +16,17 @@ PLAN_FILE = "plan.toml"
 #: What a table may be called, because it becomes a file's name.
 TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
+
+def _plain(value: Any) -> Any:
+    """A decimal, or an integer of NumPy, as TOML would have it."""
+    if isinstance(value, Decimal):
+        return str(value)
+    return int(value) if isinstance(value, np.integer) else value
+
+
 Exactly = Annotated[
     Annotated[StrictStr, Field(min_length=1)] | StrictInt,
+    BeforeValidator(_plain),
     Field(description="must be a number in quotes, such as '0.5' or '1/3', or an integer"),
 ]
 

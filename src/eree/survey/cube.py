@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal, Unreadable, integer
 from eree.partial import appearing_file, new_path
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import parsed
@@ -173,7 +173,7 @@ def build_cube(
     """
     tell = progress or (lambda _step, _done: None)
     shape = survey.shape if variables is None else survey.shape.of(variables)
-    bound = _checked_bounds(most_weight, most_records)
+    bound, most_records = _checked_bounds(most_weight, most_records)
     shape.checked()
     weights = survey.weights if bound is None else np.minimum(survey.weights, bound)
     positions, establishments = survey.positions(shape), survey.establishments
@@ -226,21 +226,21 @@ def build_cube_file(
 
 def _checked_bounds(
     most_weight: Fraction | str | int | None, most_records: int | None
-) -> int | None:
-    """Public bounds that can be kept; returns that of the weights in thousandths."""
-    if most_records is not None and (
-        isinstance(most_records, bool) or not isinstance(most_records, int) or most_records < 1
-    ):
-        raise Refusal("the most records of an establishment must be an integer, 1 or more")
+) -> tuple[int | None, int | None]:
+    """Public bounds that can be kept, that of the weights in thousandths."""
+    if most_records is not None:
+        most_records = integer(
+            most_records, "the most records of an establishment must be an integer, 1 or more", 1
+        )
     if most_weight is None:
-        return None
+        return None, most_records
     thousandths = exact(most_weight, "the most weight") * JOB
     if thousandths.denominator != 1 or not 1 <= thousandths <= MOST_WEIGHT * JOB:
         raise Refusal(
             f"the most weight must be from 0.001 to {MOST_WEIGHT:,} jobs, with three decimals at"
             " most, such as '2500' or '12.5'"
         )
-    return int(thousandths)
+    return int(thousandths), most_records
 
 
 def first_records(survey: Survey, most: int) -> NDArray[np.intp]:

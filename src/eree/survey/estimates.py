@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.estimate.listing import checked_level
+from eree.release.tabular import Tabular
 from eree.survey.query import Axis, Query
 from eree.survey.shape import Integers, Mask, Reals
 from eree.workload import JOB
@@ -193,7 +194,7 @@ def querytool_standard_errors(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates:
+class Estimates(Tabular):
     """A table of a protected cube, with what is known of its errors.
 
     The arrays have an axis for each of `axes`.  `values` are exact sums of published cells, in
@@ -213,8 +214,14 @@ class Estimates:
     absent: Mask | None = field(default=None)
 
     def __repr__(self) -> str:
+        return f"<Estimates {self._title()}>"
+
+    def _title(self) -> str:
         sides = " x ".join(f"{axis.name} ({len(axis.codes)})" for axis in self.axes)
-        return f"<Estimates of {sides or 'one figure'}>"
+        return f"of {sides or 'one figure'}"
+
+    def _table(self) -> pa.Table:
+        return self.rows()
 
     @cached_property
     def standard_error(self) -> Reals:

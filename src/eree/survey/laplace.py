@@ -9,7 +9,7 @@ from typing import Any
 
 from flint import arb
 
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 from eree.mechanisms.certificate import upper
 from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.parameters import check_range
@@ -88,8 +88,7 @@ class ShiftNoise:
 
         Its delta is P(K = cap), rounded up to three digits.
         """
-        if type(cap) is not int or not 1 <= cap <= _MOST_CAP:
-            raise Refusal(f"cap must be an integer from 1 to {_MOST_CAP:,}")
+        cap = integer(cap, f"cap must be an integer from 1 to {_MOST_CAP:,}", 1, _MOST_CAP)
         free = Guarantee(RECORD, exact(epsilon, "epsilon"))
         check_range(free, "capped-laplace")
         found = cls(free, 1, cap).certify().found

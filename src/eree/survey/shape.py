@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
+from eree.errors import Refusal, hint
 from eree.survey.soc import Level, group_of, level_of
 
 #: The names of the variables of a table.
@@ -147,8 +147,9 @@ class Shape:
         for number, variable in enumerate(self.variables):
             if variable.name == name:
                 return number
-        names = ", ".join(variable.name for variable in self.variables)
-        raise Refusal(f"the cube has no variable {name!r}; it has {names}")
+        known = [variable.name for variable in self.variables]
+        listed = ", ".join(known) + hint(name, known)
+        raise Refusal(f"the cube has no variable {name!r}; it has {listed}")
 
     def axes(self, names: Sequence[str]) -> tuple[int, ...]:
         """The axes of some variables."""

@@ -31,9 +31,9 @@ _MISWRITTEN = (
 _NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
-    """What was rechecked, and every fault that was found.
+    """What was rechecked, and every fault that was found; false if there is one.
 
     So many certificates were not computed now but taken from the user's cache, as `kept` says.
     """
@@ -46,6 +46,13 @@ class Verification:
     def sound(self) -> bool:
         """Whether nothing is wrong."""
         return not self.faults
+
+    def __bool__(self) -> bool:
+        return self.sound
+
+    def __repr__(self) -> str:
+        found = "; ".join(map(str, self.faults)) or "sound"
+        return f"<Verification, {len(self.checks)} checks: {found}>"
 
 
 class Recheck(ABC):

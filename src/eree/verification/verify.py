@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
-from eree.release.release import Release
+from eree.release.release import Release, opening
 from eree.survey.files import KIND
 from eree.verification.cubes import CubeRecheck
 from eree.verification.recheck import Progress, Verification
 from eree.verification.tables import TableRecheck
 
 
+@opening
 def verify(
     release: Release,
     *,

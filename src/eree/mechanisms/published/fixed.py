@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from eree.cells import Cell
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 from eree.mechanisms.certificate import Certificate, upper, worst_of
 from eree.mechanisms.geometric import CappedGeometric
 from eree.mechanisms.intervals import least_error
@@ -161,8 +161,7 @@ class CappedLaplace(FixedMechanism):
             )
         if cap is None:
             cap = cls._least_cap(guarantee)
-        elif isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _MOST_CAP:
-            raise Refusal("cap must be an integer from 1 to 1,000,000")
+        cap = integer(cap, "cap must be an integer from 1 to 1,000,000", 1, _MOST_CAP)
         made = cls(guarantee, cap)
         if not made._keeps():
             with exactly():

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb
 
 from eree.cells import Cell, Group
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.scaled.certificate import scale_at
 from eree.mechanisms.scaled.scaled import least, rounded_half_width
@@ -117,8 +117,8 @@ class MarginalsRadial(RadialVector):
 
     def marginal(self, block: int) -> Self:
         """The mechanism that draws the same and shows one marginal: its errors and intervals."""
-        if type(block) is not int or not 0 <= block < len(self.blocks):
-            raise Refusal(f"{self.name} was calibrated for {len(self.blocks)} marginals")
+        words = f"{self.name} was calibrated for {len(self.blocks)} marginals"
+        block = integer(block, words, 0, len(self.blocks) - 1)
         return replace(self, cells=self.blocks[block], shown=block)
 
     @property

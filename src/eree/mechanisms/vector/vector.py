@@ -14,7 +14,7 @@ import numpy as np
 from flint import arb
 
 from eree.cells import Group
-from eree.errors import Refusal
+from eree.errors import Refusal, integer
 from eree.mechanisms.certificate import Certificate, WorstPair, upper
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import alpha_of
@@ -107,9 +107,7 @@ class VectorMechanism(Mechanism):
 
 def group_size(name: str, cells: int, most: int) -> int:
     """A number of cells, checked; `most` is how many a mechanism can protect in reasonable time."""
-    if isinstance(cells, bool) or not isinstance(cells, int) or not 1 <= cells <= most:
-        raise Refusal(f"{name} protects groups of 1 to {most:,} cells")
-    return cells
+    return integer(cells, f"{name} protects groups of 1 to {most:,} cells", 1, most)
 
 
 @dataclass(frozen=True)
