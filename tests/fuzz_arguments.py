@@ -22,6 +22,7 @@ LINES = (
     "infuse data --by county --key infuse.key --ramp 0.05,0.15 --out new.csv",
     "plan plan.toml --sizes sizes.csv --memo new.md --ledger ledger.db",
     "plan plan.toml --sizes sizes.csv --shares shares.csv",
+    "plan plan.toml --sizes sizes.csv --explore new.png",
     "release plan.toml --out new --ledger ledger.db --sign key.pem",
     "verify release --ledger ledger.db --key public.pem",
     "verify cube",

@@ -22,6 +22,8 @@ from eree.estimate.compare import Comparison as Comparison
 from eree.estimate.compare import compare as compare
 from eree.estimate.estimates import CellEstimates as CellEstimates
 from eree.estimate.estimates import write_estimates as write_estimates
+from eree.estimate.explore import Exploration as Exploration
+from eree.estimate.explore import explore as explore
 from eree.estimate.listing import Listing as Listing
 from eree.estimate.listing import new_csv as new_csv
 from eree.estimate.lodes import LodesTable as LodesTable

@@ -37,12 +37,14 @@ _PROFILE = """\
         "eree plan plan.toml",
         "eree plan plan.toml --memo memo.md --ledger ledger.db",
         "eree plan plan.toml --sizes sizes.csv",
+        "eree plan plan.toml --explore errors.png",
     ],
 )
 @plan_argument
 @path("--sizes", "FILE.csv", "Predict errors from public numbers of workplaces by size.")
 @path("--shares", "FILE.csv", "Public shares of workers, for worker cells under weak neighbours.")
 @path("--memo", "FILE", "Write the page that a review board signs.")
+@path("--explore", "FILE.png", "Draw errors against epsilon, and show nothing else.")
 @click.option("--ledger", metavar="WHERE", help="Say what the ledger has left.")
 @as_json
 def plan(
@@ -50,6 +52,7 @@ def plan(
     sizes: Path | None,
     shares: Path | None,
     memo: Path | None,
+    explore: Path | None,
     ledger: str | None,
     as_json: bool,
 ) -> None:
@@ -73,6 +76,11 @@ def plan(
         raise eree.Refusal(f"{file} has {len(said)} faults; mend them all") from None
     if shares is not None and sizes is None:
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
+    if explore is not None:
+        if memo is not None or ledger is not None:
+            raise eree.Refusal("--explore stands alone; leave --memo and --ledger out")
+        _explore(file, explore, sizes, shares, as_json)
+        return
     known = eree.WorkplaceSizes.read(sizes, planned.schema) if sizes is not None else None
     people = eree.WorkerShares.read(shares, planned.schema) if shares is not None else None
     book = eree.Ledger.open(ledger) if ledger is not None else None
@@ -122,6 +130,31 @@ def plan(
         click.echo(f"{memo}: the page to sign")
     if not enough:
         click.get_current_context().exit(1)
+
+
+def _explore(file: Path, out: Path, sizes: Path | None, shares: Path | None, as_json: bool) -> None:
+    """Errors against epsilon: a picture, and a line for each table."""
+    with progress() as tell:
+        found = eree.explore(file, sizes=sizes, shares=shares, progress=tell)
+        found.draw(out)
+    if as_json:
+        click.echo(json.dumps({"file": str(out), **found.as_json()}))
+        return
+    click.echo(f"{found.what},\nby multiples of the plan's epsilon:")
+    shown = [point for point in found.of(found.tables[0]) if len(point.times) <= 4]
+    width = max(map(len, found.tables))
+    click.echo(f"{'':{width}}{''.join(f'{point.times:>8}' for point in shown)}")
+    for table in found.tables:
+        points = {point.times: point for point in found.of(table)}
+        errors = [points[point.times].error for point in shown]
+        as_text = [
+            "-" if error is None else f"{error:.2%}" if found.shares else f"{error:.3g}"
+            for error in errors
+        ]
+        click.echo(f"{table:{width}}{''.join(f'{text:>8}' for text in as_text)}")
+    for why in dict.fromkeys(point.why for point in found.points if point.why):
+        click.echo(f"  - {why}")
+    click.echo(f"{out}: the picture")
 
 
 def _show(table: TableAccuracy, level: float) -> None:
