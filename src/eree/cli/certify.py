@@ -8,7 +8,6 @@ from dataclasses import asdict
 import click
 
 import eree
-from eree.cells import Cell
 from eree.cli.options import as_json, certificates, cli, fresh_option
 from eree.cli.terminal import progress
 
@@ -74,7 +73,8 @@ def certify(
             certificate, computed = certificate_of(chosen)
     if as_json:
         errors = {
-            f"{workers:,}": asdict(chosen.expected_error(Cell(workers))) for workers in (1, 100)
+            f"{workers:,}": asdict(chosen.expected_error(eree.Cell(workers)))
+            for workers in (1, 100)
         }
         found = certificate.as_json()
         more = {"parameters": chosen.parameters, "errors": errors, "kept": not computed}
