@@ -16,6 +16,9 @@ from fuzz_office import PLAN
 from mutated_tables import some_csv, some_parquet
 from mutations import Rng, as_utf8, odd_value, some_bytes, some_json, some_toml, toml_text
 
+#: The folders of a release, which are parts of its record as well.
+HOMES = ("tables", "areas", "members")
+
 
 def on_release(office: Path, folder: Path, rng: Rng) -> Command:
     """A command that reads the release in the folder `release`."""
@@ -45,9 +48,10 @@ def agreeing(folder: Path, rng: Rng) -> None:
     with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError):
         record = json.loads((folder / RECORD).read_bytes())
         if rng.random() < 0.7:
-            for table in record["tables"]:
-                for name in table["files"]:
-                    table["files"][name] = file_digest(folder / name)
+            for home in HOMES:
+                for one in record.get(home, ()):
+                    for name in one["files"]:
+                        one["files"][name] = file_digest(folder / name)
         if rng.random() < 0.8:
             record["digest"] = digest_of(record)
             record.pop("signature", None)
@@ -65,7 +69,7 @@ def _spoilt_record(folder: Path, rng: Rng) -> None:
 
 
 def _spoilt_table(folder: Path, rng: Rng) -> None:
-    path = rng.choice(sorted((folder / "tables").iterdir()))
+    path = rng.choice(sorted(path for home in HOMES for path in (folder / home).glob("*")))
     if path.suffix == ".csv":
         put(path, some_csv(path.read_bytes(), rng))
     else:

@@ -251,7 +251,8 @@ class Remains:
 def whole(release: Release) -> bool:
     """Whether a release has its record and all its files, by their digests."""
     record = release.record
-    files = {f: d for table in record["tables"] for f, d in table["files"].items()}
+    listed = [*record["tables"], *record["areas"], *record["members"]]
+    files = {f: d for one in listed for f, d in one["files"].items()}
     return digest_of(record) == record["digest"] and all(
         (release.folder / file).is_file() and file_digest(release.folder / file) == digest
         for file, digest in files.items()

@@ -284,8 +284,10 @@ def test_true_counts_stay_in_the_data_and_in_what_is_labelled(made: tuple[Path, 
     elsewhere = [path for path in out.rglob("*") if path.suffix in (".parquet", ".csv")]
     assert {path.parent for path in elsewhere} == {
         *(out / "data", out / "release" / "tables", out / "survey", out / "cube" / "tables"),
-        *(out / "release" / "estimates", out / "release" / "areas"),
+        *(out / "release" / part for part in ("estimates", "areas", "members")),
     }
+    sectors = parquet.read_table(out / "release" / "members" / "supersector.parquet")
+    assert sectors.column_names == ["sector", "supersector"]
     for path in (out / "release" / "areas").iterdir():
         assert set(parquet.read_table(path).column_names) <= {"place", "county", "state"}
     confidential = parquet.read_table(out / "survey" / "records.parquet").column_names

@@ -83,6 +83,7 @@ OWN = frozenset(
         *(f"data/{area}.geojson" for area in ("county", "place", "tract")),
         *(f"release/tables/{table}.parquet" for table in (JOBS, PEOPLE, SIZES)),
         *("release/areas", "release/areas/place.parquet", "release/areas/county.parquet"),
+        *("release/members", "release/members/supersector.parquet"),
         *("release/estimates", "release/estimates/estimates.json"),
         *(f"release/estimates/{table}.parquet" for table in (JOBS, PEOPLE)),
     )
