@@ -410,6 +410,15 @@ def test_all_row_headings_stay_while_columns_are_scrolled(
     page.context.close()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_row_headings_keep_to_their_columns(width: int, browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser, viewport={"width": width, "height": 900}).new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?{NESTED}")
+    over = "all => all.map(e => e.scrollWidth - e.clientWidth)"
+    assert max(page.locator("tbody th").evaluate_all(over)) <= 1
+    page.context.close()
+
+
 def shadow(page: Page) -> float:
     """How dark the right edge of a table is, beside its caption."""
     with Image.open(BytesIO(page.locator(".scroll").screenshot())) as picture:
