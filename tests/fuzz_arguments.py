@@ -16,7 +16,7 @@ from mutations import ODD_TEXTS, Rng
 #: Sound lines of every command, over the files of the office.
 LINES = (
     "check data",
-    "check data --threads 2 --memory-limit 1GB",
+    "check data --threads 2 --memory-limit 1GB --rows new.csv",
     "tabulate data --by county,sex --where sector=11,23 --out new.csv",
     "tabulate data --drop-from 5 --out new.parquet",
     "infuse data --by county --key infuse.key --ramp 0.05,0.15 --out new.csv",

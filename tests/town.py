@@ -6,6 +6,8 @@ import copy
 import csv
 import io
 import json
+import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,6 +141,23 @@ def reported(folder: Path, **options: Any) -> list[Reported]:
     found = eree.check(folder, **options)
     assert (found.tables is not None) == bool(found) == (not found.faults)
     return [short(fault) for fault in found.faults]
+
+
+def listed(folder: Path, **options: Any) -> list[Reported]:
+    """The faults of whose rows a check writes a list, each with the number of rows listed."""
+    with tempfile.TemporaryDirectory() as home:
+        out = Path(home) / "faulty.csv"
+        found = eree.check(folder, rows=out, **options)
+        assert out.exists() != bool(found)
+        if found:
+            return []
+        assert out.stat().st_mode & 0o777 == 0o600
+        with out.open(encoding="utf-8", newline="") as file:
+            rows = Counter((r["table"], r["column"], r["rule"]) for r in csv.DictReader(file))
+    counted = [(f.table, f.column, f.rule) for f in found.faults]
+    return [(*about, rows.pop(about)) for about in counted if about in rows] + [
+        (*about, number) for about, number in rows.items()
+    ]
 
 
 def short(fault: Fault) -> Reported:

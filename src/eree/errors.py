@@ -86,7 +86,7 @@ def integer(value: object, words: str, least: int | None = None, most: int | Non
 def hint(name: object, known: Iterable[str]) -> str:
     """What was perhaps meant by a name that is not known: the end of a refusal, or nothing."""
     alike = {other.casefold(): other for other in known}
-    near = get_close_matches(str(name).casefold(), alike, n=1)
+    near = get_close_matches(str(name).casefold(), alike, n=1, cutoff=0.7)
     return f"; did you mean {alike[near[0]]}?" if near else ""
 
 

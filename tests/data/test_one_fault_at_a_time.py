@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oracle import GRADE, SECTORS, Database, databases
 from selection import examples
-from town import Reported, reported
+from town import Reported, listed, reported
 
 Rows = list[dict[str, Any]]
 
@@ -138,6 +138,7 @@ def test_one_mistake_in_a_sound_database_is_found_and_counted(
             chosen = chosen[1:]
         spoilt = mistake.spoil(sound, chosen)
         found = reported(spoilt.write(Path(folder) / "spoilt", style, parts))
+        assert listed(Path(folder) / "spoilt") == [f for f in found if f[1]]
         expected = [mistake.reported(len(chosen))] if chosen else []
         assert [f for f in found if f in expected] == expected, found
         assert len(found) == (TWOFOLD.get(mistake.spoil, 1) if chosen else 0), found

@@ -283,6 +283,7 @@ def test_a_name_that_is_nearly_right_is_suggested(release: eree.Release) -> None
 
 def test_a_name_that_is_like_no_other_is_not_guessed_at() -> None:
     assert hint("gauss", ["smooth-pareto", "radial"]) == ""
+    assert hint("tract", ["state", "county"]) == ""
     assert hint(None, []) == ""
 
 

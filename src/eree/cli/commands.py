@@ -16,22 +16,38 @@ from eree.cli.terminal import one_line, progress
 
 @cli.command(
     short_help="Report every fault of linked tables.",
-    examples=["eree check data", "eree check data --json --memory-limit 4GB"],
+    examples=[
+        "eree check data",
+        "eree check data --rows faulty.csv",
+        "eree check data --json --memory-limit 4GB",
+    ],
 )
 @folder_argument
+@path("--rows", "FILE", "New file for the faulty rows, which only you can read.")
 @with_engine
 @as_json
 def check(
-    folder: Path, engine: str, memory_limit: str | None, threads: int | None, as_json: bool
+    folder: Path,
+    rows: Path | None,
+    engine: str,
+    memory_limit: str | None,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """Report every fault of the tables in FOLDER and of their schema.toml.
 
     Each fault names the table, the file, the column, the rule and how many rows break it; no
-    value is quoted.  Exit status: 0 no fault, 1 faults, 2 there is nothing that can be checked.
+    value is quoted.  --rows writes keys and values of those rows into a file: it is
+    confidential.  Exit status: 0 no fault, 1 faults, 2 there is nothing that can be checked.
     """
     with progress() as tell:
         checked = eree.check(
-            folder, engine=engine, memory_limit=memory_limit, threads=threads, progress=tell
+            folder,
+            rows=rows,
+            engine=engine,
+            memory_limit=memory_limit,
+            threads=threads,
+            progress=tell,
         )
     tables, faults = checked.tables, checked.faults
     if as_json:
@@ -44,6 +60,8 @@ def check(
         click.echo(f"{folder}: {len(faults)} fault{'s' * (len(faults) != 1)}")
         for fault in faults:
             click.echo(f"  {one_line(str(fault))}")
+        if rows is not None:
+            click.echo(f"{rows}: the rows that have them, confidential")
     if faults:
         click.get_current_context().exit(1)
 

@@ -38,6 +38,12 @@ class RowChecks:
     asked of the engine for public tables: a cluster takes longer to start on them than to count.
     """
 
+    missing = "the value is missing"
+    repeats = "the key repeats that of an earlier row"
+    mistyped = "the value is not a plainly written integer"
+    unmarked = "must mark the primary job by true or false, or by 1 or 0"
+    nul = "the value holds a NUL character, which is part of no text"
+
     def __init__(
         self, schema: Schema, sources: Mapping[str, Source], engine: Engine, public: Engine
     ) -> None:
@@ -148,18 +154,9 @@ class RowChecks:
             texts = plain(source, column), typed(source, column, self._kind(table, column))
             shown += [f"{texts[0]} as {held}", f"{texts[1]} as {cast}"]
             asked.append(f"sum(case when {held} is null then 1 else 0 end) as _null_{place}")
-            if table == "job" and column == self.schema.job.primary:
-                mark = f"lower(cast({held} as string))"
-                wrong = f"{mark} not in ('0', '1', 'true', 'false')"
-            elif (
-                texts[0] != texts[1]
-            ):  # a number is written plainly: no blanks, leading zeros, fraction
-                wrong = f"{held} is not null and coalesce(cast({cast} as string), '') <> {held}"
-            elif source.columns[column] == "integer":
+            if source.columns[column] == "integer" and texts[0] == texts[1]:
                 asked += [f"min({held}) as _least_{place}", f"max({held}) as _most_{place}"]
-                wrong = f"{held} % 2 > 1"  # never: it makes the engine read what it may not have to
-            else:
-                wrong = f"position(chr(0) in {held}) > 0"
+            wrong = self._wrong(table, column, held, cast)
             asked.append(f"sum(case when {wrong} then 1 else 0 end) as _wrong_{place}")
             for name in self._declared(table, column):
                 domain = self._domain(name)
@@ -169,6 +166,54 @@ class RowChecks:
         rows = f"select {', '.join(shown)} from {self._view(table)}"
         text = f"select {', '.join(asked)} from ({rows}) as r{joins}"
         return self._row(self._of(table), text)
+
+    def _wrong(self, table: str, column: str, held: str, cast: str) -> str:
+        """Whether a value cannot be used, whatever is declared; the engine has to read it."""
+        source = self.sources[table]
+        if table == "job" and column == self.schema.job.primary:
+            return f"lower(cast({held} as string)) not in ('0', '1', 'true', 'false')"
+        if plain(source, column) != typed(source, column, self._kind(table, column)):
+            # a number is written plainly: no blanks, leading zeros, fraction
+            return f"{held} is not null and coalesce(cast({cast} as string), '') <> {held}"
+        if source.columns[column] == "integer":
+            return f"{held} % 2 > 1"  # never
+        return f"position(chr(0) in {held}) > 0"
+
+    def undeclared(self, name: str) -> str:
+        """The rule that a value breaks that an attribute, or a group of it, does not know."""
+        group = self.schema.attributes[name]
+        return f"the value belongs to no {group.name}" if group.of else "the value is not declared"
+
+    def unknown(self, reference: Reference) -> str:
+        """The rule that a value breaks that a public table does not have."""
+        return f"the value is not in {reference.file}"
+
+    def astride(self, fine: str, coarse: str) -> str:
+        """The rule that an area breaks that lies in two coarser ones."""
+        return f"the {fine} lies in more than one {coarse}"
+
+    def orphan(self, owner: Owner) -> str:
+        """The rule that a job breaks that points nowhere."""
+        return f"the {owner} does not exist"
+
+    @property
+    def idle(self) -> str:
+        """The rule that a worker breaks without a job that counts."""
+        return f"the worker has no {'primary job' if self.schema.job.primary else 'job'}"
+
+    @property
+    def several(self) -> str:
+        """The rule that a worker breaks with more jobs than are declared."""
+        job = self.schema.job
+        kind = "primary job" if job.primary else "job"
+        most = "one" if job.most_per_worker == 1 else f"{job.most_per_worker:,}"
+        rule = f"the worker has more than {most} {kind}{'s' * (job.most_per_worker > 1)}"
+        if job.primary or job.most_per_worker > 1:
+            return rule
+        return (
+            f"{rule}; name the column that marks the primary one as job.primary, or declare"
+            " how many a worker has at most as job.most_per_worker"
+        )
 
     def _declared(self, table: str, column: str) -> list[str]:
         """The attributes that say which values a column may have."""
@@ -184,19 +229,16 @@ class RowChecks:
         place = list(self.sources[table].columns).index(column)
         if f"_least_{place}" in found:
             self._ranges[table, column] = found[f"_least_{place}"], found[f"_most_{place}"]
-        source, rule = self.sources[table], "the value is not a plainly written integer"
+        source, rule = self.sources[table], self.mistyped
         if table == "job" and column == self.schema.job.primary:
-            rule = "must mark the primary job by true or false, or by 1 or 0"
+            rule = self.unmarked
         elif plain(source, column) == typed(source, column, self._kind(table, column)):
-            rule = "the value holds a NUL character, which is part of no text"
-        missing = self._faults(table, column, "the value is missing", found[f"_null_{place}"])
+            rule = self.nul
+        missing = self._faults(table, column, self.missing, found[f"_null_{place}"])
         faults = missing + self._faults(table, column, rule, found[f"_wrong_{place}"])
         for name in self._declared(table, column):
-            attribute = self.schema.attributes[name]
-            rule = "the value is not declared"
-            if attribute.of:
-                rule = f"the value belongs to no {attribute.name}"
-            faults += self._faults(table, column, rule, found[f"_other_{self._domain(name)}"])
+            number = found[f"_other_{self._domain(name)}"]
+            faults += self._faults(table, column, self.undeclared(name), number)
         return faults
 
     def _kind(self, table: str, column: str) -> Kind | None:
@@ -236,13 +278,12 @@ class RowChecks:
         key, link = schema.key(owner), schema.link(owner)
         if not self._has((owner, key)):
             return []
-        repeats = "the key repeats that of an earlier row"
         marked = [("job", job.primary)] if job.primary and owner == "worker" else []
         if not self._has(("job", link), *marked) or not self.rows[owner] or not self.rows["job"]:
             # without both tables the links say nothing
             value = typed(self.sources[owner], key, key_kind(schema, self.sources, owner))
             rows = self._repeated(owner, f"select {value} as _value from {owner}_file")
-            return self._faults(owner, key, repeats, rows)
+            return self._faults(owner, key, self.repeats, rows)
         found: Counter[str] = Counter()
         for part in self._slices(owner):
             counted = links(schema, self.sources, owner, part)
@@ -257,17 +298,11 @@ class RowChecks:
                     f" from ({counted}) as g",
                 )
             )
-        faults = self._faults(owner, key, repeats, found["_repeated"])
-        faults += self._faults("job", link, f"the {owner} does not exist", found["_orphans"])
+        faults = self._faults(owner, key, self.repeats, found["_repeated"])
+        faults += self._faults("job", link, self.orphan(owner), found["_orphans"])
         if owner == "worker":
-            kind = "primary job" if job.primary else "job"
-            most = "one" if job.most_per_worker == 1 else f"{job.most_per_worker:,}"
-            several = f"the worker has more than {most} {kind}{'s' * (job.most_per_worker > 1)}"
-            if not job.primary and job.most_per_worker == 1:
-                several += "; name the column that marks the primary one as job.primary, or declare"
-                several += " how many a worker has at most as job.most_per_worker"
-            faults += self._faults(owner, key, f"the worker has no {kind}", found["_idle"])
-            faults += self._faults(owner, key, several, found["_several"])
+            faults += self._faults(owner, key, self.idle, found["_idle"])
+            faults += self._faults(owner, key, self.several, found["_several"])
         return faults
 
     def _slices(self, owner: Owner) -> list[str]:
@@ -291,13 +326,7 @@ class RowChecks:
             return []
         if schema.attributes[coarse].of == fine:
             return []  # a group of the finer attribute holds it by construction
-        shown, joins = [], ""
-        for i, (name, column) in enumerate(zip((fine, coarse), columns, strict=True)):
-            held = typed(source, column.name, column.kind)
-            if name != column.name:
-                joins += f" join {self._domain(name)} as g{i} on g{i}._value = {held}"
-                held = f"g{i}._group"
-            shown.append(held)
+        shown, joins = self._levels(fine, coarse)
         found = self._row(
             self.public,
             "select sum(_n) as _rows from (select _fine, sum(_n) as _n, count(*) as _parents from"
@@ -306,8 +335,20 @@ class RowChecks:
             " where _fine is not null and _coarse is not null"
             " group by _fine) as f where _parents > 1",
         )
-        rule = f"the {fine} lies in more than one {coarse}"
+        rule = self.astride(fine, coarse)
         return self._faults("workplace", columns[0].name, rule, found["_rows"])
+
+    def _levels(self, fine: str, coarse: str) -> tuple[list[str], str]:
+        """Two levels of a hierarchy as columns of the workplaces, and what to join for groups."""
+        shown, joins = [], ""
+        for i, name in enumerate((fine, coarse)):
+            column = self.schema.column(name)
+            held = typed(self.sources["workplace"], column.name, column.kind)
+            if name != column.name:
+                joins += f" join {self._domain(name)} as g{i} on g{i}._value = {held}"
+                held = f"g{i}._group"
+            shown.append(held)
+        return shown, joins
 
     def _reference(self, reference: Reference) -> list[Fault]:
         """Keys of a public table that repeat, and workplaces that it does not know."""
@@ -317,13 +358,10 @@ class RowChecks:
         kind = self.schema.attributes[key].kind
         value = typed(self.sources[table], key, kind)
         listed = f"select {value} as _value from {self._view(table)}"
-        repeats = "the key repeats that of an earlier row"
-        faults = self._faults(table, key, repeats, self._repeated(table, listed))
+        faults = self._faults(table, key, self.repeats, self._repeated(table, listed))
         if not self._has(("workplace", key)):
             return faults
         held = typed(self.sources["workplace"], key, kind)
         known = f"select _value from ({listed}) as v where _value is not null"
-        rule = f"the value is not in {reference.file}"
-        return faults + self._faults(
-            "workplace", key, rule, self._outside("workplace", held, known)
-        )
+        rows = self._outside("workplace", held, known)
+        return faults + self._faults("workplace", key, self.unknown(reference), rows)

@@ -11,10 +11,12 @@ from typing import Any
 
 from eree.data.columns import column_faults, dialect_of, files_of, resolved
 from eree.data.engine import DuckEngine, Engine, open_engine
+from eree.data.faulty_rows import FaultyRows
 from eree.data.in_memory import frame_source
 from eree.data.rows import RowChecks
 from eree.data.sources import Source, inspect_source
 from eree.errors import Fault, Faulty, Refusal
+from eree.partial import new_path
 from eree.policy.declarations import inspect_schema
 from eree.policy.schema import Schema
 
@@ -82,6 +84,7 @@ def check(
     data: str | os.PathLike[str] | Mapping[str, object],
     schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
+    rows: str | os.PathLike[str] | None = None,
     engine: object = "duckdb",
     memory_limit: str | None = None,
     threads: int | None = None,
@@ -92,12 +95,15 @@ def check(
     `data` is a folder with its `schema.toml`, or the data frames of `workplace`, `worker`, `job`
     and `reference.NAME` by these names: of pandas, polars, DuckDB, or whatever else has Arrow's
     stream interface.  Frames need a `schema`: a folder that has one, or what such a file holds.
-    Tables that are not among them are read from its files.
+    Tables that are not among them are read from its files.  Where there are faults, `rows` names a
+    new file for the rows that have them, which only its owner can read: it is confidential.
 
     What is returned is false if there is a fault: `if not eree.check("data"): …`.
 
     Raises `Unreadable` only where there is no schema to check against.
     """
+    if rows is not None:
+        new_path(rows)
     frames, home, raw = _given(data, schema)
     declared, found = inspect_schema(home, raw, frames)
     faults = list(found)
@@ -124,12 +130,15 @@ def check(
         public = opened
         if not isinstance(opened, DuckEngine):
             public = stack.enter_context(closing(DuckEngine()))
-        checks = RowChecks(declared, sources, opened, public)
+        kind = RowChecks if rows is None else FaultyRows
+        checks = kind(declared, sources, opened, public)
         steps = checks.steps()
         for i, (name, step) in enumerate(steps):
             if progress:
                 progress(name, i / len(steps))
             faults += step()
+        if rows is not None and isinstance(checks, FaultyRows) and faults:
+            checks.write(faults, rows)
         if progress:
             progress("done", 1.0)
     if faults:
