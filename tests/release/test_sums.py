@@ -222,7 +222,7 @@ def test_a_record_whose_tables_have_no_names_is_refused(
 
 def test_a_record_that_says_nothing_is_refused(release: eree.Release) -> None:
     other = replace(release, record={**release.record, "attributes": {}})
-    with pytest.raises(eree.Refusal, match=r"is damaged \(areas\.0\.above is not what"):
+    with pytest.raises(eree.Refusal, match=r"is damaged \(members is not what"):
         eree.area_totals(other, "places", ["place"])
 
 
