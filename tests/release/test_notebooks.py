@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import duckdb
@@ -115,22 +113,11 @@ def test_without_pandas_frames_of_it_are_refused(
         found.to_pandas()
 
 
-def test_with_pandas_there_are_frames_of_it(
-    release: eree.Release, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arrow makes them, of whatever pandas there is."""
-    asked: list[int] = []
-
-    class Rows:
-        def to_pandas(self) -> str:
-            asked.append(1)
-            return "a data frame"
-
-    monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
-    monkeypatch.setattr("eree.release.tabular.find_spec", lambda _name: object())
-    found = replace(release["places"], rows=Rows())  # type: ignore[arg-type]
-    assert found.to_pandas() == "a data frame"
-    assert asked == [1]
+def test_with_pandas_there_are_frames_of_it(release: eree.Release) -> None:
+    found = release["places"]
+    frame = found.to_pandas()
+    assert list(frame.columns) == found.rows.column_names
+    assert frame["noisy"].tolist() == found.rows["noisy"].to_pylist()
 
 
 def test_a_release_names_its_tables(release: eree.Release) -> None:
