@@ -500,9 +500,10 @@ def one_draw(county: eree.Tables, tmp_path_factory: pytest.TempPathFactory) -> e
             "marginals": ["sex", "age", "race", "education"],
             "epsilon": "2",
         },
-        {"name": "jobs", "by": ["tract"], "epsilon": "1"},
+        {"name": "jobs", "by": ["tract", "ownership"], "epsilon": "1"},
+        {"name": "clip", "by": ["tract", "sex"], "epsilon": "1", "mechanism": "two-stage-clip"},
     ]
-    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "3"}
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "4"}
     plan = eree.Plan.of({"data": str(county.folder), "privacy": privacy, "table": tables})
     out = tmp_path_factory.mktemp("one-draw") / "out"
     return eree.publish(plan, county, ledger=None, out=out, random=eree.SeededRandom(1))
@@ -529,8 +530,16 @@ def test_shrunk_columns_of_one_draw_add_up_and_are_nearer_to_the_truth(
             for numbers, said in rows.items():
                 errors[numbers] += float(np.abs(said[name].to_numpy() - real).sum())
     assert errors["shrunk"] < 0.85 * errors["measured"]
+
+
+def test_shrunk_columns_have_no_intervals_and_leave_no_file(
+    one_draw: eree.Release, tmp_path: Path
+) -> None:
+    found = eree.lodes(one_draw, "tract", numbers="shrunk")
+    out, ends = tmp_path / "wac.csv", tmp_path / "ends.csv"
     with pytest.raises(eree.Refusal, match="its interval is not known; 'eree shrink"):
-        _ = found.intervals
+        found.write(out, intervals=ends)
+    assert not list(tmp_path.iterdir())
 
 
 def test_tables_that_cannot_be_shrunk_say_why(one_draw: eree.Release) -> None:
@@ -538,3 +547,12 @@ def test_tables_that_cannot_be_shrunk_say_why(one_draw: eree.Release) -> None:
         eree.lodes(one_draw, "tract", tables=["jobs"], numbers="shrunk")
     with pytest.raises(eree.Refusal, match=r"no table by county can be shrunk: .* areas; whether"):
         eree.lodes(one_draw, "county", tables=["wac-sex"], numbers="shrunk")
+    with pytest.raises(eree.Refusal, match=r"no table by tract can be shrunk: .*scaled away"):
+        eree.lodes(one_draw, "tract", tables=["clip"], numbers="shrunk")
+    columns: dict[str, dict[str, list[Any]]] = {
+        "P": {"ownership": ["private"]},
+        "M": {"sex": ["M"]},
+    }
+    found = eree.lodes(one_draw, "tract", columns=columns, numbers="shrunk")
+    assert list(found.sources) == ["M"]
+    assert "jobs was protected cell by cell" in found.missing["P"]

@@ -255,6 +255,7 @@ def test_sums_of_marginals_of_one_draw_are_nearer_to_the_truth(
     ("by", "why"),
     [
         (["sector", "sex"], "are learnt from the noisy sums"),
+        (["supersector", "sex"], "are learnt from the noisy sums"),
         (["county", "sex"], "there are . areas; whether estimates may be added up"),
         (["tract"], "are added up over workplaces, by sex as it is counted"),
     ],

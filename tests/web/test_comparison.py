@@ -123,6 +123,10 @@ def test_damage_is_read_from_what_spreadsheets_paste() -> None:
 def test_damage_is_read_however_it_is_written(amount: str, between: str) -> None:
     known = [frozenset({"a", "44-45"}), frozenset("xy")]
     text = f"a{between}x{between}{amount}\n44-45{between}y{between}{amount};"
+    if "," in between and amount in ("300,000", "300,000$"):  # 300 and 000 may be two fields
+        with pytest.raises(eree.Refusal, match="line 1"):
+            damages(text, known)
+        return
     found = damages(text, known)
     assert list(found) == [("a", "x"), ("44-45", "y")]
     assert {one.amount for one in found.values()} == {300_000}

@@ -128,9 +128,10 @@ class LodesTable(Tabular):
 
         What ends in `.csv.gz` is gzipped.
         """
+        ends = None if intervals is None else self.intervals  # refused before a file is written
         path = write_csv(self.rows, out, gzipped=True)
-        if intervals is not None:
-            write_csv(self.intervals, intervals, gzipped=True)
+        if intervals is not None and ends is not None:
+            write_csv(ends, intervals, gzipped=True)
         if crosswalk is not None:
             write_csv(self.crosswalk, crosswalk, gzipped=True)
         return path

@@ -62,6 +62,7 @@ class AreaTables:
     tables: Mapping[str, _Held]
     areas: pa.Array[Any]
     numbers: Numbers
+    refused: Mapping[str, tuple[_Held, str]]
 
     @classmethod
     def read(
@@ -88,8 +89,11 @@ class AreaTables:
                 f" {', '.join(_geocodes(release, names)) or 'none'}"
             )
         held = {name: _Held(release, name, geocode, looked_for, numbers) for name in holders}
-        if numbers == "shrunk":
-            held = _shrunk(held, geocode)
+        refused = _not_shrunk(held) if numbers == "shrunk" else {}
+        if len(refused) == len(held):
+            why = next(iter(refused.values()))[1]
+            raise Refusal(f"no table by {geocode} can be shrunk: {why}")
+        held = {name: table for name, table in held.items() if name not in refused}
         areas: pa.Array[Any] = pa.array(
             sorted({code for table in held.values() for code in table.areas(only)})
         )
@@ -98,7 +102,7 @@ class AreaTables:
                 f"no table by {geocode} has rows with {in_words(only)}; keep other values, or"
                 f" publish a table by {geocode} and {' and '.join(only)}"
             )
-        return cls(release, geocode, held, areas, numbers)
+        return cls(release, geocode, held, areas, numbers, refused)
 
     def fill(self, wanted: Columns, *, official: bool, by_kind: bool = False) -> Filled:
         """Each column from the table with the least error; of those that are as good the first.
@@ -113,7 +117,9 @@ class AreaTables:
                 made.predicted[column] = able
             else:
                 tables = list(self.tables.values())
-                made.missing[column] = _why(self.geocode, kept, tables, official=official)
+                left = [why for table, why in self.refused.values() if table.holds(kept)]
+                why = _why(self.geocode, kept, tables, official=official)
+                made.missing[column] = left[0] if left else why
         for columns in alike(made.predicted, kind_of):
             one = any(all(n in made.predicted[c] for c in columns) for n in self.tables)
             for some in [columns] if by_kind and one else [[column] for column in columns]:
@@ -327,18 +333,16 @@ class _Held:
         return low, high
 
 
-def _shrunk(held: Mapping[str, _Held], geocode: str) -> dict[str, _Held]:
-    """Those of some tables whose estimates may be added up; refuses where there are none."""
-    found, refused = dict[str, _Held](), list[str]()
+def _not_shrunk(held: Mapping[str, _Held]) -> dict[str, tuple[_Held, str]]:
+    """Those of some tables whose estimates may not be added up, and why."""
+    found = {}
     for name, table in held.items():
         try:
-            found |= {name: table} if len(table.shrunk) else {}
+            _ = table.shrunk
         except Unreadable:
             raise
         except Refusal as refusal:
-            refused.append(str(refusal))
-    if not found:
-        raise Refusal(f"no table by {geocode} can be shrunk: {' '.join(refused[:1])}")
+            found[name] = (table, str(refusal))
     return found
 
 

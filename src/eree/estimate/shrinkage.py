@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from eree.budget.compose import kept_workplaces, share_nothing
 from eree.errors import Refusal, Unreadable
+from eree.estimate.above import above
 from eree.estimate.calibrated import ReleaseKey
 from eree.estimate.grids import can_be_shrunk
 from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
@@ -25,6 +26,7 @@ from eree.estimate.measured import measurement_of
 from eree.estimate.shrunk_draw import (
     declared,
     kinds_of,
+    sets_of,
     shrunk_cells,
     shrunk_draw,
     worker_attributes,
@@ -140,6 +142,11 @@ def shrunk_by(release: Release, table: str, area: str) -> Integers:
     workers, _ = worker_attributes(release.schema, counted)
     areas = Areas.read(release, table, [area, *workers])
     _check(areas)
+    if areas.measurement.clips or areas.measurement.mechanism.transformed_covariance is not None:
+        raise Refusal(
+            f"cells of table {table} cannot be added up over workers: jobs were scaled away before,"
+            " or each workplace was protected by itself; see 'eree shrink'"
+        )
     _Part.of(areas, several=False).check()
     drawn = areas.measurement.drawn_with or (table,)
     return shrunk_cells(ReleaseKey(release), drawn)[table]
@@ -190,7 +197,7 @@ class _Part:
             drawn = areas.measurement.drawn_with or (table,)
             learnt = shrunk_draw(ReleaseKey(release), drawn)
             moments, noise, correlations = learnt.of(drawn.index(table))
-        named = dict(zip(_sets(workers, shape), correlations.tolist(), strict=True))
+        named = dict(zip(sets_of(workers, shape), correlations.tolist(), strict=True))
         mean, variance = moments.reshape(2, -1)
         if areas.measurement.clips:  # what was scaled away is not known
             variance = np.full_like(variance, np.inf)
@@ -348,7 +355,8 @@ def _check(areas: Areas) -> None:
             " noisy counts, as area_totals does"
         )
     known = {*workers, *declared(schema, counted)}
-    if set(by) <= known:
+    coarser = above(areas.release, counted.by)
+    if all(name in known or (name in coarser and coarser[name].fine in known) for name in by):
         raise Refusal(
             f"the shares by {', '.join(by)} are learnt from the noisy sums of table {table}, so"
             " estimates tell nothing more of them; take these, as area_totals does"
@@ -384,16 +392,3 @@ def _sums_of_cells(shape: Sequence[int], kept: Sequence[bool]) -> Array:
         each: Array = np.eye(values) if keeps else np.ones((1, values))
         found = np.kron(found, each).astype(np.float64)
     return found
-
-
-def _sets(workers: list[str], shape: list[int]) -> list[str]:
-    """Names of the sets of worker attributes, in the order in which correlations are learnt."""
-    found = [""]
-    for name, values in zip(workers, shape, strict=True):
-        found = [
-            " × ".join(filter(None, (before, after)))
-            for before in found
-            for after in ("", name if values > 1 else None)
-            if after is not None
-        ]
-    return [name for name in found if name]

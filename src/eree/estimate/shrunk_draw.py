@@ -182,3 +182,16 @@ def kinds_of(rows: pa.Table, schema: Schema, counted: Marginal, cells: int) -> I
     kinds: dict[tuple[object, ...], int] = {}
     numbers = [kinds.setdefault(key, len(kinds)) for key in groups]
     return np.array(numbers, dtype=np.int64)
+
+
+def sets_of(workers: list[str], shape: list[int]) -> list[str]:
+    """Names of the sets of worker attributes, in the order in which correlations are learnt."""
+    found = [""]
+    for name, values in zip(workers, shape, strict=True):
+        found = [
+            " × ".join(filter(None, (before, after)))
+            for before in found
+            for after in ("", name if values > 1 else None)
+            if after is not None
+        ]
+    return [name for name in found if name]

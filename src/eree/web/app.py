@@ -51,7 +51,8 @@ def _key_of(scope: Scope) -> Key:
     accept = header_of(scope, b"accept")
     wants = b"application/json" in accept and b"text/html" not in accept
     files = (b".json", b".jsonstat", b".csv", b".xlsx", b".parquet")
-    return path, scope["query_string"], wants or path.endswith(files)
+    query = b"" if path.startswith(b"/static/") else scope["query_string"]  # a stamp, for browsers
+    return path, query, wants or path.endswith(files)
 
 
 def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -> ASGIApp:

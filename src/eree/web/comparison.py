@@ -257,12 +257,17 @@ def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...],
 def _fields(line: str, count: int) -> list[str]:
     """The fields of a line: those of a spreadsheet, else as many as there are, the rest the last.
 
-    So an amount may have commas in it.
+    So an amount may have commas in it; but after a comma, which may stand between any two fields,
+    only one that is quoted or has a $.
     """
     told = [field.strip() for field in split(r"[\t;]", line.strip(" \t;"))]
     if len(told) == count:
         return told
-    return split(r"[\s,;]+", line.strip(" \t,;"), maxsplit=count - 1)
+    whole = line.strip(" \t,;")
+    *before, last = split(r"([\s,;]+)", whole, maxsplit=count - 1)
+    if "," in last and any("," in mark for mark in before[1::2]) and last[0] not in '"$':
+        return split(r"[\s,;]+", whole)
+    return [*before[::2], last]
 
 
 def money(text: str) -> Fraction | None:

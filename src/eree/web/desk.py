@@ -174,12 +174,15 @@ class Turns:
         """Hand a turn over to the data set that waits longest for one."""
         while self._waiting:
             share, line = self._waiting.popitem(last=False)
+            while line and line[0].done():  # nobody waits for it any more
+                line.popleft()
+            if not line:
+                continue
             following = line.popleft()
             if line:
                 self._waiting[share] = line
-            if not following.done():
-                following.set_result(None)
-                return
+            following.set_result(None)
+            return
         self._free += 1
 
 

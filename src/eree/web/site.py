@@ -225,7 +225,7 @@ class Site:
             slips=slips,
             extras=list(extras.items()),
             count=len(made.areas),
-            decimals=0 if asked.exact else None,
+            decimals=0,  # a verdict goes by every digit
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
             threshold_ticks=ticks_between(("less", f"${made.per_job}", "more")),
