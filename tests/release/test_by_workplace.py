@@ -150,7 +150,7 @@ def test_several_workplaces_together_cannot_be_told_apart(sites: eree.Release) -
         eree.shrink(sites, "groups")
 
 
-def test_only_single_workplaces_are_added_up(county: eree.Tables, tmp_path: Path) -> None:
+def test_worker_cells_of_groups_are_not_added_up(county: eree.Tables, tmp_path: Path) -> None:
     plan = eree.Plan.of(
         {
             "data": str(county.folder),
@@ -161,7 +161,7 @@ def test_only_single_workplaces_are_added_up(county: eree.Tables, tmp_path: Path
     made = eree.publish(
         plan, county, ledger=None, out=tmp_path / "out", random=eree.SeededRandom(1)
     )
-    with pytest.raises(eree.Refusal, match="which table people was not; for sums"):
+    with pytest.raises(eree.Refusal, match="added up over workplaces, by sex, education as it is"):
         eree.shrink(made, "people", ["place"])
 
 
