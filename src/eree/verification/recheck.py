@@ -135,7 +135,8 @@ class Recheck(ABC):
     def _files(self) -> None:
         folder, listed, folders = self.release.folder, set[str](), {"tables"}
         for home in self.homes:
-            said = [pair for one in self.record.get(home, ()) for pair in one["files"].items()]
+            own = self.record[home] if home == "tables" else self.record.get(home, ())
+            said = [pair for one in own for pair in one["files"].items()]
             for file, digest in said:
                 if Path(file).parent != Path(home):
                     self.fault("", f"lies outside the {home} of the release", file)
