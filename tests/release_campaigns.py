@@ -251,7 +251,7 @@ class Remains:
 def whole(release: Release) -> bool:
     """Whether a release has its record and all its files, by their digests."""
     record = release.record
-    listed = [*record["tables"], *record["areas"], *record["members"]]
+    listed = [one for home in ("tables", "areas", "members") for one in record.get(home, ())]
     files = {f: d for one in listed for f, d in one["files"].items()}
     return digest_of(record) == record["digest"] and all(
         (release.folder / file).is_file() and file_digest(release.folder / file) == digest

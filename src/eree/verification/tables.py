@@ -84,8 +84,9 @@ class TableRecheck(Recheck):
 
     def _members(self) -> None:
         """Which codes every group has."""
+        attributes = self._schema.attributes
         for about in self.record["members"]:
-            members = self._schema.attributes[about["group"]].members
+            members = attributes[about["group"]].members
             if isinstance(members, Members) and (rule := members.fault):
                 self.fault("", rule, *about["files"])
 
