@@ -121,7 +121,7 @@ def test_a_planted_value_in_a_public_file_is_seen(
     def writes(*_given: Any, **_named: Any) -> Any:
         for name in ("public.csv", "confidential.csv"):
             Path(name).write_text(f"id\n{PASSWORD}\n")
-        return mock.Mock(workplaces=1), ()
+        return eree.Checked(mock.Mock(workplaces=1), ())
 
     aside, folder = tmp_path / "aside", tmp_path / "folder"
     aside.mkdir()
