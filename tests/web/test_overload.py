@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from eree.web.app import Front, application
+from eree.web.app import Front, _key_of, application
 from eree.web.catalogue import Catalogue
 from eree.web.desk import Desk, Limits, Turns
 from eree.web.server import QueryTool
@@ -330,3 +330,9 @@ def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) 
             assert json.loads(gzip.decompress(kept.packed)) == reply.json()
 
     asyncio.run(ask())
+
+
+def test_files_of_pages_are_kept_once_whatever_is_asked_with_them() -> None:
+    keys = {_key_of(scope_of("/static/style.css", query)) for query in ("", "v=1", "x=2&y=3")}
+    assert len(keys) == 1
+    assert len({_key_of(scope_of("/d/jobs", query)) for query in ("", "rows=sex")}) == 2
