@@ -1,15 +1,18 @@
 """Mechanisms by name, so that a plan, a release and a certificate speak of the same thing.
 
-Besides those of eree there are those of others: a class that keeps the contract of `Mechanism` is
-known by its name once it was given to `register`, or stands under its name in the entry points
-`eree.mechanisms` of an installed package, as commands and other processes need it.
+A mechanism is imported when it is first named, so that a release reads the source of those alone
+that it could take.  Besides those of eree there are those of others: a class that keeps the
+contract of `Mechanism` is known by its name once it was given to `register`, or stands under its
+name in the entry points `eree.mechanisms` of an installed package, as commands and other processes
+need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
+from importlib import import_module
 from inspect import signature
 from itertools import pairwise
 from math import ceil, inf, isfinite, log, log2, prod, sqrt
@@ -22,21 +25,6 @@ from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN, Cell
 from eree.errors import Refusal, hint
 from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.parameters import TooLittle, alpha_of, cheapest
-from eree.mechanisms.published.fixed import CappedLaplace, EdgeGeometric, TruncatedLaplace
-from eree.mechanisms.published.log_laplace import LogLaplace, TightLogLaplace
-from eree.mechanisms.published.smooth_gamma import SmoothGamma, TightSmoothGamma
-from eree.mechanisms.published.smooth_laplace import SmoothLaplace, SmoothLaplaceExact
-from eree.mechanisms.scaled.radial import Radial
-from eree.mechanisms.scaled.smooth_pareto import SmoothPareto
-from eree.mechanisms.staircase.leaning_staircase import LeaningStaircase
-from eree.mechanisms.threshold_geometric import ThresholdGeometric
-from eree.mechanisms.transformed.linlog import IntegerLinLog, LinLog
-from eree.mechanisms.vector.knorm_staircase import KNormStaircase
-from eree.mechanisms.vector.marginals_radial import MarginalsRadial
-from eree.mechanisms.vector.mixture import VectorMixture
-from eree.mechanisms.vector.pareto import VectorPareto
-from eree.mechanisms.vector.radial import VectorRadial
-from eree.mechanisms.vector.two_stage import TwoStageClip
 from eree.mechanisms.vector.vector import VectorMechanism
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Exact, Node, Weak, exact, plain
@@ -44,10 +32,70 @@ from eree.policy.neighbours import Edge, Exact, Node, Weak, exact, plain
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
-VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
+M = TypeVar("M", bound=Mechanism)
+M_co = TypeVar("M_co", bound=Mechanism, covariant=True)
+
+
+class Named(Mapping[str, type[M_co]]):
+    """Mechanisms by name, each imported when it is asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = MappingProxyType(dict(places))
+
+    def __getitem__(self, name: str) -> type[M_co]:
+        module, _, kind = self.places[name].partition(":")
+        found: type[M_co] = getattr(import_module(f"eree.mechanisms.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+
+#: Mechanisms of single counts.
+MECHANISMS: Named[Mechanism] = Named(
     {
-        kind.name: kind
-        for kind in (VectorMixture, VectorRadial, VectorPareto, KNormStaircase, TwoStageClip)
+        "smooth-pareto": "scaled.smooth_pareto:SmoothPareto",
+        "log-laplace": "published.log_laplace:LogLaplace",
+        "log-laplace-tight": "published.log_laplace:TightLogLaplace",
+        "smooth-gamma": "published.smooth_gamma:SmoothGamma",
+        "smooth-gamma-tight": "published.smooth_gamma:TightSmoothGamma",
+        "smooth-laplace": "published.smooth_laplace:SmoothLaplace",
+        "smooth-laplace-exact": "published.smooth_laplace:SmoothLaplaceExact",
+        "linlog": "transformed.linlog:LinLog",
+        "linlog-integer": "transformed.linlog:IntegerLinLog",
+        "radial": "scaled.radial:Radial",
+        "leaning-staircase": "staircase.leaning_staircase:LeaningStaircase",
+        "truncated-laplace": "published.fixed:TruncatedLaplace",
+        "edge-geometric": "published.fixed:EdgeGeometric",
+        "capped-laplace": "published.fixed:CappedLaplace",
+    }
+)
+#: Mechanisms of all worker cells of a group at once.
+VECTOR_MECHANISMS: Named[VectorMechanism] = Named(
+    {
+        "vector-mixture": "vector.mixture:VectorMixture",
+        "vector-radial": "vector.radial:VectorRadial",
+        "vector-pareto": "vector.pareto:VectorPareto",
+        "knorm-staircase": "vector.knorm_staircase:KNormStaircase",
+        "two-stage-clip": "vector.two_stage:TwoStageClip",
+    }
+)
+#: The mechanism of numbers of workplaces by size; all others are of numbers of jobs.
+OF_WORKPLACES = "threshold-geometric"
+#: That of several marginals of the same workers at once.
+OF_MARGINALS = "marginals-radial"
+_OURS: Named[Mechanism] = Named(
+    {
+        **MECHANISMS.places,
+        **VECTOR_MECHANISMS.places,
+        OF_WORKPLACES: "threshold_geometric:ThresholdGeometric",
+        OF_MARGINALS: "vector.marginals_radial:MarginalsRadial",
     }
 )
 
@@ -56,6 +104,9 @@ VECTOR_MECHANISMS: Mapping[str, type[VectorMechanism]] = MappingProxyType(
 _WORKPLACES, _LARGE = 20, 16
 #: As many times as much epsilon is little more, and such a share of the error is much less.
 _LITTLE_MORE, _MUCH_LESS = 1.5, 0.8
+#: The vector mechanism that has the least error wherever there is epsilon enough, and the one that
+#: needs the least.
+_LEAST, _TWO_STAGE = "vector-mixture", "two-stage-clip"
 #: Shares of epsilon that the first stage of `two-stage-clip` may take.
 _SHARES: tuple[Exact, ...] = ("1/5", "1/4", "1/3", "2/5", "1/2", "3/5")
 
@@ -70,27 +121,27 @@ def automatic_vector(
     is a workplace `alone`, in one of ten times 1 / alpha workers, as such tables are of large ones.
     The text says what was chosen, and why, and where little more epsilon would buy much less error.
     """
-    kinds: list[type[VectorMechanism]] = [VectorMixture, VectorPareto, TwoStageClip]
+    names = [_LEAST, "vector-pareto", _TWO_STAGE]
     if isinstance(guarantee.neighbours, Weak):
-        kinds.insert(0, KNormStaircase)
+        names.insert(0, "knorm-staircase")
     found: list[tuple[float, VectorMechanism]] = []
     refusals: dict[str, Refusal] = {}
-    for kind in kinds:
+    for name in names:
         try:
-            made = _calibrated(kind, guarantee, cells)
+            made = _calibrated(name, guarantee, cells)
             found.append((usual_error(made, alone), made))
         except Refusal as refusal:
-            refusals[kind.name] = refusal
+            refusals[name] = refusal
     if not found:
         raise cheapest(reversed(refusals.values()))
     error, chosen = min(found, key=lambda pair: pair[0])
     why = f"protects all {cells} worker cells at once with the least error"
-    little = refusals.get(VectorMixture.name)
-    if isinstance(chosen, TwoStageClip) and little is not None:
+    little = refusals.get(_LEAST)
+    if chosen.name == _TWO_STAGE and little is not None:
         why = f"because {str(little).partition(';')[0]}"
     enough = little.enough if isinstance(little, TooLittle) else None
     if enough is not None and enough <= _LITTLE_MORE * guarantee.epsilon:
-        better = VectorMixture.calibrate(Guarantee(guarantee.neighbours, enough), cells=cells)
+        better = _calibrated(_LEAST, Guarantee(guarantee.neighbours, enough), cells)
         share = usual_error(better, alone) / error
         if share <= _MUCH_LESS:
             prices = f"epsilon {plain(enough)} instead of {plain(guarantee.epsilon)}"
@@ -98,15 +149,18 @@ def automatic_vector(
     return chosen, f"{chosen.name} {why}"
 
 
-def _calibrated(kind: type[VectorMechanism], guarantee: Guarantee, cells: int) -> VectorMechanism:
+def _calibrated(name: str, guarantee: Guarantee, cells: int) -> VectorMechanism:
     """A mechanism; one with a first stage at the share that has the least error in large groups."""
-    if not issubclass(kind, TwoStageClip):
-        return kind.calibrate(guarantee, cells=cells)
-    made = [kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])]  # the last is the greatest
+    kind: Any = VECTOR_MECHANISMS[name]
+    if name != _TWO_STAGE:
+        made: VectorMechanism = kind.calibrate(guarantee, cells=cells)
+        return made
+    # the last is the greatest
+    found: list[VectorMechanism] = [kind.calibrate(guarantee, cells=cells, share=_SHARES[-1])]
     for share in _SHARES[:-1]:
         with suppress(Refusal):
-            made.append(kind.calibrate(guarantee, cells=cells, share=share))
-    return min(made, key=lambda one: usual_error(one, alone=True))
+            found.append(kind.calibrate(guarantee, cells=cells, share=share))
+    return min(found, key=lambda one: usual_error(one, alone=True))
 
 
 def usual_error(made: Mechanism, alone: bool = False) -> float:
@@ -143,48 +197,11 @@ def _usual_largest(doublings: int) -> list[tuple[int, float]]:
 #: The name that leaves the choice to us.
 AUTO = "auto"
 #: Pure mechanisms for any cell, from which `auto` chooses.
-_CHOICE = (SmoothPareto, Radial, LeaningStaircase)
-
-MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            SmoothPareto,
-            LogLaplace,
-            TightLogLaplace,
-            SmoothGamma,
-            TightSmoothGamma,
-            SmoothLaplace,
-            SmoothLaplaceExact,
-            LinLog,
-            IntegerLinLog,
-            Radial,
-            LeaningStaircase,
-            TruncatedLaplace,
-            EdgeGeometric,
-            CappedLaplace,
-        )
-    }
-)
-
-#: The mechanism of numbers of workplaces by size; all others are of numbers of jobs.
-OF_WORKPLACES = ThresholdGeometric.name
-#: That of several marginals of the same workers at once.
-OF_MARGINALS = MarginalsRadial.name
-_OURS: Mapping[str, type[Mechanism]] = MappingProxyType(
-    {
-        **MECHANISMS,
-        **VECTOR_MECHANISMS,
-        OF_WORKPLACES: ThresholdGeometric,
-        OF_MARGINALS: MarginalsRadial,
-    }
-)
+_CHOICE = ("smooth-pareto", "radial", "leaning-staircase")
 
 #: Mechanisms of others, by name.
 _OWN: dict[str, type[Mechanism]] = {}
 _NAME = "[a-z][a-z0-9-]{0,60}"
-
-M = TypeVar("M", bound=Mechanism)
 
 
 def register(kind: type[M]) -> type[M]:
@@ -198,22 +215,25 @@ def register(kind: type[M]) -> type[M]:
     if not isinstance(name, str) or not fullmatch(_NAME, name) or name == AUTO:
         raise Refusal("a mechanism's name is of small letters, digits and hyphens, and not 'auto'")
     known = _OURS.get(name) or _OWN.get(name)
-    if known is not None and (known.__module__, known.__qualname__) != (
-        kind.__module__,
-        kind.__qualname__,
-    ):
+    if known is not None and _place(known) != _place(kind):
         raise Refusal(f"there is a mechanism named {name!r}; give yours another name")
     if kind.together and not issubclass(kind, VectorMechanism):
         raise Refusal(f"{name} draws groups at once: its class must be a VectorMechanism")
-    if kind.first_stage is not Mechanism.first_stage and not issubclass(kind, TwoStageClip):
+    if kind.first_stage is not Mechanism.first_stage and not issubclass(kind, _OURS[_TWO_STAGE]):
         raise Refusal(f"{name} has a first stage of its own, which releases do not know")
     _OWN[name] = kind
     return kind
 
 
+def _place(kind: type[Mechanism]) -> tuple[str, str]:
+    """Where a class is defined."""
+    return kind.__module__, kind.__qualname__
+
+
 def is_ours(mechanism: Mechanism) -> bool:
     """Whether a mechanism is one of eree's."""
-    return type(mechanism) in _OURS.values()
+    known = _OURS.get(mechanism.name)
+    return known is not None and _place(known) == _place(type(mechanism))
 
 
 def own_mechanisms() -> tuple[str, ...]:
@@ -264,15 +284,16 @@ def automatic(guarantee: Guarantee, *, alone: bool = False) -> Mechanism:
     workers at once, and of very large ones, by the product of the means.  Where every cell is a
     workplace `alone`, its count is its size, and noise may go by the count.
     """
+    alpha = alpha_of(guarantee, AUTO)
     best: tuple[float, Mechanism] | None = None
     refusals = []
-    for kind in (*_CHOICE, IntegerLinLog) if alone else _CHOICE:
+    for name in (*_CHOICE, "linlog-integer") if alone else _CHOICE:
         try:
-            made = kind.calibrate(guarantee)
+            made = MECHANISMS[name].calibrate(guarantee)
         except Refusal as refused:
             refusals.append(refused)
             continue
-        sizes = [1, *(ceil(joined / made.alpha) for joined in (1, 2, 5, 20, 1_000))]
+        sizes = [1, *(ceil(joined / alpha) for joined in (1, 2, 5, 20, 1_000))]
         error = prod(made.mean_error(Cell(size * alone, size))[0] for size in sizes)
         if best is None or error < best[0]:
             best = error, made
@@ -324,7 +345,7 @@ def mechanism(
     """
     if name == AUTO and alpha is None:
         raise Refusal("auto needs an alpha, such as '0.1'")
-    kind: type[Mechanism] = SmoothPareto if name == AUTO else kind_of(name)
+    kind: type[Mechanism] = kind_of(_CHOICE[0] if name == AUTO else name)
     relation, whole = kind.relation(alpha), exact(epsilon, "epsilon")
     if delta is None:
         delta = kind.default_delta(getattr(relation, "alpha", None), whole)
