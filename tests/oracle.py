@@ -79,7 +79,8 @@ class Database:
     """A linked database in plain Python; `extra` holds jobs that do not count, `more` some that do.
 
     `hours` of a worker, 40 if it is not there, are those of the first job that counts: they are
-    written into the job table, where all other jobs of the worker have others.
+    written into the job table, where all other jobs of the worker have others.  Which jobs count is
+    marked, or `chosen` by the greatest pay.
     """
 
     workplaces: list[dict[str, Any]]
@@ -87,6 +88,7 @@ class Database:
     jobs: list[tuple[Any, Any]]
     extra: list[tuple[Any, Any]] = field(default_factory=list)
     more: list[tuple[Any, Any]] = field(default_factory=list)
+    chosen: bool = False
 
     @property
     def most_per_worker(self) -> int:
@@ -114,6 +116,8 @@ class Database:
                 here = folder / (names[name] if parts == 1 else f"{name}/part-{part}.{style}")
                 _write_rows(here, rows, rows[part::parts])
         primary = 'primary = "main"\n' if self.extra else ""
+        if self.chosen:
+            primary = 'primary = { greatest = "pay" }\n'
         if self.more:
             primary += f"most_per_worker = {self.most_per_worker}"
         text = SCHEMA.format(primary=primary, **names)
@@ -130,6 +134,11 @@ class Database:
             for jobs, counts in ((self.extra, False), (self.more, True))
             for p, w in jobs
         ]
+        if self.chosen:  # as texts 9 is more than 10
+            return [
+                {k: v for k, v in r.items() if k != "main"} | {"pay": 10 if r["main"] else 9 - n}
+                for n, r in enumerate(reversed(rows))
+            ]
         return rows if self.extra else [{k: v for k, v in r.items() if k != "main"} for r in rows]
 
     def values(self, attribute: str) -> list[Any]:
@@ -248,7 +257,9 @@ def _bounded(n: int, size: int, bound: Bound | None) -> Any:
 
 
 @st.composite
-def databases(draw: st.DrawFn, *, primary: bool = False, several: bool = False) -> Database:
+def databases(
+    draw: st.DrawFn, *, primary: bool = False, several: bool = False, chosen: bool = False
+) -> Database:
     """Small databases: empty workplaces, cells of one workplace, string or number ids, gaps."""
     text_ids = draw(st.booleans())
     n = draw(st.integers(1, 6))
@@ -282,7 +293,8 @@ def databases(draw: st.DrawFn, *, primary: bool = False, several: bool = False) 
         st.tuples(st.sampled_from(people), st.sampled_from(ids)), min_size=1, max_size=4
     )
     extra = draw(second) if primary else []
-    return Database(workplaces, workers, jobs, extra, draw(second) if several else [])
+    more = draw(second) if several else []
+    return Database(workplaces, workers, jobs, extra, more, chosen)
 
 
 @st.composite

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import eree
 from declared import book
+from eree.estimate.memo import memo
+from eree.policy.schema import Counted
 from eree.release.record import RECORD, digest_of, record_text
 from eree.web.methods import protected_words, step_words
 from offices import privacy, settings, table, text
@@ -93,6 +95,99 @@ def test_jobs_are_counted_and_not_workers(tmp_path: Path) -> None:
         ("F",): 4,
         ("M",): 4,
     }
+
+
+# -------------------------------------------------------------------------------- a chosen job
+
+
+def chosen(jobs: list[tuple[int, int, str, int]], style: str = "parquet") -> Town:
+    """A town where each worker counts at the workplace that pays the most."""
+    made = Town()
+    columns = ("worker_id", "workplace_id", "kind", "pay")
+    made.tables["job"] = dict(zip(columns, map(list, zip(*jobs, strict=True)), strict=True))
+    made.schema["job"] |= {"attributes": {"kind": KINDS}, "primary": {"greatest": "pay"}}
+    return made if style == "parquet" else made.as_csv()
+
+
+ALONE = [(p, 20, "first", 0) for p in (3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize("style", ["parquet", "csv"])
+def test_the_greatest_counts_and_of_equal_ones_the_first(
+    tmp_path: Path, spark: SparkSession, style: str
+) -> None:
+    """Worker 1 earns the same at two workplaces, worker 2 in two kinds at one."""
+    jobs = [(1, 40, "first", 10), (1, 30, "second", 10), (1, 10, "first", 9)]
+    jobs += [(2, 30, "second", 7), (2, 30, "first", 7), (2, 10, "first", -8)]
+    tables = eree.load(chosen(jobs + ALONE, style).write(tmp_path))
+    for engine in ("duckdb", spark):
+        cells = eree.tabulate(tables, ["tract", "kind"], engine=engine).confidential.to_pylist()
+        found = {(c["tract"], c["kind"]): c["count"] for c in cells if c["count"]}
+        assert found == {("1712", "first"): 4, ("1721", "first"): 1, ("1721", "second"): 1}
+
+
+@pytest.mark.parametrize(
+    ("pay", "style", "fault"),
+    [
+        (["1", "x", "3"], "csv", ("job", "pay", "the value is not a plainly", 1)),
+        (["1", "1.5", "3"], "csv", ("job", "pay", "the value is not a plainly", 1)),
+        ([1, None, 3], "parquet", ("job", "pay", "the value is missing", 1)),
+        ([1.0, 2.0, 3.0], "parquet", ("job", "pay", "the column holds", None)),
+        (["1", "2", "3"], "parquet", ("job", "pay", "the column holds texts, not integers", None)),
+    ],
+)
+def test_what_cannot_be_compared_is_a_fault(
+    tmp_path: Path, pay: list[Any], style: str, fault: tuple[str, str, str, int | None]
+) -> None:
+    made = chosen([(1, 10, "first", 1), (1, 30, "first", 2), (2, 30, "first", 3), *ALONE], style)
+    made.tables["job"]["pay"] = pay + [type(pay[0])(9)] * 4
+    [found] = reported(made.write(tmp_path))
+    assert (found[0], found[1], found[3]) == (fault[0], fault[1], fault[3])
+    assert found[2].startswith(fault[2])
+
+
+@examples(30, torture=1000)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 2),
+            st.sampled_from([10, 20, 30, 40]),
+            st.sampled_from(KINDS),
+            st.integers(0, 2),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.tuples(
+        st.just(1),
+        st.sampled_from([10, 20, 30, 40]),
+        st.sampled_from(KINDS),
+        st.integers(0, 3),
+    ),
+)
+def test_a_job_beside_others_lets_one_leave_and_another_join(
+    jobs: list[tuple[int, int, str, int]], more: tuple[int, int, str, int]
+) -> None:
+    """Two steps of counted jobs at most, and a worker with all of her jobs is one."""
+    base = [*ALONE, (1, 10, "first", 1), (2, 10, "first", 1), *jobs]
+
+    def cells(listed: list[tuple[int, int, str, int]]) -> list[int]:
+        with tempfile.TemporaryDirectory() as folder:
+            made = chosen(listed)
+            kept = sorted({job[0] for job in listed})
+            made.tables["worker"] = {
+                name: [values[p - 1] for p in kept]
+                for name, values in made.tables["worker"].items()
+            }
+            tables = eree.load(made.write(Path(folder) / "data"))
+            found = eree.tabulate(tables, ["tract", "kind"]).confidential.to_pylist()
+        return [cell["count"] for cell in found]
+
+    before, after = cells(base), cells([*base, more])
+    changes = [b - a for a, b in zip(before, after, strict=True) if a != b]
+    assert sorted(changes) in ([], [-1, 1])
+    gone = cells([job for job in base if job[0] != 1])
+    assert [a - b for a, b in zip(before, gone, strict=True) if a != b] == [1]
 
 
 # ----------------------------------------------------------------------------------- neighbours
@@ -219,12 +314,12 @@ def test_the_guarantee_is_said_for_a_job_and_for_a_worker_wherever_it_is_said(
     """In plans, memos and records, at the price of one job; a record cannot say otherwise."""
     data = town(3).write(tmp_path / "data")
     wanted = [table(name=k, by=["county"], where={"kind": [k]}, **QUICK) for k in KINDS]
-    file, memo = tmp_path / "plan.toml", tmp_path / "memo.md"
+    file, written = tmp_path / "plan.toml", tmp_path / "memo.md"
     file.write_text(text(settings("data", table=wanted)), encoding="utf-8")
-    status, shown, _ = eree_command("plan", file, "--memo", memo)
+    status, shown, _ = eree_command("plan", file, "--memo", written)
     assert status == 0
     assert "In all: epsilon 2, delta 0; nothing was spent." in shown
-    page = memo.read_text(encoding="utf-8")
+    page = written.read_text(encoding="utf-8")
     for words in WORDS:
         assert f"  {words}\n" in shown
         assert f"- {words}\n" in page
@@ -251,6 +346,23 @@ def test_the_guarantee_is_said_for_a_job_and_for_a_worker_wherever_it_is_said(
     ]
 
 
+def test_plan_memo_record_and_verifying_say_what_a_choice_costs(tmp_path: Path) -> None:
+    data = chosen([(1, 10, "first", 1), (1, 30, "first", 2), (2, 30, "first", 3), *ALONE])
+    folder = data.write(tmp_path / "data")
+    made = book(tmp_path, eree.Strong("0.1"))
+    plan = eree.Plan.of(settings(folder, privacy=privacy(), table=[table(by=["county"], epsilon="1")]))
+    page = memo(eree.expected_accuracy(plan))
+    assert "with the jobs that count elsewhere held fixed.**" in page
+    release = eree.publish(plan, eree.load(folder), ledger=made, out=tmp_path / "out")
+    assert release.record["protects"]["job"]["primary"] == {"greatest": "pay"}
+    assert release.record["statements"][0] == (
+        "Whether a job is in the data beside others of its worker: a release changes the odds by"
+        " at most a factor of 7.39."
+    )
+    assert release.schema.job.greatest == "pay"
+    assert eree.verify(release, ledger=made).sound
+
+
 def test_job_types_are_a_marginal_of_one_draw_as_any_worker_attribute(tmp_path: Path) -> None:
     data = town(3).write(tmp_path / "data")
     wanted = table(name="m", by=["state"], marginals=["kind", "sex"], epsilon="4")
@@ -268,14 +380,16 @@ def test_job_types_are_a_marginal_of_one_draw_as_any_worker_attribute(tmp_path: 
 
 def test_the_query_tool_says_what_a_step_is_for_jobs_and_for_workers() -> None:
     strong = eree.Strong("0.1")
-    assert step_words(strong, 3) == (
+    assert step_words(strong, Counted(3)) == (
         "one workplace gets more jobs, of any kind: one, or up to 0.1 times as many as it has"
     )
-    assert step_words(eree.EDGE, 3) == "one job joins one workplace"
-    assert protected_words(strong, 3).startswith(
+    assert step_words(eree.EDGE, Counted(3)) == "one job joins one workplace"
+    assert protected_words(strong, Counted(3)).startswith(
         "every job, and so every worker, who has at most 3 jobs and is as many steps, and how many"
         " jobs a workplace has within a share of alpha; "
     )
     for words in (step_words, protected_words):
-        assert words(strong, 1) == words(strong)
+        assert words(strong, Counted(1)) == words(strong)
         assert "job" not in words(strong)
+    assert step_words(strong, Counted(1, True)).startswith("one workplace gets more counted jobs")
+    assert "with those elsewhere held fixed" in protected_words(strong, Counted(1, True))

@@ -74,11 +74,13 @@ def several(draw: st.DrawFn, database: Database) -> dict[str, Any]:
 
 
 @examples(40, torture=1500)
-@given(st.data(), st.sampled_from(["parquet", "csv"]), st.integers(1, 2), st.booleans())
+@given(
+    st.data(), st.sampled_from(["parquet", "csv"]), st.integers(1, 2), st.booleans(), st.booleans()
+)
 def test_duckdb_counts_marginals_at_once_as_brute_force_does(
-    data: st.DataObject, style: str, parts: int, primary: bool
+    data: st.DataObject, style: str, parts: int, primary: bool, chosen: bool
 ) -> None:
-    database = data.draw(databases(primary=primary))
+    database = data.draw(databases(primary=primary, chosen=chosen))
     agree_at_once(database, data.draw(several(database)), "duckdb", style, parts)
 
 
@@ -89,6 +91,26 @@ def test_spark_counts_marginals_at_once_as_brute_force_does(
 ) -> None:
     database = data.draw(databases(primary=primary))
     agree_at_once(database, data.draw(several(database)), spark, style, parts=2)
+
+
+@examples(40, torture=1500)
+@given(data=st.data(), style=st.sampled_from(["parquet", "csv"]), parts=st.integers(1, 2))
+def test_duckdb_chooses_the_jobs_that_brute_force_chooses(
+    data: st.DataObject, style: str, parts: int
+) -> None:
+    database = data.draw(databases(primary=True, chosen=True))
+    wanted = data.draw(st.lists(requests(database), min_size=1, max_size=4))
+    agree(database, wanted, "duckdb", style, parts)
+
+
+@examples(2, torture=120)
+@given(data=st.data(), style=st.sampled_from(["parquet", "csv"]))
+def test_spark_chooses_the_jobs_that_brute_force_chooses(
+    spark: SparkSession, data: st.DataObject, style: str
+) -> None:
+    database = data.draw(databases(primary=True, chosen=True))
+    wanted = data.draw(st.lists(requests(database), min_size=1, max_size=1))
+    agree(database, wanted, spark, style, parts=2)
 
 
 @examples(40, torture=1500)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, ESTABLISHMENT, NODE, RECORD, Strong, Weak
+from eree.policy.schema import Counted
 from eree.random.exact import exact_ball, exactly
 
 STRONG = Strong("0.1")
@@ -80,7 +81,9 @@ def test_what_an_attacker_learns_in_plain_words() -> None:
 
 def test_a_worker_with_several_jobs_is_as_many_steps() -> None:
     """The factors are e^(k epsilon), with the addend of k steps, for k = 1, 2, J and 2 J."""
-    found = {s.topic: s for s in Guarantee(STRONG, "1/2", "1e-6").statements((100,), jobs=3)}
+    found = {
+        s.topic: s for s in Guarantee(STRONG, "1/2", "1e-6").statements((100,), jobs=Counted(3))
+    }
     assert {topic: s.steps for topic, s in found.items()} == {
         "job": 1, "job attribute": 2, "presence": 3, "attribute": 6, "size": 1, "shape": 2
     }  # fmt: skip
@@ -96,7 +99,7 @@ def test_a_worker_with_several_jobs_is_as_many_steps() -> None:
         "Whether a workplace of known size has some share of a kind of jobs or 1.1 times that"
         " share",
     ]
-    assert Guarantee(STRONG, 2).statements() == Guarantee(STRONG, 2).statements(jobs=1)
+    assert Guarantee(STRONG, 2).statements() == Guarantee(STRONG, 2).statements(jobs=Counted(1))
 
 
 def test_weak_and_edge_guarantees_claim_no_more_than_they_have() -> None:
@@ -207,3 +210,24 @@ def test_a_survey_speaks_of_records_and_establishments() -> None:
     assert not any("work" in s.words for s in found)
     with pytest.raises(Refusal, match="a survey has no workplaces"):
         Guarantee(RECORD, 1).size_statement(1, 2)
+
+
+def test_a_chosen_job_is_two_steps_and_its_worker_one() -> None:
+    """Any change of one worker's jobs replaces one counted job at most; growth holds the rest."""
+    found = {s.topic: s for s in Guarantee(STRONG, 1).statements((10,), jobs=Counted(1, True))}
+    assert {topic: (s.steps, s.words.partition(":")[0]) for topic, s in found.items()} == {
+        "job": (2, "Whether a job is in the data beside others of its worker"),
+        "job attribute": (2, "What a job is like, or where it is"),
+        "presence": (1, "Whether a worker is in the data, with all of her jobs"),
+        "attribute": (2, "What a worker is like, or where she works, with all of her jobs"),
+        "size": (
+            1,
+            "Whether a workplace has 10 counted jobs or 11, with the jobs that count elsewhere"
+            " held fixed",
+        ),
+        "shape": (
+            2,
+            "Whether a workplace of known size has some share of a kind of counted jobs or 1.1"
+            " times that share, with the jobs that count elsewhere held fixed",
+        ),
+    }

@@ -95,6 +95,26 @@ def test_a_declaration_that_cannot_be_is_found_without_the_ledger(
 
 
 @pytest.mark.parametrize(
+    "job",
+    [
+        {"primary": {}},
+        {"primary": {"greatest": ""}},
+        {"primary": {"greatest": "a", "b": "c"}},
+        {"primary": {"greatest": "a"}, "most_per_worker": 2},
+    ],
+)
+def test_a_rule_that_cannot_be_is_found_and_so_is_what_it_would_mean(
+    office: Path, tmp_path: Path, job: dict[str, Any]
+) -> None:
+    copied = Path(shutil.copytree(office / "out", tmp_path / "copy"))
+    found = eree.verify(sealed(copied, lambda r: r["protects"]["job"].update(job)))
+    assert {(f.column, f.rule) for f in found.faults} == {
+        ("protects", MISWRITTEN),
+        ("statements", "do not say what the guarantee means"),
+    }
+
+
+@pytest.mark.parametrize(
     "level", ["1e999999999", "1e\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19\uff19", 0.9]
 )
 def test_a_level_that_nobody_could_write_down_is_found_at_once(

@@ -336,6 +336,23 @@ def test_jobs_that_are_marked_as_primary_are_no_jobs_of_all_types(tmp_path: Path
     assert found.missing["JT00"] == "only one job of each worker is counted, the primary one"
 
 
+def test_jobs_that_a_rule_chose_are_primary_ones(tmp_path: Path) -> None:
+    """The second job has the greater pay; what the release says of it is what verifying says."""
+
+    def chosen(made: Town) -> None:
+        made.tables["job"]["pay"] = [9] * 6 + [10]
+        made.schema["job"] |= {"primary": {"greatest": "pay"}, "most_per_worker": 1}
+
+    release = of_town(tmp_path, [{"name": "t", "by": ["tract"]}], chosen)
+    found = eree.lodes_files(release, "tract")
+    assert [(part.segment, part.job_type) for part in found.parts] == [("S000", "JT01")]
+    assert found.missing["JT00"] == "only one job of each worker is counted, the primary one"
+    assert release.record["protects"]["job"] == {
+        "primary": {"greatest": "pay"},
+        "most_per_worker": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("geocode", "by", "areas", "states"),
     [

@@ -114,7 +114,7 @@ def plan(
     click.echo(
         f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."
     )
-    for statement in price.statements(jobs=planned.schema.job.most_per_worker):
+    for statement in price.statements(jobs=planned.schema.job.counted):
         click.echo(f"  {statement.words}")
     if planned.lacks_profile:
         click.echo(f"A size profile of all workplaces would cost 2% of epsilon:\n{_PROFILE}")

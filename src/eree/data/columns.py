@@ -62,6 +62,8 @@ def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]
     }
     if job.primary:
         wanted["job"][job.primary] = frozenset(("boolean", "integer"))
+    if job.greatest:
+        wanted["job"][job.greatest] = frozenset(("integer",))
     for table in TABLES:
         wanted[table] |= {
             a.name: EITHER if a.kind is None else frozenset((a.kind,))
@@ -220,32 +222,49 @@ def _attributes(schema: Schema, source: Source, table: Table) -> list[str]:
 
 
 def job_relation(schema: Schema, sources: Mapping[str, Source]) -> str:
-    """The jobs that count: `_worker` and `_workplace`, and their attributes."""
+    """The jobs that count: `_worker` and `_workplace`, and their attributes.
+
+    Of jobs with the same greatest value the one at the first workplace is chosen, and of several
+    there the one with the first attributes; those that are still alike count alike.
+    """
     source, job = sources["job"], schema.job
     columns = [
         f"{typed(source, job.worker, key_kind(schema, sources, 'worker'))} as _worker",
         f"{typed(source, job.workplace, key_kind(schema, sources, 'workplace'))} as _workplace",
         *_attributes(schema, source, "job"),
     ]
-    kept = f" where {primary(source, job.primary)}" if job.primary else ""
-    return f"select {', '.join(columns)} from job_file{kept}"
+    if not job.greatest:
+        kept = f" where {primary(source, job.primary)}" if job.primary else ""
+        return f"select {', '.join(columns)} from job_file{kept}"
+    most = f"{typed(source, job.greatest, 'integer')} as _greatest"
+    names = ["_worker", "_workplace", *(quoted(a.name) for a in schema.columns_of("job"))]
+    order = ", ".join(["_greatest desc", *names[1:]])
+    return (
+        f"select {', '.join(names)} from ("
+        f"select *, row_number() over (partition by _worker order by {order}) as _place"
+        f" from (select {', '.join([*columns, most])} from job_file) as j"
+        ") as chosen where _place = 1"
+    )
 
 
 def link_relation(schema: Schema, sources: Mapping[str, Source], owner: Owner, part: str) -> str:
     """How often each `_id` occurs: `_rows` as a key, `_jobs` among the jobs, `_main` that count.
+
+    Where a rule chooses, one job of a worker counts if there are any.
 
     `part` is a condition on `_id`; it stands next to the files, so that only that part is read.
     Workers have few rows each, so that Spark gains nothing by counting before it shuffles.
     """
     source, job, kind = sources["job"], schema.job, key_kind(schema, sources, owner)
     by_worker = job.primary is not None and owner == "worker"
+    held = "least(count(_job), 1)" if job.greatest and owner == "worker" else "count(_job)"
     main = f"case when {primary(source, job.primary or '')} then 1 end" if by_worker else "1"
     keys = f"select {typed(sources[owner], schema.key(owner), kind)} as _id from {owner}_file"
     jobs = f"select {typed(source, schema.link(owner), kind)} as _id, {main} as _main from job_file"
     none, hint = "cast(null as int)", "/*+ repartition(_id) */ " if owner == "worker" else ""
     return (
         "select _id, count(_row) as _rows, count(_job) as _jobs,"
-        f" count({'_main' if by_worker else '_job'}) as _main from ("
+        f" {'count(_main)' if by_worker else held} as _main from ("
         f"select {hint}* from (select _id, 1 as _row, {none} as _job, {none} as _main"
         f" from ({keys}) as k where {part}"
         " union all"

@@ -248,6 +248,8 @@ class RowChecks:
                 ("job", self.schema.link(owner)),
             ):
                 return key_kind(self.schema, self.sources, owner)
+        if table == "job" and column == self.schema.job.greatest:
+            return "integer"
         attributes = self.schema.attributes
         attribute = attributes.get(f"{table}.attributes.{column}", attributes.get(column))
         if attribute is None or (table in TABLES and attribute.table != table):

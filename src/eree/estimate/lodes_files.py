@@ -308,7 +308,8 @@ def _job_types(release: Release, declared: Columns) -> tuple[dict[str, Kept], di
 
     Where a mark chooses one job of each worker, the jobs that count are the primary ones.
     """
-    marked, most = release.schema.job.primary, release.schema.job.most_per_worker
+    job = release.schema.job
+    marked, most = job.primary or job.greatest, job.most_per_worker
     found, missing = dict[str, Kept](), dict[str, str]()
     for every, primary in JOB_TYPES.items():
         owner = declared.get(every, OWNERS[every])

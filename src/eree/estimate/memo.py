@@ -11,7 +11,7 @@ from eree.policy.schema import Schema
 def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
     """The page in Markdown; `left` is what the ledger has before this release, if it is known."""
     plan, price = accuracy.plan, accuracy.plan.price()
-    relation, jobs = price.neighbours, plan.schema.job.most_per_worker
+    relation, jobs = price.neighbours, plan.schema.job.counted
     lines = [
         "# Memorandum for the disclosure review board",
         "",
@@ -108,6 +108,8 @@ def _period(period: str) -> str:
 
 def _counted(schema: Schema) -> str:
     """What one step is about: where a worker has one job, that is the worker."""
+    if schema.job.greatest:
+        return "counted job"
     return "worker" if schema.job.most_per_worker == 1 else "job"
 
 
@@ -121,6 +123,12 @@ def _units(schema: Schema) -> str:
             f" A worker has at most {jobs:,} jobs that count, and the size of a workplace is the"
             f" number of its jobs: the price is that of one job, and a worker is at most {jobs:,}"
             " steps."
+        )
+    if schema.job.greatest:
+        units += (
+            f" One job of each worker counts, the one with the greatest {schema.job.greatest}."
+            " **One of her other jobs more or less can change which one: two steps. The growth of a"
+            " workplace is protected with the jobs that count elsewhere held fixed.**"
         )
     return units
 

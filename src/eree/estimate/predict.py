@@ -258,7 +258,7 @@ class ExpectedAccuracy:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        price, jobs = self.plan.price(), self.plan.schema.job.most_per_worker
+        price, jobs = self.plan.price(), self.plan.schema.job.counted
         return {
             "data_set": self.plan.schema.data_set,
             "period": self.plan.period,

@@ -151,12 +151,15 @@ class _Reading:
             return JobTable("", "", ""), []
         table = self.faults.read(JobSettings, self.raw["job"], "job")
         attributes = [self.attribute("job", name, raw) for name, raw in table.attributes.items()]
-        columns = [table.worker, table.workplace, table.primary, *table.ignore]
+        rule = table.primary
+        primary, greatest = (rule or None, None) if isinstance(rule, str) else (None, rule.greatest)
+        columns = [table.worker, table.workplace, primary or greatest or "", *table.ignore]
         self.purposes("job", columns, table.attributes)
-        primary, ignore = table.primary or None, tuple(table.ignore)
-        links = table.file, table.worker, table.workplace
+        links, ignore = (table.file, table.worker, table.workplace), tuple(table.ignore)
         most = table.most_per_worker
-        return JobTable(*links, primary, ignore, most, table.dialect), attributes
+        if greatest and most > 1:
+            self.faults.add("job.most_per_worker", "must be 1 where a rule chooses the primary job")
+        return JobTable(*links, primary, ignore, most, table.dialect, greatest), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""

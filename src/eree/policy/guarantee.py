@@ -31,6 +31,10 @@ from eree.policy.neighbours import (
     plain,
     steps_between,
 )
+from eree.policy.schema import Counted
+
+#: As many jobs of a worker count if nothing is said.
+ONE = Counted()
 
 
 @dataclass(frozen=True)
@@ -123,30 +127,39 @@ class Guarantee:
         return Statement(topic, steps, self.factor(steps), self.addend(steps), f"{what}: {words}")
 
     def statements(
-        self, sizes: tuple[int, ...] = (10, 100, 1_000), *, jobs: int = 1
+        self, sizes: tuple[int, ...] = (10, 100, 1_000), *, jobs: Counted = ONE
     ) -> tuple[Statement, ...]:
         """What an attacker who knows all other data can learn, about workers and workplaces.
 
-        Neighbours are tables of counted jobs, and one job is one step.  A worker with at most
-        `jobs` of them is at most as many steps, for they leave one after another; a worker who is
-        another leaves with all of them and joins again, at most twice as many.
+        Neighbours are tables of counted jobs, and one job is one step.  A worker with several of
+        them is at most as many steps, for they leave one after another; a worker who is another
+        leaves with all of them and joins again, at most twice as many.
+
+        Where the job that counts was chosen among a worker's jobs, one of these more, less or
+        changed lets at most one leave and another join.  A workplace that grows could take workers
+        from others, so that its growth is one step only with what counts elsewhere held fixed.
 
         Of a survey: about records and establishments.
         """
         relation = self.neighbours
         if isinstance(relation, (Record, Establishment)):
             return self._survey_statements(relation)
-        found, counted, each = list[Statement](), "workers", ""
-        if jobs > 1:
+        found, counted, each, held = list[Statement](), "workers", "", ""
+        if jobs.most > 1 or jobs.chosen:
+            beside = " beside others of its worker" if jobs.chosen else ""
             found += [
-                self.statement("job", 1, "Whether a job is in the data"),
+                self.statement("job", 1 + jobs.chosen, f"Whether a job is in the data{beside}"),
                 self.statement("job attribute", 2, "What a job is like, or where it is"),
             ]
-            counted, each = "jobs", f", with all of at most {jobs:,} jobs"
+        if jobs.most > 1:
+            counted, each = "jobs", f", with all of at most {jobs.most:,} jobs"
+        elif jobs.chosen:
+            counted, each = "counted jobs", ", with all of her jobs"
+            held = ", with the jobs that count elsewhere held fixed"
         found += [
-            self.statement("presence", jobs, f"Whether a worker is in the data{each}"),
+            self.statement("presence", jobs.most, f"Whether a worker is in the data{each}"),
             self.statement(
-                "attribute", 2 * jobs, f"What a worker is like, or where she works{each}"
+                "attribute", 2 * jobs.most, f"What a worker is like, or where she works{each}"
             ),
         ]
         for size in sizes:
@@ -155,13 +168,13 @@ class Guarantee:
             if isinstance(relation, Weak):
                 whose += " of one type"
             other = "any larger number of them" if grown is None else f"{size + (grown or 0):,}"
-            found.append(self.statement("size", 1, f"{whose} or {other}"))
+            found.append(self.statement("size", 1, f"{whose} or {other}{held}"))
         if isinstance(relation, (Strong, Node)):
             share = "any other share"
             if isinstance(relation, Strong):
                 share = f"{float(1 + relation.alpha):g} times that share"
             kind = f"some share of a kind of {counted}"
-            what = f"Whether a workplace of known size has {kind} or {share}"
+            what = f"Whether a workplace of known size has {kind} or {share}{held}"
             found.append(self.statement("shape", 2, what))
         return tuple(found)
 

@@ -57,7 +57,9 @@ def protected_jobs(schema: Schema, *relations: Neighbours) -> Protected:
         owner: {"key": schema.key(owner), "column": schema.link(owner)}
         for owner in ("workplace", "worker")
     }
-    counted = {"primary": schema.job.primary, "most_per_worker": schema.job.most_per_worker}
+    job = schema.job
+    primary = {"greatest": job.greatest} if job.greatest else job.primary
+    counted = {"primary": primary, "most_per_worker": job.most_per_worker}
     types = {name: _type_of(schema, name) for name in sorted(names)}
     return Protected(schema.data_set, keys | {"job": counted, "types": types})
 
@@ -99,7 +101,9 @@ def _jobs(said: Mapping[str, Any], schema: Schema) -> Protected:
         if not known or any(held.get(part) != kind.get(part) for part in ("values", "table")):
             raise Refusal(f"declares {name} otherwise than the tables of the release do")
     counted = {name: said["job"][name] for name in ("primary", "most_per_worker")}
-    if type(counted["most_per_worker"]) is not int or counted["most_per_worker"] < 1:
+    most, rule = counted["most_per_worker"], counted["primary"]
+    chosen = isinstance(rule, Mapping)
+    if type(most) is not int or most < 1 or (chosen and (most > 1 or {*rule} != {"greatest"})):
         raise ValueError
     return Protected(said["data_set"], keys | {"job": counted, "types": types})
 
@@ -122,7 +126,9 @@ def _names(said: Mapping[str, Any]) -> list[Any]:
     if "record" in said:
         return [said["data_set"], said["record"], said["establishment"]]
     columns = [said[owner][name] for owner in ("workplace", "worker") for name in ("key", "column")]
-    primary = [] if said["job"]["primary"] is None else [said["job"]["primary"]]
+    primary = [] if (rule := said["job"]["primary"]) is None else [rule]
+    if isinstance(rule, Mapping):
+        primary = [rule["greatest"]]
     types = [text for name, kind in said["types"].items() for text in (name, kind["column"])]
     return [said["data_set"], *columns, *primary, *types]
 

@@ -100,11 +100,19 @@ class KeyedTable:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Which jobs of a worker count: so many at most, or one `chosen` among all by a rule."""
+
+    most: int = 1
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
 class JobTable:
     """Where the job table lies; `primary` marks the jobs that count, without it all do.
 
     No worker has more than `most_per_worker` of those.  That is said of the data and checked; it
-    selects nothing.
+    selects nothing.  A `greatest` is the column by which one job of each worker is chosen.
     """
 
     file: str
@@ -114,6 +122,12 @@ class JobTable:
     ignore: tuple[str, ...] = ()
     most_per_worker: int = 1
     dialect: Dialect = PLAIN
+    greatest: str | None = None
+
+    @property
+    def counted(self) -> Counted:
+        """How many jobs of a worker count, and whether they were chosen."""
+        return Counted(self.most_per_worker, self.greatest is not None)
 
 
 @dataclass(frozen=True)

@@ -98,13 +98,26 @@ class KeyedSettings(FileSettings):
     attributes: Attributes = {}
 
 
+class PrimarySettings(Settings):
+    """The rule that chooses one job of each worker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    greatest: ColumnName
+
+
 class JobSettings(FileSettings):
     """The job table."""
 
     required = ("file", "worker", "workplace")
     worker: ColumnName = ""
     workplace: ColumnName = ""
-    primary: ColumnName = ""
+    primary: Annotated[
+        ColumnName | PrimarySettings,
+        Field(
+            description="must be the name of a column, in quotes, or a rule such as"
+            ' { greatest = "earnings" }'
+        ),
+    ] = ""
     most_per_worker: Annotated[
         StrictInt, Field(ge=1, le=1_000, description="must be an integer from 1 to 1,000")
     ] = 1

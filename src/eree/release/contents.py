@@ -208,5 +208,7 @@ def _jobs_that_count(record: Mapping[str, Any]) -> JobTable:
         primary, most = said["primary"], said["most_per_worker"]
     except (LookupError, TypeError):
         return JobTable("", "", "")
+    if isinstance(primary, Mapping):
+        return JobTable("", "", "", greatest=str(primary.get("greatest")))
     sound = type(most) is int and most >= 1
     return JobTable("", "", "", str(primary) if primary else None, (), most if sound else 1)

@@ -94,7 +94,7 @@ def _meaning(schema: Schema) -> tuple[object, ...]:
     """All of a schema that counts and prices hang on; not where the tables lie."""
     job = schema.job
     keys = schema.workplace.key, schema.worker.key, job.workplace, job.worker
-    return schema.data_set, keys, job.primary, job.most_per_worker, schema.attributes
+    return schema.data_set, keys, job.primary, job.greatest, job.most_per_worker, schema.attributes
 
 
 def _write(
@@ -223,7 +223,7 @@ def _record(
     private: bool,
 ) -> dict[str, Any]:
     """Everything that a release says of itself but its files and its digest."""
-    jobs = plan.schema.job.most_per_worker
+    jobs = plan.schema.job.counted
     return beginning(release, plan.price(), private=private, jobs=jobs) | {
         "level": str(plan.level),
         "attributes": {

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from eree.policy.guarantee import Guarantee
+from eree.policy.guarantee import ONE, Guarantee
 from eree.policy.plain_data import guarantee_as_json, sha256
+from eree.policy.schema import Counted
 
 RECORD = "release.json"
 FORMAT = 4
@@ -28,10 +29,12 @@ def record_text(record: Mapping[str, Any]) -> str:
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
-def beginning(release: str, price: Guarantee, *, private: bool, jobs: int = 1) -> dict[str, Any]:
+def beginning(
+    release: str, price: Guarantee, *, private: bool, jobs: Counted = ONE
+) -> dict[str, Any]:
     """What every record begins with: who made it, when, and what it promises.
 
-    `jobs` is how many a worker has at most.
+    `jobs` are those of a worker that count.
     """
     statements = price.statements(jobs=jobs) if private else ()
     return {

@@ -219,7 +219,7 @@ class TableRecheck(Recheck):
         charges = self._charges(schema)
         if together(charges, total.neighbours) != total:
             self.fault("guarantee", "is not what the prices of the tables add up to")
-        statements = total.statements(jobs=schema.job.most_per_worker)
+        statements = total.statements(jobs=schema.job.counted)
         if self.record["statements"] != [s.words for s in statements]:
             self.fault("statements", "do not say what the guarantee means")
         self.checks.append(

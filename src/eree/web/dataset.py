@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.policy.guarantee import Guarantee
+from eree.policy.guarantee import ONE, Guarantee
 from eree.policy.neighbours import Strong, Weak, plain
 from eree.random.exact import Integers
 from eree.release.release import Release
@@ -304,7 +304,7 @@ class DataSet(ABC):
         self.variables, self.checks = variables, checks
         self._by_name = {variable.name: variable for variable in variables}
         self.guarantee = release.guarantee
-        jobs = 1 if "kind" in release.record else release.schema.job.most_per_worker
+        jobs = ONE if "kind" in release.record else release.schema.job.counted
         self.units = self.guarantee.neighbours, jobs  # what one step is, and a worker of how many
         self.promise = in_one_line(self.guarantee)
         self.made = str(release.record["made"])[:10]

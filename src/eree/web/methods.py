@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from eree.mechanisms.registry import kind_of
+from eree.policy.guarantee import ONE
 from eree.policy.neighbours import Neighbours, Strong, Weak, plain
+from eree.policy.schema import Counted
 from eree.web.dataset import DataSet
 
 _SCALED = (
@@ -88,17 +90,23 @@ def described(name: str) -> str:
     return f"{first} (A mechanism of another package; its proof is its author's.)"
 
 
-def protected_words(relation: Neighbours, jobs: int = 1) -> str:
-    """What a guarantee protects, and what it does not; a worker has at most so many `jobs`."""
+def protected_words(relation: Neighbours, jobs: Counted = ONE) -> str:
+    """What a guarantee protects, and what it does not, where such `jobs` of a worker count."""
     public = "which workplaces exist, and what they are, is public"
     every, counted = "every worker", "workers"
-    if jobs > 1:
+    if jobs.most > 1:
         every = (
-            f"every job, and so every worker, who has at most {jobs:,} jobs and is as many steps"
+            f"every job, and so every worker, who has at most {jobs.most:,} jobs and is as many"
+            " steps"
         )
         counted = "jobs"
+    if jobs.chosen:
+        every = "every worker, one of whose jobs was chosen to count"
+        counted = "counted jobs"
     if isinstance(relation, (Strong, Weak)):
         within = f"how many {counted} a workplace has within a share of alpha"
+        if jobs.chosen:
+            within += ", with those elsewhere held fixed"
         return f"{every}, and {within}; {public}"
     return {
         "edge": f"{every}, and no workplace: how large one is may be found out; {public}",
@@ -108,9 +116,11 @@ def protected_words(relation: Neighbours, jobs: int = 1) -> str:
     }.get(relation.name, "what the record of the release says")
 
 
-def step_words(relation: Neighbours, jobs: int = 1) -> str:
+def step_words(relation: Neighbours, jobs: Counted = ONE) -> str:
     """What one step between neighbouring databases is, in plain words."""
-    counted = "worker" if jobs == 1 else "job"
+    counted = "worker" if jobs.most == 1 else "job"
+    if jobs.chosen:
+        counted = "counted job"
     if isinstance(relation, Strong):
         return (
             f"one workplace gets more {counted}s, of any kind: one, or up to"
