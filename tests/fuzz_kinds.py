@@ -104,6 +104,7 @@ def make_schema(office: Path, folder: Path, rng: Rng) -> Command:
         "county",
     ]
     words += ["confidential", "ignore", "primary", "sex", "sector", "goods.csv", "worker_id", "job"]
+    words.append({"greatest": "worker_id"})
     put(folder / "data" / "schema.toml", some_toml(schema("csv"), rng, words))
     return on_data(office, folder, rng)
 
