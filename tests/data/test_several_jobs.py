@@ -350,7 +350,9 @@ def test_plan_memo_record_and_verifying_say_what_a_choice_costs(tmp_path: Path) 
     data = chosen([(1, 10, "first", 1), (1, 30, "first", 2), (2, 30, "first", 3), *ALONE])
     folder = data.write(tmp_path / "data")
     made = book(tmp_path, eree.Strong("0.1"))
-    plan = eree.Plan.of(settings(folder, privacy=privacy(), table=[table(by=["county"], epsilon="1")]))
+    plan = eree.Plan.of(
+        settings(folder, privacy=privacy(), table=[table(by=["county"], epsilon="1")])
+    )
     page = memo(eree.expected_accuracy(plan))
     assert "with the jobs that count elsewhere held fixed.**" in page
     release = eree.publish(plan, eree.load(folder), ledger=made, out=tmp_path / "out")

@@ -18,6 +18,7 @@ from scipy.stats import binom
 import eree
 import eree_study
 from eree.cells import Cell
+from eree.estimate.estimates import estimated_cells
 from eree.estimate.predict import _mean_largest
 from eree.estimate.sizes import SizeClass, steps, thinned
 from eree.mechanisms.published.fixed import TruncatedLaplace
@@ -118,6 +119,32 @@ def test_the_error_of_a_table_is_predicted_within_ten_per_cent(
     ahead = eree.expected_accuracy(plan, sizes=sizes, shares=shares).tables[0].predicted
     assert ahead is not None
     assert ahead.mean_error == pytest.approx(measured(people, plan, column), rel=0.1)
+
+
+@pytest.mark.parametrize("by", [BY, [*BY, "sex", "education"]])
+def test_widths_come_as_they_were_predicted(
+    people: eree.Tables, sizes_file: Path, tmp_path: Path, by: list[str]
+) -> None:
+    """Beside a profile that says of all sectors together how large workplaces are."""
+    tables = [
+        {"name": "t", "by": by, "epsilon": "2"},
+        {"name": "sizes", "count": "workplaces", "by": [], "epsilon": "0.08"},
+    ]
+    privacy = {"neighbours": "strong", "alpha": "0.1", "epsilon": "2.08"}
+    plan = eree.Plan.of({"data": str(people.folder), "privacy": privacy, "table": tables})
+    sizes = eree.WorkplaceSizes.read(sizes_file, plan.schema)
+    ahead = eree.expected_accuracy(plan, sizes=sizes).tables[0].widths
+    assert ahead is not None
+    random = eree.SeededRandom(1)
+    release = eree.publish(plan, people, ledger=None, out=tmp_path / "out", random=random)
+    cells = estimated_cells(release, "t")
+    came = {"cells": float(np.sum(cells["high"].to_numpy() - cells["low"].to_numpy())) / 2}
+    for name in BY:
+        rows = eree.area_totals(release, "t", [name]).rows
+        came[name] = float(np.sum(rows["high"].to_numpy() - rows["low"].to_numpy())) / 2
+    said = {"cells": ahead.cells} | ahead.sums
+    for name, width in came.items():
+        assert width / 1_000_000 == pytest.approx(said[name], rel=0.15), name
 
 
 #: All mechanisms whose noise goes by the largest workplace of a cell.

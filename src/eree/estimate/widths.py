@@ -1,8 +1,8 @@
 """How wide calibrated intervals will be, before anything is paid or a confidential row is read.
 
 Sizes of workplaces are drawn for the public workplaces of every cell, from public numbers of
-workplaces by size or, where there are none, from a distribution that is like most; the noise that
-the cells would have says the rest.
+workplaces by size or, where there are none, from a distribution that is like most, and noise for
+the cells; what intervals would make of such noisy counts says the rest.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eree.estimate.calibrated import Evidence
 from eree.estimate.calibration import Calibrated
-from eree.estimate.noise import noise_of_cells
+from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.rank import own_ranks
 from eree.estimate.size_distribution import SizeDistribution, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
@@ -82,12 +83,18 @@ def expected_widths(
         return None
     dist = sizes.told_apart_by(tuple(own))
     counts, largest = _drawn(dist, dist.rows_of(groups), number)
-    noise = noise_of_cells(mechanism, tuple(sizes.sizes.tolist()))
-    points = (np.searchsorted(sizes.least, largest, side="right") - 1).astype(np.uint8)
-    cells = measurement.worker_cells
-    made = Calibrated(noise, points[:, None], cells)
+    known, cells = tuple(sizes.sizes.tolist()), measurement.worker_cells
+    noise, of_groups = noise_of_cells(mechanism, known), noise_of_groups(mechanism, known, cells)
+    classes = np.searchsorted(sizes.least, largest, side="right") - 1
+    noisy = counts + _noise(of_groups, classes, 1)
+    told = dist.told_apart_by(_told_apart(plan, tuple(own)))
+    seen = Evidence(number, told.rows_of(groups), noisy, of_groups)
+    if len(kept) < len(marginal.where):  # all workers are not counted: nothing is learnt
+        seen = Evidence(number, told.rows_of(groups))
+    made = Calibrated(noise, seen.points(told, noise.variance), cells)
     level = float(plan.level)
-    low, high = made.cell_ends(np.repeat(counts, cells) + 10**9, level)
+    each = np.repeat(counts // cells, cells) + _noise(noise, np.repeat(classes, cells), 2)
+    low, high = (np.maximum(end, 0) for end in made.cell_ends(each, level))
     jobs = max(float(counts.sum()), 1.0)
     sums, ranks = {}, {}
     for name in own if len(marginal.by) > 1 else ():
@@ -102,13 +109,31 @@ def _drawn(sizes: SizeDistribution, kinds: Integers, number: Integers) -> tuple[
     """All jobs and the largest workplace of cells whose workplaces have sizes at random."""
     of_each = np.repeat(kinds, number)
     drawn = np.empty(len(of_each), dtype=np.int64)
-    uniform = SeededRandom(_SEED).words(len(of_each)) / 2.0**64
+    uniform = _uniform(len(of_each))
     for kind in np.unique(kinds):
         here = of_each == kind
         place = np.searchsorted(sizes.up_to[kind], uniform[here])
         drawn[here] = sizes.sizes[np.minimum(place, len(sizes.sizes) - 1)]
     starts = np.cumsum(number) - number
     return np.add.reduceat(drawn, starts), np.maximum.reduceat(drawn, starts)
+
+
+def _told_apart(plan: Plan, own: tuple[str, ...]) -> tuple[str, ...]:
+    """By what sizes will be told apart: as a profile of the release has them, if there is one."""
+    profiles = (t.marginal.by for t in plan.tables if isinstance(t.marginal, SizeProfile))
+    return next(profiles, own)
+
+
+def _noise(noise: NoiseBySize, classes: Integers, stream: int) -> Integers:
+    """Some noise for cells whose largest workplace is of some classes."""
+    place = (_uniform(len(classes), stream) * noise.draws.shape[1]).astype(np.int64)
+    found: Integers = np.rint(noise.draws[classes, place]).astype(np.int64)
+    return found
+
+
+def _uniform(number: int, stream: int = 0) -> Array:
+    """Numbers between 0 and 1, the same ones every time."""
+    return SeededRandom(_SEED + stream).words(number) / 2.0**64
 
 
 def _of_areas(
