@@ -58,6 +58,7 @@ LINES = (
     "attack --seed 3 --alpha 0.1 --epsilon 1 --targets 3 --repeats 1",
     "study run --trials 1 --seed 3 --only workload-1",
     "study wac --trials 1 --seed 3 --epsilon 2,4",
+    "study others --trials 1 --seed 3 --epsilon 2",
     "cube study --runs 3 --seed 3",
     "completion bash",
 )
@@ -68,6 +69,7 @@ ENDINGS = {
     ("attack",): ("--out taken",),
     ("study", "run"): ("--out taken",),
     ("study", "wac"): ("--out taken",),
+    ("study", "others"): ("--out taken",),
     ("cube", "study"): ("--out taken",),
     ("synth",): ("--jobs 1000", "--jobs 0", "--jobs -1", f"--jobs {'9' * 30}"),
     ("cube", "synth"): ("--establishments 10", f"--establishments {'9' * 30}"),

@@ -11,6 +11,8 @@ from eree_study.legacy.infusion import infuse as infuse
 from eree_study.legacy.infusion import new_key as new_key
 from eree_study.legacy.infusion import read_key as read_key
 from eree_study.legacy.infusion import write_infused as write_infused
+from eree_study.papers.others import OtherMethods as OtherMethods
+from eree_study.papers.others import other_methods as other_methods
 from eree_study.papers.report import StudyReport as StudyReport
 from eree_study.papers.report import study_report as study_report
 from eree_study.papers.requirements import requirements_table as requirements_table

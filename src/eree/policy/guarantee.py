@@ -127,7 +127,7 @@ class Guarantee:
         return Statement(topic, steps, self.factor(steps), self.addend(steps), f"{what}: {words}")
 
     def statements(
-        self, sizes: tuple[int, ...] = (10, 100, 1_000), *, jobs: Counted = ONE
+        self, sizes: tuple[int, ...] = (10, 100, 1_000), *, jobs: Counted | int = ONE
     ) -> tuple[Statement, ...]:
         """What an attacker who knows all other data can learn, about workers and workplaces.
 
@@ -144,6 +144,7 @@ class Guarantee:
         relation = self.neighbours
         if isinstance(relation, (Record, Establishment)):
             return self._survey_statements(relation)
+        jobs = Counted(jobs) if isinstance(jobs, int) else jobs
         found, counted, each, held = list[Statement](), "workers", "", ""
         if jobs.most > 1 or jobs.chosen:
             beside = " beside others of its worker" if jobs.chosen else ""

@@ -158,6 +158,48 @@ def wac(
     click.echo(f"{out}: wac.csv, wac.png, wac.svg")
 
 
+@study.command(
+    short_help="Compare methods of others.",
+    examples=[
+        "eree study others --out others",
+        "eree study others --out full --jobs 10900000 --epsilon 4",
+    ],
+)
+@path("--out", "DIR", "The folder of the study.", required=True)
+@number("--jobs", "Number of synthetic jobs.", 250_000)
+@number("--trials", "Draws of every method.", 3)
+@number("--seed", "Same seed, same figures.", 1)
+@assumptions_option
+@click.option("--epsilon", default="2", show_default=True, help="What the table costs.")
+@as_json
+def others(
+    out: Path, jobs: int, trials: int, seed: int, assumptions: str, epsilon: str, as_json: bool
+) -> None:
+    """Publish one table by eree and by methods of others, and compare them.
+
+    Noise for one worker, for workplaces of bounded size, on the roots of their sizes (EGDP),
+    suppression of cells and noise infusion: errors in percent of jobs and times infusion's, cells
+    withheld, and how surely an attacker with 5% of false alarms finds that a workplace of 10, 100
+    or 1,000 workers grew by a tenth. Writes others.csv.
+    """
+    with progress() as tell:
+        found = eree_study.other_methods(
+            out,
+            jobs=jobs,
+            trials=trials,
+            seed=seed,
+            assumptions=assumptions,
+            epsilon=epsilon,
+            progress=tell,
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json()))
+        return
+    for line in found.words:
+        click.echo(line)
+    click.echo(f"{out}: others.csv")
+
+
 @click.command(
     cls=Command,
     name="study",
