@@ -40,7 +40,9 @@ class CubeSet(DataSet):
         first, *others = (v.label[:1].lower() + v.label[1:] for v in variables)
         count = len(others)
         more = f" and {count} more variable{'s' * (count > 1)}" if others else ""
-        super().__init__(name, f"Survey cube: {first}{more}", cube.release, variables, checks)
+        title = cube.release.described.get("title") or f"Survey cube: {first}{more}"
+        super().__init__(name, title, cube.release, variables, checks)
+        self.series = ""  # it is the title already
         self.rows = cube.shape.size
         self.assumptions = _sentences(cube.release.record.get("assumptions"))
         if losses := _sentences(cube.release.record.get("losses")):

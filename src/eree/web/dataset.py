@@ -273,6 +273,7 @@ class DataSet(ABC):
     """One released table, or one protected cube, in memory.
 
     `name` is its address in the query tool: it never changes, because a release never does.
+    `title` ends with the period of its release, and `series` is the title of that.
     """
 
     kind: str
@@ -288,6 +289,8 @@ class DataSet(ABC):
     intervals: str = ""
     #: Numbers of workplaces by size in the same release, by name: tables to be read as they are.
     profiles: Mapping[str, pa.Table] = MappingProxyType({})
+    #: What its publisher says of it beside what is said of the release.
+    note: str = ""
     #: What a reader must know before all else, and what the guarantee rests on.
     warnings: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -300,7 +303,9 @@ class DataSet(ABC):
         variables: tuple[Variable, ...],
         checks: tuple[str, ...],
     ) -> None:
-        self.name, self.title, self.release = name, title, release
+        self.name, self.release = name, release
+        self.title = f"{title}, {release.period}" if release.period else title
+        self.series = release.described.get("title", "")
         self.variables, self.checks = variables, checks
         self._by_name = {variable.name: variable for variable in variables}
         self.guarantee = release.guarantee
@@ -340,6 +345,13 @@ class DataSet(ABC):
             known = ", ".join(self._by_name)
             raise Refusal(f"there is no variable {name!r} in this data set; it has {known}")
         return self._by_name[name]
+
+    def citation(self, address: str) -> str:
+        """How to cite a page of it: who published what, when, under which promise, and where."""
+        publisher = self.release.described.get("publisher", "").rstrip(".")
+        named = (publisher, f"{self.series}: {self.title}" if self.series else self.title)
+        made = f"Release {self.release.identity}, {self.made}, protected with {self.promise}"
+        return ". ".join(filter(None, (*named, made, address)))
 
     @property
     def bias(self) -> str:

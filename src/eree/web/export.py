@@ -45,6 +45,8 @@ class Metadata:
     release: str
     made: str
     period: str
+    about: Mapping[str, str]
+    note: str
     promise: str
     guarantee: dict[str, Any]
     measure: str
@@ -62,6 +64,8 @@ class Metadata:
             ("Data set", f"{self.title} ({self.data_set})"),
             ("Release", f"{self.release}, made {self.made}"),
             *([("Period", self.period)] if self.period else []),
+            *((name.capitalize(), text) for name, text in self.about.items()),
+            *([("Note", self.note)] if self.note else []),
             ("Guarantee", self.promise),
             ("Measure", self.measure),
             ("Universe", self.universe),
@@ -96,6 +100,8 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         data.release.identity,
         data.made,
         data.release.period,
+        dict(data.release.described),
+        data.note,
         data.promise,
         guarantee_as_json(data.guarantee),
         measure,
@@ -104,8 +110,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         query.confidence,
         notes(data, query, apart),
         address,
-        f"{data.title}. Release {data.release.identity}, {data.made}, protected with"
-        f" {data.promise}. {address}",
+        data.citation(address),
     )
 
 

@@ -108,6 +108,7 @@ class LinkedTable(DataSet):
         )
         sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
         title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
+        title, self.note = about["about"].get("title", title), about["about"].get("note", "")
         super().__init__(name, title, release, variables, checks)
         self._lock, self._together = Lock(), list[tuple[Asked, Figures]]()
         for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks

@@ -96,6 +96,8 @@ class Site:
             "made": data.made,
             "source": data.release.data_set,
             "period": data.release.period,
+            "about": dict(data.release.described),
+            "note": data.note,
             "guarantee": data.promise,
             "universe": data.universe,
             "measures": dict(data.measures),
