@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from eree.random.exact import Integers
 from eree.web.dataset import Mask, Reals
+from eree.web.words import say
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
 FLAGS = (NEGATIVE, UNRELIABLE, ABSENT, OPEN)
+#: Flags as people read them.
+FLAG_NAMES = {
+    NEGATIVE: say("negative"),
+    UNRELIABLE: say("unreliable"),
+    ABSENT: say("absent"),
+    OPEN: say("no upper bound"),
+}
 #: The parts of a figure in plain data; without a standard error where that is not public.
 _COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
 #: What stands beside codes in plain data and in files; a variable of such a name gets one more _.

@@ -28,7 +28,9 @@ from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
 from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
 from eree.web.dataset import JOBS, DataSet, Reals, combined
+from eree.web.notes import notes
 from eree.web.query import Query
+from eree.web.words import Joined, say
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
@@ -89,9 +91,12 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
     )
     measure = data.measures[query.measure]
     labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
-    caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
+    caption: str = say("%(measure)s in all", measure=measure)
+    if labels:
+        caption = say("%(measure)s by %(by)s", measure=measure, by=Joined(" × ", labels))
     if filters:
-        caption += f" ({'; '.join(_short(text) for text in filters)})"
+        kept = "; ".join(_short(text) for text in filters)
+        caption = Joined("", (caption, f" ({kept})"))
     address = f"{home}/d/{data.name}?{query.address()}"
     return Metadata(
         caption,
@@ -112,46 +117,6 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         address,
         data.citation(address),
     )
-
-
-def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
-    """What a reader of the figures must know."""
-    if query.measure != "jobs":
-        return ("Numbers of workplaces are public and exact.",)
-    protects = "" if data.warnings else ", which protects those who are counted"
-    found = [
-        f"Figures have noise in them{protects}; each has its error beside it.",
-        "Figures of this data set add up: totals are sums of signed values, and the same cells"
-        " give the same figure in every table of it.",
-    ]
-    confidence = f"{float(query.confidence):.0%}"
-    if data.intervals == "calibrated":
-        found.append(
-            f"Intervals (low, high) are calibrated: {confidence} of them hold the true count, if"
-            " sizes of workplaces are as the release shows them; the margin of error is the farther"
-            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
-            " guaranteed_high), which rest on no sizes and are wider."
-        )
-    elif data.intervals:
-        found.append(
-            f"Intervals (low, high) are guaranteed: each holds the true count with a probability of"
-            f" {confidence} or more, whatever the data are; the margin of error is the farther end."
-        )
-    else:
-        found.append(
-            f"Each interval is meant to hold the true figure with a probability of {confidence};"
-            " standard errors are estimates themselves."
-        )
-    if data.bias:
-        found.append(data.bias)
-    if apart:
-        names = ", ".join(other.title for other in apart[:3])
-        more = " and others" if len(apart) > 3 else ""
-        found.append(
-            f"Noise was drawn apart for other data sets ({names}{more}): where they overlap with"
-            " this one, their figures need not agree."
-        )
-    return (*data.warnings, *found)
 
 
 def file_name(data: DataSet, query: Query, ending: str) -> str:

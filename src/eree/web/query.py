@@ -22,12 +22,13 @@ from urllib.parse import parse_qsl, quote
 
 from eree.errors import Refusal
 from eree.web.dataset import ERRORS, Asked, DataSet, Error
+from eree.web.words import say
 
 #: Confidence levels of intervals.
 CONFIDENCES = ("0.8", "0.9", "0.95", "0.99")
 Sort = Literal["code", "jobs", "-jobs"]
 SORTS: Mapping[Sort, str] = MappingProxyType(
-    {"code": "As listed", "-jobs": "Largest first", "jobs": "Smallest first"}
+    {"code": say("As listed"), "-jobs": say("Largest first"), "jobs": say("Smallest first")}
 )
 MOST_SIDES = 4
 MOST_PARTS = 2_000
@@ -35,12 +36,12 @@ MOST_PAGE = 100_000
 WHERE, GROUP, AT, YES = "where.", "group.", "at.", "yes"
 #: The pages of a data set that show what a query asks for; the first has no name of its own.
 TABS = {
-    "": "Table",
-    "chart": "Chart",
-    "map": "Map",
-    "ranking": "Ranking",
-    "threshold": "Threshold",
-    "about": "About",
+    "": say("Table"),
+    "chart": say("Chart"),
+    "map": say("Map"),
+    "ranking": say("Ranking"),
+    "threshold": say("Threshold"),
+    "about": say("About"),
 }
 #: Settings of the page of thresholds alone.
 EXTRAS = ("per_job", "damage")
