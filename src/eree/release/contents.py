@@ -80,7 +80,6 @@ class _SaidRecord(BaseModel):
     release: StrictStr
     digest: StrictStr
     level: StrictStr
-    period: StrictStr
     about: dict[StrictStr, StrictStr]
     attributes: dict[StrictStr, _SaidAttribute]
     members: list[_SaidMembers]
