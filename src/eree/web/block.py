@@ -40,8 +40,8 @@ FLAGGED = tuple(
     for value in range(1 << len(FLAGS))
 )
 
-#: Some rows or columns.
-Places = NDArray[np.intp] | slice
+#: Some rows or columns; None adds a side of one.
+Places = NDArray[np.intp] | slice | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,10 @@ class Block:
         for number, name in enumerate(FLAGS):
             found += self.flags[name] * (1 << number)
         return found
+
+    def lines(self) -> Block:
+        """The same as a column, a line for each."""
+        return self.taken(slice(None), None)
 
     def taken(self, *places: Places) -> Block:
         """Some of the rows, or all rows and some of the columns."""

@@ -30,6 +30,7 @@ from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
 from eree.web.dataset import JOBS, DataSet, Reals, combined
 from eree.web.notes import notes
 from eree.web.query import Query
+from eree.web.shares import measured
 from eree.web.words import Joined, say
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
@@ -89,7 +90,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
         for name, codes in query.where.items()
     )
-    measure = data.measures[query.measure]
+    measure = measured(data.measures[query.measure], query.share)
     labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
     caption: str = say("%(measure)s in all", measure=measure)
     if labels:
@@ -124,6 +125,7 @@ def file_name(data: DataSet, query: Query, ending: str) -> str:
     by = (f"{name}-{query.groups[name]}" if name in query.groups else name for name in query.by)
     parts = [data.name, "by" if query.by else "total", *by]
     parts += [query.measure] if query.measure != JOBS else []
+    parts += [f"percent-of-{query.share}"] if query.share else []
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
     return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
@@ -170,7 +172,7 @@ def tidy(answer: Answer) -> pa.Table:
 def guaranteed(answer: Answer) -> dict[str, Reals]:
     """Ends of intervals that hold whatever the data are, where others are shown."""
     data, query = answer.data, answer.query
-    if data.intervals != "calibrated" or query.measure != JOBS:
+    if data.intervals != "calibrated" or query.measure != JOBS or query.share:
         return {}
     figures = data.figures(replace(query.asked(), guaranteed=True))
     axes = _axes(answer)
@@ -307,7 +309,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     name = "figure"
     while name in dimension:
         name += "_"
-    unit = answer.data.measures[answer.query.measure]
+    unit = metadata.measure
     dimension[name] = {
         "label": "Estimate and error",
         "category": {

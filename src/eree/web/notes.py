@@ -47,6 +47,15 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
             level=confidence,
         )
     found.append(meaning)
+    if query.share:
+        found.append(
+            say(
+                "Shares are quotients of signed estimates. Their intervals go from the low end of"
+                " the part by the high end of the whole to the high end by the low end, at a level"
+                " at which both hold together: they are on the safe side, and often too wide. A"
+                " share of a total that is 0 or less is not known, and stands as 0."
+            )
+        )
     if data.bias:
         found.append(data.bias)
     if apart:

@@ -168,7 +168,7 @@ class Site:
         mapped = self._maps[data.name]
         if not mapped:
             raise Missing("there is no map for this data set")
-        asked = query_of(data, query)
+        asked = query_of(data, query).counted()
         picture = Picture(data, asked, chosen(asked, mapped))
         over = [n for n in asked.by if n != picture.mapped.variable.name]
         return self._data_page(
@@ -187,6 +187,7 @@ class Site:
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
         """Areas ranked, with the ranks that they may truly have."""
         data, asked = self._asked(name, query)
+        asked = asked.counted()
         if not asked.by and not as_json:  # the form says what to do
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
@@ -209,6 +210,7 @@ class Site:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
         asked, extras = with_own_settings(data, query, EXTRAS)
+        asked = asked.counted()
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job = extras.get("per_job", DEFAULT_PER_JOB)

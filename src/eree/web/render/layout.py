@@ -116,7 +116,7 @@ class Layout:
 
     def __init__(self, page: Answer, whole: Answer) -> None:
         self.page, self._query = page, page.query
-        wanted = page.query.subtotals
+        wanted = page.query.subtotals and not page.query.share
         self._rows = _lines(page.rows, whole.rows, wanted)
         self._cols = _lines(page.cols, whole.cols, wanted)
         self.nested = len(page.rows.axes) > 1 or len(page.cols.axes) > 1
@@ -139,8 +139,7 @@ class Layout:
     def head(self) -> list[list[Heading]]:
         """Rows of column headings; there is one even where nothing is on the columns."""
         if not self.page.cols.axes:
-            measure = self.page.data.measures[self._query.measure]
-            return [[Heading("c0-0", spoken(measure), "", 1, 1, "col")]]
+            return [[Heading("c0-0", spoken(self.page.measure), "", 1, 1, "col")]]
         return self._head(self._col_heads, self.totals)
 
     def _head(self, heads: Sequence[Headed], total: bool) -> list[list[Heading]]:
@@ -211,10 +210,7 @@ class Layout:
     def _shown(self, cell: Cell, kind: str, headings: str) -> Shown:
         """A cell with what stands in it; its headings are named where they are nested."""
         if ABSENT in cell.flags:
-            absent = spoken(FLAG_NAMES[ABSENT])
-            inside = (
-                f'<span class="none"><abbr class="flag absent" title="{absent}">a</abbr>0</span>'
-            )
+            inside = '<span class="none">0</span>'
         else:
             decimals = self.page.shown_decimals
             inside = f'<span class="estimate">{marked(cell, decimals)}</span>'

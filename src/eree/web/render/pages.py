@@ -15,10 +15,11 @@ from markupsafe import Markup
 import eree
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
 from eree.web.branding import Branding
-from eree.web.dataset import ERRORS
+from eree.web.dataset import ERRORS, DataSet
 from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
 from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
+from eree.web.shares import SHARES
 from eree.web.words import (
     language,
     languages,
@@ -88,7 +89,8 @@ class Pages:
             "errors": ERRORS,
             "confidence_choices": [(c, f"{float(c):.0%}") for c in CONFIDENCES],
             "percent": lambda share: f"{float(share):.0%}",
-            "error_choices": lambda data: [(k, ERRORS[k]) for k in data.errors],
+            "error_choices": _error_choices,
+            "shares": SHARES.items(),
             "sorts": SORTS,
             "short_list": SHORT_LIST,
             "most_lines": MOST_LINES,
@@ -138,6 +140,11 @@ def begun(text: str) -> str:
     """A text as the beginning of a sentence."""
     shown = str(spoken(text))
     return shown[:1].upper() + shown[1:]
+
+
+def _error_choices(data: DataSet, share: str) -> list[tuple[str, str]]:
+    """How errors may be shown; a share has no standard error."""
+    return [(k, ERRORS[k]) for k in data.errors if not share or k != "standard-error"]
 
 
 def _script_words() -> str:
