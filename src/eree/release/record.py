@@ -19,7 +19,7 @@ from eree.policy.plain_data import guarantee_as_json, sha256
 from eree.policy.schema import Counted
 
 RECORD = "release.json"
-FORMAT = 4
+FORMAT = 5
 #: What the digest does not cover, because it comes after it.
 _AFTERWARDS = ("digest", "signature")
 
