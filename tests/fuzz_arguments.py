@@ -24,6 +24,7 @@ LINES = (
     "plan plan.toml --sizes sizes.csv --shares shares.csv",
     "plan plan.toml --sizes sizes.csv --explore new.png",
     "release plan.toml --out new --ledger ledger.db --sign key.pem",
+    "rehearse plan.toml --workplaces 50 --seed 3 --out new",
     "verify release --ledger ledger.db --key public.pem",
     "verify cube",
     "rank release jobs --by county --where sector=11 --level 0.95 --top 2 --out new.csv",

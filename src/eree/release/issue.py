@@ -41,7 +41,8 @@ _TRIAL_BYTES = 1 << 20
 class Issue:
     """One release to come: its price, what it protects, where it appears, who pays and signs.
 
-    `period` is the time that the release is about, where that was said.
+    `period` is the time that the release is about, where that was said.  A `rehearsal` is no
+    release, says so in its record, and has no signature.
     """
 
     price: Guarantee
@@ -51,8 +52,11 @@ class Issue:
     random: Random
     signer: Signer | None = None
     period: str = ""
+    rehearsal: bool = False
 
     def __post_init__(self) -> None:
+        if self.rehearsal and self.signer is not None:
+            raise Refusal("a rehearsal is no release and is not signed; leave the key out")
         if self.ledger is None and self.random.secret:
             raise Refusal(
                 "a release must be paid for; make a ledger with 'eree ledger create' and name it"
@@ -74,6 +78,8 @@ class Issue:
                 reserved = payment.reserve(self.ledger, what, bound, self.period)
             record = make(folder, release)
             record |= {"protects": self.protects.as_json(), "period": self.period}
+            if self.rehearsal:
+                record["rehearsal"] = True
             if reserved is not None:
                 record["ledger"] = {
                     "id": reserved.ledger,
