@@ -17,6 +17,7 @@ from mutations import ODD_TEXTS, Rng
 LINES = (
     "check data",
     "check data --threads 2 --memory-limit 1GB --rows new.csv",
+    "schema init data/workplace.parquet data/worker.parquet data/job.parquet --out new.toml",
     "tabulate data --by county,sex --where sector=11,23 --out new.csv",
     "tabulate data --drop-from 5 --out new.parquet",
     "infuse data --by county --key infuse.key --ramp 0.05,0.15 --out new.csv",
