@@ -11,6 +11,9 @@
 #              ONLY=certificates, draws, ledger, releases, study, intervals, fuzz, web or web_pages runs
 #              one part, ONLY=cases the tests that take some of their cases in make test, with all of them
 # make docs    the documentation as a site in build/site
+# make wheel   the package in build/dist, the same bytes whenever and wherever it is built
+# make sbom    what comes with it, as a bill of materials: build/sbom.json
+# make pythons the package installed and tried with Python 3.11, 3.12 and 3.13, as far as they are there
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -20,7 +23,7 @@ PIP := $(BIN)/pip -qq --disable-pip-version-check install --constraint constrain
 APT := apt-get -qq update && apt-get -qq install -y --no-install-recommends >/dev/null
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo serve test check bench torture docs clean java postgres browser wrk
+.PHONY: demo serve test check bench torture docs wheel sbom pythons clean java postgres browser wrk
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
@@ -54,6 +57,21 @@ endif
 docs: .venv/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
 
+# The time of the last commit, so that the same sources have the same bytes.
+wheel sbom: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+wheel: .venv/.user
+	rm -rf build/dist
+	$(BIN)/python -m hatchling build --target wheel --directory build/dist
+
+sbom: .venv/.developer
+	@mkdir -p build
+	$(BIN)/python -m supply sbom > build/sbom.json
+
+# Every package as the index has it, in an environment of its own for each version.
+PYTHONS := 3.11 3.12 3.13
+pythons: wheel
+	$(BIN)/python -m supply.pythons build/dist/*.whl $(PYTHONS)
+
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -81,7 +99,7 @@ wrk:
 	@echo 'Installing eree and what it needs into .venv'
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --upgrade pip setuptools hatchling editables
-	@$(PIP) --no-build-isolation --editable '.[serve,plot]'
+	@$(PIP) --no-build-isolation --editable '.[serve,study]'
 	@touch $@
 
 .venv/.developer: .venv/.user

@@ -17,6 +17,7 @@ from mutations import ODD_TEXTS, Rng
 LINES = (
     "check data",
     "check data --threads 2 --memory-limit 1GB --rows new.csv",
+    "schema init data/workplace.parquet data/worker.parquet data/job.parquet --out new.toml",
     "tabulate data --by county,sex --where sector=11,23 --out new.csv",
     "tabulate data --drop-from 5 --out new.parquet",
     "infuse data --by county --key infuse.key --ramp 0.05,0.15 --out new.csv",
@@ -24,6 +25,7 @@ LINES = (
     "plan plan.toml --sizes sizes.csv --shares shares.csv",
     "plan plan.toml --sizes sizes.csv --explore new.png",
     "release plan.toml --out new --ledger ledger.db --sign key.pem",
+    "rehearse plan.toml --workplaces 50 --seed 3 --out new",
     "verify release --ledger ledger.db --key public.pem",
     "verify cube",
     "rank release jobs --by county --where sector=11 --level 0.95 --top 2 --out new.csv",

@@ -24,7 +24,7 @@ LAYERS = (
     ("eree.survey",),
     ("eree.verification",),
     ("eree_study.synth", "eree_study.figures"),
-    ("eree_study.legacy",),
+    ("eree_study.legacy", "eree_study.rehearsal"),
     ("eree_study.papers",),
     ("eree_study.querytool",),
     ("eree_study.demo", "eree.web"),

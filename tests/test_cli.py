@@ -422,6 +422,42 @@ def test_short_work_shows_no_progress(data: Path) -> None:
     assert shown == f"{data}: no fault found; 145 workplaces.\r\n"
 
 
+@pytest.mark.parametrize("asked", ["-v check {}", "check {}"])
+def test_every_step_is_a_line_with_its_time_if_that_is_asked_for(data: Path, asked: str) -> None:
+    """By an option or by the environment; without a terminal, and beside one JSON object."""
+    verbose = {} if "-v" in asked else {"EREE_VERBOSE": "1"}
+    done = pages.command(*asked.format(data).split(), "--json", env=verbose)
+    assert json.loads(done.out)["sound"]
+    lines = done.err.splitlines()
+    assert len(lines) > 2
+    for line in lines:
+        assert re.fullmatch(r"eree: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [a-z][^\n]+", line)
+    assert pages.command("check", data).err == ""
+
+
+def test_the_ledger_of_an_office_is_named_once(data: Path, tmp_path: Path) -> None:
+    plan = f"""data = "{data}"
+[privacy]
+neighbours = "edge"
+epsilon = "1"
+[[table]]
+name = "jobs"
+by = ["sector"]
+epsilon = "1"
+"""
+    (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
+    ledger = {"EREE_LEDGER": str(tmp_path / "ledger.db")}
+    make = ("ledger", "create", ledger["EREE_LEDGER"], "--neighbours", "edge", "--epsilon", "1")
+    assert pages.command(*make).status == 0
+    assert pages.command("release", "plan.toml", "--out", "out", cwd=tmp_path).status == 2
+    released = pages.command("release", "plan.toml", "--out", "out", cwd=tmp_path, env=ledger)
+    assert (released.status, released.err) == (0, "")
+    planned = pages.command("plan", "plan.toml", cwd=tmp_path, env=ledger)
+    assert "The ledger has epsilon 0, delta 0 left: NOT ENOUGH." in planned.out
+    drawn = pages.command("plan", "plan.toml", "--explore", "e.png", cwd=tmp_path, env=ledger)
+    assert (drawn.status, drawn.err) == (0, "")
+
+
 def test_long_work_shows_progress_even_inside_one_step(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"

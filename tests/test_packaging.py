@@ -6,30 +6,34 @@ A machine of tomorrow runs what was tested today.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from collections.abc import Sequence
-from importlib.metadata import distributions, entry_points
+from importlib.metadata import distribution, distributions, entry_points
 from pathlib import Path
 from zipfile import ZipFile
 
 import click
+import jsonschema_rs
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import eree_study
 import pages
+from supply.__main__ import licences
+from supply.bill import bill
+from supply.packages import EXTRAS, installed, normal
+from supply.trial import faults, run, surroundings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-#: Distributions whose package is called otherwise.
-IMPORTED_AS = {"psycopg[binary]": "psycopg"}
-
-
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pinned() -> dict[str, str]:
@@ -39,9 +43,17 @@ def pinned() -> dict[str, str]:
 
 def test_every_package_that_is_installed_is_pinned_and_nothing_else() -> None:
     """Those that build others too: what is only in a cache is missing on a new machine."""
-    installed = {normal(d.metadata["Name"]): d.version for d in distributions()}
-    assert installed.pop("eree")
-    assert pinned() == installed
+    found = {normal(d.metadata["Name"]): d.version for d in distributions()}
+    assert found.pop("eree")
+    assert pinned() == found
+
+
+def test_bounds_on_packages_hold_what_is_tested_up_to_the_next_major_version() -> None:
+    declared = PROJECT["dependencies"], *map(PROJECT["optional-dependencies"].get, EXTRAS)
+    for needed in (Requirement(text) for part in declared for text in part):
+        tested = pinned()[normal(needed.name)]
+        major, minor = tested.split(".")[:2]
+        assert needed.specifier == SpecifierSet(f">={major}.{minor},<{int(major) + 1}"), needed.name
 
 
 def test_a_landing_is_tested_without_anything_left_from_before() -> None:
@@ -53,10 +65,24 @@ def test_a_landing_is_tested_without_anything_left_from_before() -> None:
 # -------------------------------------------------------------------------------- two packages
 
 
-def test_a_wheel_holds_every_file_of_both_packages_and_nothing_else(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    [wheel] = tmp_path.glob("*.whl")
+def built(source: Path, target: Path) -> Path:
+    """The wheel of some sources."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(target)]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    [wheel] = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+one_wheel = pytest.mark.xdist_group("wheel")
+
+
+@one_wheel
+def test_a_wheel_holds_every_file_of_both_packages_and_nothing_else(wheel: Path) -> None:
     packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = {path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert packed == {path.relative_to(SOURCE).as_posix() for path in there}
@@ -64,6 +90,141 @@ def test_a_wheel_holds_every_file_of_both_packages_and_nothing_else(tmp_path: Pa
     assert kept == {"eree", "eree_study"}
     data = {"eree/survey/soc_2018.csv", "eree/web/templates/table.html"}
     assert data | {"eree_study/papers/study.py"} <= packed
+
+
+@one_wheel
+def test_a_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
+    wheel: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "elsewhere"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        copy.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, copy)  # of now, and not of when they were written
+    shutil.copytree(SOURCE, copy / "src", copy_function=shutil.copy)
+    assert built(copy, tmp_path).read_bytes() == wheel.read_bytes()
+
+
+def bare(folder: Path, packages: Sequence[str]) -> Path:
+    """The Python of an environment with some packages, linked from this one file by file."""
+    environment = folder / "env"
+    venv.create(environment, symlinks=True)
+    [home] = environment.glob("lib/python*/site-packages")
+    for package in map(distribution, packages):
+        here = Path(str(package.locate_file("")))
+        for file in package.files or ():
+            if ".." not in file.parts and (here / file).is_file():  # not all that is compiled
+                (home / file).parent.mkdir(parents=True, exist_ok=True)
+                os.link(here / file, home / file)
+    return environment / "bin" / "python"
+
+
+@one_wheel
+def test_who_installs_the_wheel_alone_can_publish_and_verify_but_not_serve(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """Without the repository, and with nothing but what eree itself says that it needs."""
+    python = bare(tmp_path, [name for name in installed() if name != "eree"])
+    pip = [sys.executable, "-m", "pip", "-q", "--python", str(python)]
+    for words in (["install", "--no-index", "--no-deps", str(wheel)], ["check"]):
+        subprocess.run([*pip, *words], check=True, capture_output=True, env=surroundings())
+    office = tmp_path / "office"
+    office.mkdir()
+    assert faults(python, office) == []
+    refused = run(python, "serve out", office)
+    assert refused.returncode == 2
+    assert re.fullmatch(r"eree: \w+ is not installed; .*'eree\[serve\]'\n", refused.stderr)
+
+
+# ------------------------------------------------------------------------- licences and materials
+
+
+def test_the_install_page_names_the_licence_of_every_package() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"\n\n{licences()}\n" in page
+    assert {"duckdb", "cffi", "pillow", "py4j", "psycopg-binary"} <= installed(EXTRAS).keys()
+
+
+COMPONENT = {
+    "type": "object",
+    "required": ["type", "name"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"enum": ["application", "library"]},
+        "bom-ref": {"type": "string", "minLength": 1},
+        "name": {"type": "string"},
+        "version": {"type": "string"},
+        "purl": {"type": "string", "pattern": r"^pkg:pypi/[a-z0-9-]+@\S+$"},
+        "licenses": {
+            "type": "array",
+            "maxItems": 1,
+            "items": {
+                "oneOf": [
+                    {
+                        "required": ["expression"],
+                        "additionalProperties": False,
+                        "properties": {"expression": {"type": "string"}},
+                    },
+                    {
+                        "required": ["license"],
+                        "additionalProperties": False,
+                        "properties": {"license": {"required": ["name"]}},
+                    },
+                ]
+            },
+        },
+    },
+}
+#: What the published schema of CycloneDX 1.6 asks of the parts that ours has.
+CYCLONEDX = {
+    "type": "object",
+    "required": ["bomFormat", "specVersion"],
+    "additionalProperties": False,
+    "properties": {
+        "bomFormat": {"enum": ["CycloneDX"]},
+        "specVersion": {"const": "1.6"},
+        "serialNumber": {"pattern": "^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+        "version": {"type": "integer", "minimum": 1},
+        "metadata": {
+            "additionalProperties": False,
+            "properties": {
+                "timestamp": {"type": "string", "format": "date-time"},
+                "component": COMPONENT,
+            },
+        },
+        "components": {"type": "array", "items": COMPONENT, "uniqueItems": True},
+        "dependencies": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {
+                "required": ["ref"],
+                "additionalProperties": False,
+                "properties": {
+                    "ref": {"type": "string", "minLength": 1},
+                    "dependsOn": {"type": "array", "uniqueItems": True},
+                },
+            },
+        },
+    },
+}
+
+
+def test_the_bill_of_materials_keeps_the_rules_of_cyclonedx_and_leaves_nothing_out() -> None:
+    packages = installed(EXTRAS)
+    made = json.loads(json.dumps(bill(packages)))
+    jsonschema_rs.validate(CYCLONEDX, made, validate_formats=True)
+    parts = [made["metadata"]["component"], *made["components"]]
+    names = {part["bom-ref"] for part in parts}
+    assert len(names) == len(parts) == len(packages)
+    assert {one["ref"] for one in made["dependencies"]} == names
+    assert {need for one in made["dependencies"] for need in one["dependsOn"]} < names
+    assert {
+        part["name"]: part["version"] for part in made["components"]
+    }.items() <= pinned().items()
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(CYCLONEDX, made | {"specVersion": 1.6})
+
+
+# ----------------------------------------------------------------------- commands of the study
 
 
 def test_the_commands_of_the_study_are_installed_as_entry_points() -> None:
@@ -124,11 +285,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def without(extras: Sequence[str], commands: Sequence[str], folder: Path) -> list[tuple[int, str]]:
     """Status and words on stderr of commands where nothing of some extras is installed."""
-    missing = [name for extra in extras for name in PROJECT["optional-dependencies"][extra]]
+    declared = [text for extra in extras for text in PROJECT["optional-dependencies"][extra]]
+    missing = [Requirement(text).name for text in declared]
     code = f"""
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
-for name in {[IMPORTED_AS.get(name, name) for name in missing]}:
+for name in {missing}:
     sys.modules[name] = None
 from eree.cli.exit_status import run
 from eree.cli.interrupts import Interrupts
@@ -145,15 +307,15 @@ print(json.dumps(ended))
     ("extra", "commands"),
     [
         ("serve", ["serve out", "demo --serve"]),
+        ("plot", ["cube assess survey.cube public --out assessed"]),
         (
-            "plot",
+            "study",
             [
                 "demo --out demo",
                 "attack --out attacks",
                 "study report study",
                 "study wac --out study",
                 "cube study --out study",
-                "cube assess survey.cube public --out assessed",
             ],
         ),
         ("spark", ["check data --engine spark"]),
@@ -196,8 +358,7 @@ def test_an_office_publishes_without_any_extra(data: Path, tmp_path: Path) -> No
         "cube synth survey --establishments 50",
         "cube build survey --out survey.cube",
     ]
-    extras = ("serve", "plot", "spark", "postgres")
-    assert without(extras, lines, tmp_path) == [(0, "")] * len(lines)
+    assert without(EXTRAS, lines, tmp_path) == [(0, "")] * len(lines)
 
 
 def test_make_installs_again_what_the_demo_needs_when_the_packages_change() -> None:
@@ -208,6 +369,6 @@ def test_make_installs_again_what_the_demo_needs_when_the_packages_change() -> N
         text=True,
         check=True,
     )
-    before, _, after = recipe.stdout.partition("--editable '.[serve,plot]'")
+    before, _, after = recipe.stdout.partition("--editable '.[serve,study]'")
     assert "eree demo" in after
     assert "eree demo" not in before

@@ -8,6 +8,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 import pages
 
 README = (pages.ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,8 +71,10 @@ def test_the_table_of_dependencies_is_that_of_the_package() -> None:
     table = README.split("## What it depends on")[1].split("##")[0]
     rows = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]
     named = {re.sub(r" \(.*", "", name) for row in rows for name in row.split(", ")}
-    extras = {name for extra in project["optional-dependencies"].values() for name in extra}
-    assert named == {*project["dependencies"], *extras, *BUILDING}
+    declared = project["dependencies"], *project["optional-dependencies"].values()
+    needed = [Requirement(text) for part in declared for text in part]
+    names = {one.name + "".join(f"[{extra}]" for extra in one.extras) for one in needed}
+    assert named == {*names, *BUILDING}
     assert project["license"] in README
 
 

@@ -5,6 +5,8 @@ from eree.budget.ledger import Reservation as Reservation
 from eree.cells import Cell as Cell
 from eree.cells import Cells as Cells
 from eree.cells import Group as Group
+from eree.data.draft import Draft as Draft
+from eree.data.draft import draft_schema as draft_schema
 from eree.data.tables import Checked as Checked
 from eree.data.tables import Tables as Tables
 from eree.data.tables import check as check
@@ -80,6 +82,7 @@ from eree.survey.assess.report import write_assessment as write_assessment
 from eree.survey.assess.rules import Thresholds as Thresholds
 from eree.survey.bounds import Shares as Shares
 from eree.survey.calibrate.controls import Control as Control
+from eree.survey.checked import CheckedSurvey as CheckedSurvey
 from eree.survey.cube import Cube as Cube
 from eree.survey.cube import CubeOutline as CubeOutline
 from eree.survey.cube import build_cube as build_cube

@@ -22,5 +22,7 @@ from eree_study.papers.wac import WacStudy as WacStudy
 from eree_study.papers.wac import wac_study as wac_study
 from eree_study.querytool.study import CubeStudy as CubeStudy
 from eree_study.querytool.study import cube_study as cube_study
+from eree_study.rehearsal import Rehearsal as Rehearsal
+from eree_study.rehearsal import rehearse as rehearse
 from eree_study.synth import synthesize as synthesize
 from eree_study.synth.survey import synthesize_survey as synthesize_survey

@@ -26,7 +26,8 @@ IGNORING = DECLARATION.replace('record = "id"', 'record = "id"\nignore = ["note"
 
 
 def faults_of(folder: Path) -> set[tuple[str, str, int | None]]:
-    survey, faults = check_survey(folder)
+    checked = check_survey(folder)
+    survey, faults = checked.survey, checked.faults
     assert survey is None
     assert all(fault.table in ("records", "survey.toml") for fault in faults)
     return {(fault.column, fault.rule, fault.rows) for fault in faults}
@@ -172,7 +173,7 @@ def test_replicate_weights_are_kept_checked_or_left_aside(tmp_path: Path, style:
         ("r2", "the replicate weight is more than 1,000,000,000,000", 1),
     }
     assert faults_of(folder) == wrong
-    _, faults = check_survey(folder, replicates=False)  # not kept, and still checked
+    faults = check_survey(folder, replicates=False).faults  # not kept, and still checked
     assert {(fault.column, fault.rule, fault.rows) for fault in faults} == wrong
 
 
@@ -286,7 +287,7 @@ def test_no_value_is_quoted_in_a_fault_or_shown_by_printing(
 ) -> None:
     values: list[str | None] = [SECRET, SECRET, SECRET, SECRET, None, ""]
     records = RECORDS | {"r1": [1.0] * 6, "r2": [2.0] * 6} | {column: values}
-    _, faults = check_survey(write_survey(tmp_path, records, REPLICATES, style))
+    faults = check_survey(write_survey(tmp_path, records, REPLICATES, style)).faults
     assert faults
     assert SECRET not in "".join(map(str, faults)) + repr(faults)
 
@@ -312,7 +313,8 @@ def test_printing_a_survey_shows_its_variables_only(tmp_path: Path) -> None:
 def file_faults(folder: Path) -> tuple[Fault, ...]:
     """Whatever stands in the files, the answer is a survey, faults or a refusal."""
     try:
-        survey, faults = check_survey(folder)
+        checked = check_survey(folder)
+        survey, faults = checked.survey, checked.faults
     except Refusal:
         return ()
     assert (survey is None) == bool(faults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import eree
-from eree.cli.options import as_json, cli, folder_argument, number, path, with_engine
+from eree.cli.options import Commands, as_json, cli, folder_argument, number, path, with_engine
 from eree.cli.terminal import one_line, progress
 
 
@@ -56,6 +57,8 @@ def check(
         click.echo(json.dumps({"sound": not faults, "workplaces": workplaces, "faults": found}))
     elif tables is not None:
         click.echo(f"{folder}: no fault found; {tables.workplaces:,} workplaces.")
+        if tables.schema.draft:
+            click.echo("The schema is a draft: nothing can be planned under it.")
     else:
         click.echo(f"{folder}: {len(faults)} fault{'s' * (len(faults) != 1)}")
         for fault in faults:
@@ -64,6 +67,39 @@ def check(
             click.echo(f"{rows}: the rows that have them, confidential")
     if faults:
         click.get_current_context().exit(1)
+
+
+@cli.group(cls=Commands, short_help="Describe tables.", examples=["eree schema COMMAND --help"])
+def schema() -> None:
+    """Describe linked tables in a schema.toml."""
+
+
+@schema.command(
+    short_help="Write a first schema.toml from files.",
+    examples=["eree schema init data/sites.csv data/people.csv data/jobs.csv"],
+)
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@path("--out", "FILE", "Where to write.  [default: schema.toml beside the first file]")
+@as_json
+def init(files: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    """Write a first schema.toml from the files of workplaces, workers and jobs.
+
+    It is a draft, CONFIDENTIAL, and only you can read it: values of workers and jobs are those
+    found in their rows.  Replace them by public code lists and remove the line 'draft = true';
+    until then 'eree check' works and no plan does.  A file that is there is never replaced.
+    """
+    made = eree.draft_schema(files, out)
+    if as_json:
+        tables = {table: str(file) for table, file in made.tables.items()}
+        left_out = {table: len(columns) for table, columns in made.ignored.items()}
+        found = {"file": str(made.file), "tables": tables, "ignored": left_out}
+        click.echo(json.dumps(found | {"confidential": True}))
+        return
+    click.echo(f"{made.file}: a draft, confidential; replace values that were found in rows.")
+    for table, file in made.tables.items():
+        left = made.ignored.get(table, ())
+        click.echo(f"  {table}: {file}{f'; {len(left)} columns are ignored' if left else ''}")
+    click.echo(f"Next: edit it, eree check {shlex.quote(str(made.file.parent))}")
 
 
 @cli.command(

@@ -10,7 +10,7 @@ import click
 
 import eree
 from eree.cli.options import as_json, cli
-from eree.cli.rank import release_argument, table_argument, warn_of_seed
+from eree.cli.rank import release_argument, table_argument, warn_of
 from eree.cli.terminal import progress
 
 
@@ -59,7 +59,7 @@ def compare(
     which = {1: "the first has more", 2: "the second has more"}
     by = f"by the calibrated interval at {found.level:g}"
     click.echo(f"{by}, {which.get(found.larger or 0, 'either may have more')}")
-    warn_of_seed(release.private)
+    warn_of(release)
 
 
 def _named(release: eree.Release, texts: tuple[str, ...]) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def check(folder: Path, as_json: bool) -> None:
     quoted.  Exit status: 0 no fault, 1 faults, 2 there is nothing that can be checked.
     """
     with progress() as tell:
-        survey, faults = eree.check_survey(folder, replicates=False, progress=tell)
+        checked = eree.check_survey(folder, replicates=False, progress=tell)
+    survey, faults = checked.survey, checked.faults
     if as_json:
         cells = survey.shape.size if survey else None
         found = [asdict(fault) for fault in faults]

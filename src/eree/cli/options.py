@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The group of entry points by which packages add commands.
 ADDED = "eree.commands"
+#: Whether every step is written; kept with the context of the command that runs.
+VERBOSE = "eree.verbose"
 #: What parameters are called that name a ledger.
 LEDGERS = ("ledger", "where")
 
@@ -37,6 +39,13 @@ def path(name: str, metavar: str, words: str, **settings: Any) -> Callable[..., 
     """An option that takes the path of a file or folder."""
     kind = click.Path(path_type=Path)
     return click.option(name, type=kind, metavar=metavar, help=words, **settings)
+
+
+def ledger_option(words: str) -> Callable[..., Any]:
+    """The ledger of whoever spends, which an office may name once for all commands."""
+    return click.option(
+        "--ledger", metavar="WHERE", envvar="EREE_LEDGER", show_envvar=True, help=words
+    )
 
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
@@ -164,12 +173,27 @@ class Commands(Command, click.Group):
     examples=["eree demo", "eree COMMAND --help"],
 )
 @click.version_option(eree.__version__, prog_name="eree", message="%(prog)s %(version)s")
+@click.option(
+    *("-v", "--verbose"),
+    is_flag=True,
+    envvar="EREE_VERBOSE",
+    help="Write every step, and when it began, to stderr.",
+)
 @click.pass_context
-def cli(context: click.Context) -> None:
+def cli(context: click.Context, verbose: bool) -> None:
     """Employment tables from linked employer-employee data.
 
     Exit status: 0 done, 1 the checked thing is faulty, 2 refused, 130 interrupted.
-    """
+
+    \b
+    Environment:
+      EREE_LEDGER   the ledger of plan, release and cube protect
+      EREE_VERBOSE  1: as --verbose
+      EREE_CACHE    folder of kept certificates; empty: none are kept
+      TMPDIR        folder of temporary files, which are removed
+      SPARK_MASTER  the master of --engine spark
+    """  # noqa: D301  # click leaves lines as they are after it
+    context.meta[VERBOSE] = verbose
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import eree
 from eree.cli.cube import cube
-from eree.cli.options import as_json, number, path
+from eree.cli.options import as_json, ledger_option, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
 from eree.policy.settings import read_toml
@@ -149,7 +149,7 @@ def plan(file: Path, as_json: bool, **given: Any) -> None:
 )
 @cube_argument
 @path("--out", "DIR", "A new or empty folder for the release.", required=True)
-@click.option("--ledger", metavar="WHERE", help="The ledger that pays: a file or a database URL.")
+@ledger_option("The ledger that pays: a file or a database URL.")
 @with_settings
 @click.option("--period", default="", metavar="TEXT", help="What time it is about, as 2026-Q1.")
 @path("--about", "FILE.toml", "Title, source, publisher, contact, licence, note.")

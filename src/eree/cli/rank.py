@@ -228,7 +228,7 @@ def lodes(
     click.echo(f"{out}: {made.rows.num_rows:,} areas")
     for line in made.words:
         click.echo(f"  {line}")
-    warn_of_seed(made.private)
+    warn_of(made.release)
 
 
 def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: Any) -> None:
@@ -248,7 +248,7 @@ def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: 
     if made.missing:
         click.echo(f"  {len(made.missing)} segments and job types have no file")
     click.echo(f"{out / 'notes.txt'} says which tables columns are from, and what lacks.")
-    warn_of_seed(made.private)
+    warn_of(made.release)
 
 
 @cli.command(
@@ -296,7 +296,7 @@ def shrink(
         click.echo(f"  {table} has {kept} alone")
     correlations = ", ".join(f"{name} {value:.3f}" for name, value in made.correlations.items())
     click.echo(f"  intra-class correlations of workers of one workplace: {correlations}")
-    warn_of_seed(made.private)
+    warn_of(made.release)
 
 
 @cli.command(
@@ -336,7 +336,7 @@ def strata(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: 
     counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())
     click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")
     click.echo(f"In schema.toml beside it:\n\n{made.declaration(out.stem, out.name)}\n")
-    warn_of_seed(made.release.private)
+    warn_of(made.release)
 
 
 def _check(top: int | None, out: Path | None) -> None:
@@ -386,10 +386,10 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
     )
     if out is not None:
         click.echo(f"{out}: {len(found):,} areas")
-    warn_of_seed(found.private)
+    warn_of(found.release)
 
 
-def warn_of_seed(private: bool) -> None:
+def warn_of(release: eree.Release) -> None:
     """Say that a release protects nothing, where it does not."""
-    if not private:
-        click.echo("The noise was drawn from a seeded source: this release protects nothing.")
+    if release.warning:
+        click.echo(release.warning)

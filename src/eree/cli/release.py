@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 import eree
-from eree.cli.options import as_json, certificates, cli, fresh_option, path, with_engine
+from eree.cli.options import (
+    as_json,
+    certificates,
+    cli,
+    fresh_option,
+    ledger_option,
+    path,
+    with_engine,
+)
 from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
 from eree.policy.neighbours import plain
 
@@ -45,7 +54,7 @@ _PROFILE = """\
 @path("--shares", "FILE.csv", "Public shares of workers, for worker cells under weak neighbours.")
 @path("--memo", "FILE", "Write the page that a review board signs.")
 @path("--explore", "FILE.png", "Draw errors against epsilon, and show nothing else.")
-@click.option("--ledger", metavar="WHERE", help="Say what the ledger has left.")
+@ledger_option("Say what the ledger has left.")
 @as_json
 def plan(
     file: Path,
@@ -77,7 +86,8 @@ def plan(
     if shares is not None and sizes is None:
         raise eree.Refusal("shares of workers are of use with --sizes alone; give both")
     if explore is not None:
-        if memo is not None or ledger is not None:
+        asked = click.get_current_context().get_parameter_source("ledger")
+        if memo is not None or asked is ParameterSource.COMMANDLINE:
             raise eree.Refusal("--explore stands alone; leave --memo and --ledger out")
         _explore(file, explore, sizes, shares, as_json)
         return
@@ -206,7 +216,7 @@ def _unfit(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee | None) 
 )
 @plan_argument
 @path("--out", "DIR", "A new or empty folder for the release.", required=True)
-@click.option("--ledger", metavar="WHERE", help="The ledger that pays: a file or a database URL.")
+@ledger_option("The ledger that pays: a file or a database URL.")
 @path("--sign", "KEY.pem", "Sign the release with an Ed25519 key.")
 @with_engine
 @as_json

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from rich.progress import (
 
 import eree
 from eree.cli.interrupts import Interrupts
+from eree.cli.options import VERBOSE
 from eree.errors import Cost, Refusal
 
 QUIET_SECONDS = 2.0  # shorter work shows no progress
@@ -30,9 +32,12 @@ QUIET_SECONDS = 2.0  # shorter work shows no progress
 def progress() -> Iterator[Callable[[str, float], None]]:
     """A bar on the terminal for work that takes longer than a moment; silence elsewhere.
 
-    Every step that is reported is also a place to stop at.
+    With --verbose there is a line for each step instead, on a terminal or not.  Every step that is
+    reported is also a place to stop at.
     """
-    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    context = click.get_current_context(silent=True)
+    verbose = context is not None and context.meta.get(VERBOSE, False)
+    on_terminal = not verbose and sys.stderr is not None and sys.stderr.isatty()
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -48,13 +53,18 @@ def progress() -> Iterator[Callable[[str, float], None]]:
     late.daemon = True
     if on_terminal:
         late.start()
-    context = click.get_current_context(silent=True)
     interrupts = context.find_object(Interrupts) if context else None
+    begun = ""
 
     def tell(step: str, done: float) -> None:
+        nonlocal begun
         if interrupts:
             interrupts.check()
         bar.update(task, description=step, completed=done)
+        if verbose and step != begun:
+            begun = step
+            moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            click.echo(one_line(f"eree: {moment} {step}"), err=True)
 
     try:
         yield tell

@@ -185,9 +185,26 @@ def quoted(name: str) -> str:
 
 
 def plain(source: Source, name: str) -> str:
-    """A column as its file holds it; in CSV an empty field is a missing value."""
+    """A column as its file holds it; in CSV an empty field is a missing value.
+
+    Where a value is declared for missing ones it stands here; it holds no quotes or backslashes.
+    """
     column = quoted(name)
-    return f"nullif({column}, '')" if source.format == "csv" else column
+    if source.format == "csv":
+        column = f"nullif({column}, '')"
+    missing = source.missing.get(name)
+    if missing is None:
+        return column
+    text = isinstance(missing, str) or source.format == "csv"
+    value = f"'{missing}'" if text else str(missing)
+    return f"coalesce({column}, {value})"
+
+
+def with_missing(schema: Schema, table: str, source: Source) -> Source:
+    """A source that knows which values its missing fields have."""
+    declared = schema.attributes.values()
+    found = {a.name: a.missing for a in declared if a.table == table and a.missing is not None}
+    return replace(source, missing=found)
 
 
 def typed(source: Source, name: str, kind: Kind | None) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eree.data.columns import resolved
+from eree.data.columns import resolved, with_missing
 from eree.data.engine import open_engine
 from eree.data.sources import Source, inspect_source
 from eree.data.tables import Tables
@@ -41,6 +41,7 @@ class Frame:
         source, faults = inspect_source(home.absolute(), "workplace", file, dialect)
         if source is None or faults:
             raise Faulty(faults)
+        source = with_missing(schema, "workplace", source)
         return cls(home, resolved(schema, {"workplace": source}), source)
 
     @classmethod

@@ -23,7 +23,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Fault
-from eree.policy.schema import Dialect, Encoding
+from eree.policy.schema import Dialect, Encoding, Value
 
 Format = Literal["parquet", "csv", "arrow"]
 ColumnKind = Literal["string", "integer", "boolean", "other"]
@@ -42,6 +42,7 @@ class Source:
     """Files of one format with the same columns, in a fixed order, or `rows` that are in memory.
 
     All CSV columns are texts.  `others` has the types of columns of which none can be used.
+    `missing` are the values of fields that have none, by column.
     """
 
     format: Format
@@ -51,6 +52,7 @@ class Source:
     separator: str = ","
     encoding: Encoding = "utf-8"
     rows: pa.Table | None = field(default=None, repr=False, compare=False)
+    missing: Mapping[str, Value] = field(default_factory=dict)
 
 
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -80,12 +82,15 @@ def inspect_source(
     trusted.
     """
     path = folder / file
-    parts, problem = _parts(path, plain=dialect is None)
+    parts, problem = _parts(folder, file, plain=dialect is None)
     if problem:
         return None, [Fault(table, file, "", problem)]
     faults: list[Fault] = []
     style: Format = "parquet" if _form(parts[0]) == ".parquet" else "csv"
     asked = dialect or Dialect()
+    if style == "parquet" and asked != Dialect():
+        rule = "is Parquet, which has no separator and no encoding; leave them out"
+        faults.append(Fault(table, file, "", rule))
     separator = asked.separator or ("\t" if ".tsv" in _form(parts[0]) else ",")
     read = _CsvFiles(separator, asked.encoding)
     first: dict[str, pa.DataType] | None = None
@@ -151,8 +156,9 @@ def _form(path: Path) -> str:
     return Path(path.name.removesuffix(packed)).suffix.lower() + packed
 
 
-def _parts(path: Path, *, plain: bool) -> tuple[list[Path], str]:
+def _parts(folder: Path, file: str, *, plain: bool) -> tuple[list[Path], str]:
     """The files of a table in order, or the rule that they break."""
+    path = folder / file
     try:
         if path.is_dir():
             parts = sorted(p for p in path.iterdir() if not p.name.startswith((".", "_")))
@@ -164,8 +170,9 @@ def _parts(path: Path, *, plain: bool) -> tuple[list[Path], str]:
             return [], "the name starts with . or _, which Spark passes over; rename the file"
         elif path.exists():
             parts = [path]
-        elif not plain and any(c in path.name for c in "*?["):
-            found = path.parent.glob(path.name) if path.parent.is_dir() else ()
+        elif not plain and any(c in file for c in "*?["):
+            root = Path(path.anchor)
+            found = root.glob(str(path.relative_to(root)))
             parts = sorted(p for p in found if not p.name.startswith((".", "_")))
             if not parts:
                 return [], "no file has such a name"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eree.data.columns import column_faults, dialect_of, files_of, resolved
+from eree.data.columns import column_faults, dialect_of, files_of, resolved, with_missing
 from eree.data.engine import DuckEngine, Engine, open_engine
 from eree.data.faulty_rows import FaultyRows
 from eree.data.in_memory import frame_source
@@ -117,6 +117,7 @@ def check(
             source, problems = inspect_source(home.absolute(), table, file, dialect)
         faults += problems
         if source is not None:
+            source = with_missing(declared, table, source)
             looked_at[table] = source
             if not problems:
                 sources[table] = source

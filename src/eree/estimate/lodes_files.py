@@ -184,8 +184,7 @@ class LodesFiles:
             "An empty field is not 0: the release has no such count.",
             "CD, unless it was declared otherwise, counts workers of all ages, and not from 30 on.",
         ]
-        if not self.private:
-            lines.append("The noise was drawn from a seeded source: this release protects nothing.")
+        lines += [self.release.warning] if self.release.warning else []
         if not self.states:
             lines.append(f"No table says which state each area is in: {EVERYWHERE} is all of them.")
         for part in self.parts:

@@ -36,7 +36,7 @@ from eree.policy.settings import (
 )
 
 SECTIONS = dict.fromkeys(
-    ("data_set", "workplace", "worker", "job", "group", "hierarchy", "reference")
+    ("data_set", "draft", "workplace", "worker", "job", "group", "hierarchy", "reference")
 )
 
 
@@ -101,17 +101,18 @@ class _Reading:
         worker, people = self.keyed("worker")
         job, work = self.job()
         attributes = self.named([*places, *people, *work], [])
-        groups = []
-        for name, raw in self.section("group").items():
-            group, codes = self.group(name, raw, attributes)
+        made = dict[str, Attribute]()
+        for name, raw in self.ordered_groups():
+            group, codes = self.group(name, raw, made | attributes)
             if isinstance(raw, Mapping) and isinstance(raw.get("provenance"), Mapping):
                 made_of = self.provenance(raw["provenance"], group, workplace.key)
                 group = replace(group, provenance=made_of)
-            groups.append(group)
+            made[name] = group
             parent = attributes.get(group.of or "")
             if parent is not None and parent.kind is None and codes:
                 kind = self.codes.kind(codes, None, f"group.{name}.members")
                 attributes[parent.name] = replace(parent, kind=kind)
+        groups = [made[name] for name in self.section("group")]
         attributes = self.named(attributes.values(), groups)
         references = {r.name: r for r in self.references(attributes)}
         self.files(
@@ -120,7 +121,11 @@ class _Reading:
         )
         hierarchies = dict(self.hierarchies(attributes))
         name = self.faults.data_set(self.raw)
-        return Schema(workplace, worker, job, attributes, hierarchies, references, name)
+        draft = self.raw.get("draft", False)
+        if not isinstance(draft, bool):
+            self.faults.add("draft", "must be true or false")
+        tables = workplace, worker, job
+        return Schema(*tables, attributes, hierarchies, references, name, draft is True)
 
     def section(self, name: str) -> Mapping[str, Any]:
         raw = self.raw.get(name, {})
@@ -215,9 +220,31 @@ class _Reading:
         labels = found | self.codes.labels(settings.labels, f"{place}.labels")
         if values is not None:
             self.codes.match(labels, values, f"{place}.labels")
-        return Attribute(
-            name, table, settings.label or name, kind, values, labels, settings.confidential
-        )
+        label, missing = settings.label or name, settings.missing
+        if missing is not None and values is not None and missing not in values:
+            self.faults.add(f"{place}.missing", "is not one of the declared values")
+            missing = None
+        elif missing is not None and isinstance(missing, int) != (kind == "integer"):
+            rule = "must be of the type of the values; of integers without values, say the type"
+            self.faults.add(f"{place}.missing", rule)
+            missing = None
+        confidential = settings.confidential
+        return Attribute(name, table, label, kind, values, labels, confidential, missing=missing)
+
+    def ordered_groups(self) -> list[tuple[str, Any]]:
+        """The groups, each after the one that it is made of."""
+        waiting, found = dict(self.section("group")), list[tuple[str, Any]]()
+        while waiting:
+            ready = [
+                name
+                for name, raw in waiting.items()
+                if not (isinstance(raw, Mapping) and raw.get("of") in waiting.keys() - {name})
+            ]
+            if not ready:
+                self.faults.add("group", f"{', '.join(waiting)} are made of each other in a circle")
+                ready = list(waiting)
+            found += [(name, waiting.pop(name)) for name in ready]
+        return found
 
     def group(
         self, name: str, raw: Any, attributes: Mapping[str, Attribute]
@@ -231,29 +258,46 @@ class _Reading:
         if settings.of and parent is None:
             self.faults.add(f"{place}.of", f"{settings.of} is not a column of a declared table")
         kind = settings.type or (parent.kind if parent is not None else None)
-        members = self.codes.members(settings.members, kind, f"{place}.members")
+        if settings.prefix:
+            members = self.prefixes(settings, parent, place)
+        else:
+            members = self.codes.members(settings.members, kind, f"{place}.members")
         if members:
             codes = [code for held in members.values() for code in held]
             self.membership(settings.of, members, parent, codes, f"{place}.members")
             self.codes.match(labels, members, f"{place}.labels")
-        elif isinstance(raw, Mapping) and raw.get("members") == {}:
-            self.faults.add(f"{place}.members", "must list at least one group")
+        elif isinstance(raw, Mapping) and not settings.prefix:
+            empty = raw.get("members") == {}
+            if empty or "members" not in raw:
+                rule = "must list at least one group" if empty else "is required and missing"
+                self.faults.add(f"{place}.members", rule)
         if parent is None or not codes:
             return Attribute(name, "workplace", label, None, None, labels, of=settings.of), []
         if parent.confidential:
             self.faults.add(f"{place}.of", f"{parent.name} is confidential and cannot be grouped")
         if self.codes.kind(codes, parent.kind or settings.type, f"{place}.members") is None:
             return Attribute(name, parent.table, label, None, None, labels, of=parent.name), []
-        return Attribute(
-            name,
-            parent.table,
-            label,
-            "string",
-            tuple(members),
-            labels,
-            of=parent.name,
-            members={code: group for group, held in members.items() for code in held},
-        ), codes
+        sent = {code: group for group, held in members.items() for code in held}
+        if parent.of is not None:  # a group of a group is one of the column
+            sent = {code: sent[middle] for code, middle in parent.members.items() if middle in sent}
+        of = parent.of or parent.name
+        group = Attribute(name, parent.table, label, "string", tuple(members), labels, of=of)
+        return replace(group, members=sent), list(sent)
+
+    def prefixes(
+        self, settings: GroupSettings, parent: Attribute | None, place: str
+    ) -> dict[str, list[Value]]:
+        """The declared values of an attribute by how they begin."""
+        found: dict[str, list[Value]] = {}
+        if settings.members:
+            self.faults.add(place, "has members and a prefix; leave one out")
+        elif parent is not None and (parent.values is None or parent.kind != "string"):
+            rule = f"needs {parent.name} to declare its values, as texts"
+            self.faults.add(f"{place}.prefix", rule)
+        else:
+            for value in (parent.values or ()) if parent is not None else ():
+                found.setdefault(str(value)[: settings.prefix], []).append(value)
+        return found
 
     def provenance(self, raw: Mapping[str, Any], group: Attribute, key: str) -> Provenance:
         """Which released sizes a group was made of."""

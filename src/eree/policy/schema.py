@@ -54,7 +54,7 @@ class Attribute:
     `values` is None where a workplace attribute takes whatever public values the table holds.
     A group is an attribute computed from another: `of` names the finer attribute and `members`
     sends each of its values to one of ours; `provenance` says what it was made of, if it was made
-    of released sizes.
+    of released sizes.  A field without a value has the value `missing`, if that is declared.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Attribute:
     of: str | None = None
     members: Mapping[Value, str] = field(default_factory=dict)
     provenance: Provenance | None = None
+    missing: Value | None = None
 
     @property
     def owner(self) -> Owner:
@@ -151,6 +152,8 @@ class Schema:
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
+    #: Made from files by `eree schema init`: lists of values may come from confidential rows.
+    draft: bool = False
 
     def __repr__(self) -> str:
         return f"<Schema of {self.data_set}: {', '.join(self.attributes)}>"

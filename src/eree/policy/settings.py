@@ -65,6 +65,13 @@ class AttributeSettings(Settings):
     ] = None
     labels: Labels = {}
     confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
+    missing: Annotated[
+        Annotated[StrictStr, Field(pattern=r"^[^'\"`\\\x00-\x1f\x7f]+$")] | StrictInt | None,
+        Field(
+            description="must be a value, such as 'unknown'; it cannot hold quotes, backslashes or"
+            " control characters"
+        ),
+    ] = None
 
 
 Attributes = Annotated[
@@ -147,8 +154,11 @@ class ProvenanceSettings(Settings):
 class GroupSettings(Settings):
     """A coarser attribute, made of the values of another."""
 
-    required = ("of", "members")
+    required = ("of",)
     of: Text = ""
+    prefix: Annotated[
+        StrictInt, Field(ge=1, le=1_000, description="must be an integer of characters, 1 or more")
+    ] = 0
     members: Annotated[
         dict[StrictStr, Codes] | FileName,
         Field(

@@ -42,7 +42,8 @@ _TRIAL_BYTES = 1 << 20
 class Issue:
     """One release to come: its price, what it protects, where it appears, who pays and signs.
 
-    `period` is the time that the release is about, and `about` what else is said of it.
+    `period` is the time that the release is about, and `about` what else is said of it.  A
+    `rehearsal` is no release, says so in its record, and has no signature.
     """
 
     price: Guarantee
@@ -53,8 +54,11 @@ class Issue:
     signer: Signer | None = None
     period: str = ""
     about: About = field(default_factory=About)
+    rehearsal: bool = False
 
     def __post_init__(self) -> None:
+        if self.rehearsal and self.signer is not None:
+            raise Refusal("a rehearsal is no release and is not signed; leave the key out")
         if self.ledger is None and self.random.secret:
             raise Refusal(
                 "a release must be paid for; make a ledger with 'eree ledger create' and name it"
@@ -79,6 +83,8 @@ class Issue:
             record = make(folder, release)
             record |= {"protects": self.protects.as_json(), "period": self.period}
             record["about"] = self.about.as_json()
+            if self.rehearsal:
+                record["rehearsal"] = True
             if reserved is not None:
                 record["ledger"] = {
                     "id": reserved.ledger,

@@ -158,6 +158,9 @@ class _Reading:
             else:
                 frame = Frame.of(self.loaded)
             schema = frame.schema
+            if schema.draft:
+                rule = "its schema is a draft: replace lists of values that were found in"
+                self.faults.add("data", f"{rule} confidential rows, and remove draft")
             if total is not None:
                 self._check_types(schema, total.neighbours)
         tables: list[PlannedTable] = []

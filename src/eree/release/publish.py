@@ -48,12 +48,14 @@ def publish(
     out: str | os.PathLike[str],
     random: Random | None = None,
     signer: Signer | None = None,
+    rehearsal: bool = False,
     progress: Progress | None = None,
 ) -> Release:
     """Turn confidential tables into public ones, and pay for them.
 
     The folder `out` must be new or empty.  With `SeededRandom`, for tests and studies of synthetic
-    data, the release says that it is not private, and no ledger is charged.
+    data, the release says that it is not private, and no ledger is charged.  A `rehearsal`, of
+    synthetic data, says what it is, is never signed, and never verifies.
     """
     tell = progress or (lambda _step, _done: None)
     source = random or Random()
@@ -80,7 +82,8 @@ def publish(
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
-    issue = Issue(plan.price(), protects, target, ledger, source, signer, plan.period, plan.about)
+    said = plan.period, plan.about
+    issue = Issue(plan.price(), protects, target, ledger, source, signer, *said, rehearsal)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 

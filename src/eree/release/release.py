@@ -94,12 +94,25 @@ class Release:
     @property
     def private(self) -> bool:
         """Whether the guarantee holds for what is published; never with a seeded source."""
-        return self.record.get("private") is True
+        return self.record.get("private") is True and not self.rehearsal
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether it was made of synthetic data to try a plan, and is no release."""
+        return "rehearsal" in self.record
 
     @property
     def seeded(self) -> bool:
         """Whether the noise was drawn from a seeded source, which no ledger pays for."""
         return not self.private and "ledger" not in self.record
+
+    @property
+    def warning(self) -> str:
+        """What has to be said of everything that is made of it, if it protects nothing."""
+        if self.rehearsal:
+            return "This is a rehearsal, made of synthetic data, and no release."
+        seeded = "The noise was drawn from a seeded source: this release protects nothing."
+        return "" if self.private else seeded
 
     @property
     def guarantee(self) -> Guarantee:
@@ -233,7 +246,7 @@ class Release:
 
     def __str__(self) -> str:
         names = ", ".join(self.tables)
-        return f"release {self.identity[:8]} in {self.folder}: {names}"
+        return f"{said_of(self)} in {self.folder}: {names}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,8 +266,9 @@ class ReleasedTable(Tabular):
 
 def said_of(release: Release) -> str:
     """A release in a few words, and whether it protects anything."""
+    what = "rehearsal" if release.rehearsal else "release"
     title = ", ".join(filter(None, (release.described.get("title"), release.period)))
-    named = f"release {release.identity[:8]}{f' ({title})' if title else ''}"
+    named = f"{what} {release.identity[:8]}{f' ({title})' if title else ''}"
     return f"{named}{', which is not private' * (not release.private)}"
 
 

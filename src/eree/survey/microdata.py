@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from eree.data.columns import EITHER, WORDS
 from eree.data.sources import DAMAGED, UNREADABLE, Source, inspect_source
 from eree.errors import Fault, Faulty
+from eree.survey.checked import CheckedSurvey
 from eree.survey.declaration import Declaration, inspect_declaration
 from eree.survey.shape import Integers, Reals, Shape, Variable
 from eree.workload import JOB
@@ -95,7 +96,7 @@ class Survey:
 
 def check_survey(
     folder: str | os.PathLike[str], *, replicates: bool = True, progress: Progress | None = None
-) -> tuple[Survey | None, tuple[Fault, ...]]:
+) -> CheckedSurvey:
     """Look at declaration, file and records: the survey if it is sound, and every fault.
 
     Without `replicates` replicate weights are checked but not kept.  Raises `Unreadable` only where
@@ -104,10 +105,10 @@ def check_survey(
     home = Path(folder)
     declaration, found = inspect_declaration(home)
     if not declaration.file:
-        return None, found
+        return CheckedSurvey(None, found)
     source, problems = inspect_source(home.absolute(), TABLE, declaration.file)
     if source is None:
-        return None, (*found, *problems)
+        return CheckedSurvey(None, (*found, *problems))
     types = _arrow_types(source) if not problems else {}
     reading = _Reading(declaration, source, types)
     reading.faults += (*found, *problems)
@@ -122,17 +123,18 @@ def check_survey(
         reading.conclude()
     if progress:
         progress("done", 1.0)
-    return None if reading.faults else reading.survey(home), tuple(reading.faults)
+    survey = None if reading.faults else reading.survey(home)
+    return CheckedSurvey(survey, tuple(reading.faults))
 
 
 def read_survey(
     folder: str | os.PathLike[str], *, replicates: bool = True, progress: Progress | None = None
 ) -> Survey:
     """The survey of a folder; raises `Faulty` with every fault if there is one."""
-    survey, faults = check_survey(folder, replicates=replicates, progress=progress)
-    if survey is None:
-        raise Faulty(faults, lists="eree cube check")
-    return survey
+    checked = check_survey(folder, replicates=replicates, progress=progress)
+    if checked.survey is None:
+        raise Faulty(checked.faults, lists="eree cube check")
+    return checked.survey
 
 
 class _Reading:

@@ -28,6 +28,8 @@ _MISWRITTEN = (
     *(LookupError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, pa.ArrowException),
 )
+#: What is wrong with a rehearsal, however well it went.
+REHEARSAL = "it was made of synthetic data to try a plan: it is no release"
 #: Names of ledgers and of releases, and hashes of entries.
 _NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
@@ -107,6 +109,8 @@ class Recheck(ABC):
             self.fault("", "cannot be read to its end")
         except Refusal as refusal:
             self.fault("", str(refusal))
+        if self.release.rehearsal:
+            self.fault("rehearsal", REHEARSAL)
         return Verification(tuple(self.checks), tuple(self.faults), self.kept)
 
     # ------------------------------------------------------------- the record and the files

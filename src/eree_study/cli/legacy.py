@@ -128,7 +128,7 @@ def attack(
     from eree_study.legacy.attacks import write_attacks
     from eree_study.synth.population import checked_target
 
-    require("plot", "matplotlib")  # both are asked before the work starts
+    require("study", "matplotlib")  # both are asked before the work starts
     checked_target(out)
     with progress() as tell:
         found = eree_study.run_attacks(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from eree.figures.style import FAINT  # says what is missing where there is no matplotlib
+from eree.errors import require
+
+require("study", "matplotlib")
+from eree.figures.style import FAINT  # noqa: E402  # refused by its name before
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from eree.errors import require
 
-require("plot", "jinja2")
+require("study", "jinja2")
 from jinja2 import Environment, StrictUndefined  # noqa: E402  # refused by its name before
 
 _ENVIRONMENT = Environment(
