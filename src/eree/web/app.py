@@ -55,8 +55,11 @@ def _key_of(scope: Scope) -> Key:
     return path, query, wants or path.endswith(files)
 
 
-def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -> ASGIApp:
-    """The whole application over a catalogue; `home` is the address that citations give."""
+def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -> Front:
+    """The whole application over a catalogue; `home` is the address that citations give.
+
+    Where that has a path, links on pages begin with it; requests come without it.
+    """
     site = Site(catalogue, home)
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
@@ -69,7 +72,7 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
             key, parts = _key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
                 where = key[0] + b"?" * bool(rest) + rest
-                return Kept(moved(301, where.decode("latin-1")))
+                return Kept(moved(301, site.prefix + where.decode("latin-1")))
 
             def work() -> Kept:
                 try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
@@ -39,7 +40,8 @@ class Site:
 
     def __init__(self, catalogue: Catalogue, home: str) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.pages = Pages(self.home)
+        self.prefix = urlsplit(self.home).path
+        self.pages = Pages(self.home, self.prefix)
         self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
@@ -137,7 +139,7 @@ class Site:
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
         named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
-        link = ("link", f'</d/{data.name}/about.json>; rel="describedby"')
+        link = ("link", f'<{self.prefix}/d/{data.name}/about.json>; rel="describedby"')
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
@@ -323,7 +325,7 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        return moved(303, sent(data, read(query)).address(data))
+        return moved(303, self.prefix + sent(data, read(query)).address(data))
 
     def refused(
         self,

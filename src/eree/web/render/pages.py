@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -26,12 +27,15 @@ KINDS = {
 SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
+#: A link to an address of ours, which gets the prefix of the office's proxy.
+_OURS = re.compile(r'\b(href|src|action|formaction)="/')
 
 
 class Pages:
     """Renders templates; every file of the package is in memory before the first request."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, prefix: str = "") -> None:
+        self._prefix = rf'\1="{prefix}/' if prefix else ""
         room = files("eree.web")
         sources = {
             path.name: path.read_text(encoding="utf-8")
@@ -85,5 +89,8 @@ class Pages:
         return hashlib.sha256(whole).hexdigest()[:12]
 
     def render(self, template: str, **given: Any) -> bytes:
-        """A page."""
-        return self._environment.get_template(template).render(**given).encode()
+        """A page; texts in it have no quotation marks, so that these are links of ours."""
+        made = self._environment.get_template(template).render(**given)
+        if self._prefix:
+            made = _OURS.sub(self._prefix, made)
+        return made.encode()
