@@ -23,7 +23,7 @@ PIP := $(BIN)/pip -qq --disable-pip-version-check install --constraint constrain
 APT := apt-get -qq update && apt-get -qq install -y --no-install-recommends >/dev/null
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo serve test check bench torture docs wheel sbom pythons clean java postgres browser wrk
+.PHONY: demo serve test check bench torture docs wheel sbom pythons clean java postgres browser nginx wrk
 
 demo: .venv/.user
 	$(BIN)/eree demo --out build/demo
@@ -32,7 +32,7 @@ demo: .venv/.user
 serve: .venv/.user
 	$(BIN)/eree demo --out build/demo --serve
 
-test: .venv/.developer java postgres browser check docs
+test: .venv/.developer java postgres browser nginx check docs
 	$(BIN)/python -m compileall -q src  # hundreds of commands start; each would compile it anew
 	$(BIN)/pytest -q -n 2 --dist loadgroup
 
@@ -89,6 +89,11 @@ postgres:
 browser:
 	@(command -v chromium && command -v strace) >/dev/null 2>&1 || \
 	  (echo 'Installing chromium and strace' && $(APT) chromium strace)
+
+# The query tool is tested behind a real proxy; where none can be installed, its test is left out.
+nginx:
+	@command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || \
+	  (echo 'Installing nginx-light' && $(APT) nginx-light) || true
 
 # The query tool is asked by wrk, on another core than it has.
 wrk:

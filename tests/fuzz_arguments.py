@@ -53,6 +53,7 @@ LINES = (
     "cube show cube --by job,licence --where education=none --level job=major --out new.csv",
     "cube assess survey.cube cube --out new --survey survey-csv --most-tables 2",
     "serve release cube --port 0 --map county=areas.geojson --site site.toml",
+    "serve release --port 0 --metrics --log json --address http://a.example.org",
     "study report study",
     "synth new --seed 3 --workplaces 40",
     "cube synth new --seed 3 --replicates 4",
@@ -76,8 +77,8 @@ ENDINGS = {
     ("synth",): ("--jobs 1000", "--jobs 0", "--jobs -1", f"--jobs {'9' * 30}"),
     ("cube", "synth"): ("--establishments 10", f"--establishments {'9' * 30}"),
 }
-#: Not tried: they compute certificates for long, wait for a name server, or start a Spark.
-LEFT_OUT = ("--all", "--fresh", "--host", "--engine")
+#: Not tried: they compute certificates for long, wait for a name server, or start other processes.
+LEFT_OUT = ("--all", "--fresh", "--host", "--engine", "--workers", "--watch")
 PIPE = "fifo"
 PATHS = (
     *(

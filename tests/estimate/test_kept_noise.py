@@ -13,8 +13,8 @@ from scipy.optimize import isotonic_regression
 
 import eree
 from eree.estimate import largest as largest_file
-from eree.estimate.calibrated import CalibratedTable, Evidence
 from eree.estimate.calibration import Calibrated
+from eree.estimate.evidence import CalibratedTable, Evidence
 from eree.estimate.largest import (
     _INSIDE,
     _NEAR,

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 import eree
 from eree.cli.exit_status import cli
-from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
+from eree.estimate.calibrated import calibrated_table, sizes_from
+from eree.estimate.evidence import Fit
 from eree.release.record import file_digest
 
 TABLES = [

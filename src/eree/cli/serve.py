@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eree.cli.options import as_json, certificates, cli, fresh_option, number, path
 from eree.cli.terminal import progress
+from eree.errors import Refusal
 
 if TYPE_CHECKING:
     from eree.web.server import Door
+
+#: The longest that new releases may have to wait.
+MOST_SECONDS = 86_400
 
 
 @cli.command(
@@ -24,13 +29,14 @@ if TYPE_CHECKING:
         "eree serve out --map place=places.geojson",
         "eree serve out --map county:GEOID=counties.geojson",
         "eree serve out --site site.toml",
-        "eree serve out --host 0.0.0.0 --address https://host.example.org",
+        "eree serve out --host 0.0.0.0 --address https://host.example.org/jobs",
+        "eree serve releases --watch 60 --workers 4 --log json",
     ],
 )
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @number("--port", "The port; 0 takes any that is free.", 8000)
-@click.option("--address", metavar="URL", help="The public address, for permalinks and citations.")
+@click.option("--address", metavar="URL", help="The public address; its path is before all links.")
 @click.option(
     "--map",
     "maps",
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
     help="Public GeoJSON of a variable's areas; NAME:PROPERTY=FILE says where codes are.",
 )
 @path("--site", "FILE.toml", "The site's name, logo, colours, languages, names of areas.")
+@number("--workers", "Processes that answer; they share the memory of the data.", 1)
+@number("--watch", "Look for new releases every N seconds, also within DIR…; SIGHUP: now.")
+@click.option("--metrics", is_flag=True, help="Answer /metrics, in Prometheus' text format.")
+@click.option("--log", metavar="FORM", help="A line on stderr for each answer: combined, or json.")
 @fresh_option
 @as_json
 def serve(
@@ -48,6 +58,10 @@ def serve(
     address: str | None,
     maps: tuple[str, ...],
     site: Path | None,
+    workers: int,
+    watch: int | None,
+    metrics: bool,
+    log: str | None,
     fresh: bool,
     as_json: bool,
 ) -> None:
@@ -58,9 +72,19 @@ def serve(
     """
     from eree.web.server import Door  # the web framework is not needed for anything else
 
-    with certificates(fresh):
-        door = Door(host, port)
-        run_query_tool(folders, door, address=address, maps=maps, site=site, as_json=as_json)
+    with certificates(fresh), Door(host, port) as door:
+        run_query_tool(
+            folders,
+            door,
+            address=address,
+            maps=maps,
+            site=site,
+            workers=workers,
+            watch=watch,
+            metrics=metrics,
+            log=log,
+            as_json=as_json,
+        )
 
 
 def run_query_tool(
@@ -70,23 +94,59 @@ def run_query_tool(
     address: str | None = None,
     maps: Sequence[str] = (),
     site: Path | None = None,
+    workers: int = 1,
+    watch: int | None = None,
+    metrics: bool = False,
+    log: str | None = None,
     as_json: bool,
 ) -> None:
     """Verify folders and serve them behind a door; says where, once the first may ask."""
+    from eree.web.catalogue import releases_in, seen_in
+    from eree.web.generations import MOST_WORKERS, Generations
+    from eree.web.operations import Counters, log_form
     from eree.web.server import QueryTool
 
-    with progress() as tell:
-        tool = QueryTool(folders, door=door, home=address, maps=maps, site=site, progress=tell)
-    names = [data.name for data in tool.catalogue.data_sets]
+    if not 1 <= workers <= MOST_WORKERS:
+        raise Refusal(f"--workers is a number from 1 to {MOST_WORKERS}")
+    if watch is not None and not 1 <= watch <= MOST_SECONDS:
+        raise Refusal(f"--watch is a number of seconds from 1 to {MOST_SECONDS:,}")
+    counters = Counters(2 * workers) if metrics else None
+    form = log_form(log)
 
-    def ready() -> None:
+    def complain(reason: str) -> None:
+        click.echo(f"eree: {reason}", err=True)
+
+    def opened() -> QueryTool:
+        found = folders if watch is None else releases_in(folders)
+        with progress() as tell:
+            return QueryTool(
+                found,
+                door=door,
+                home=address,
+                maps=maps,
+                site=site,
+                progress=tell,
+                counters=counters,
+                log=form,
+                left_out=None if watch is None else complain,
+            )
+
+    def ready(said: Mapping[str, Any]) -> None:
+        names = said["data_sets"]
         if as_json:
-            found = {"address": tool.address, "data_sets": names, "maps": list(tool.catalogue.maps)}
+            found = {"address": door.address, "data_sets": names, "maps": said["maps"]}
             click.echo(json.dumps(found))
         else:
-            for line in tool.maps():
+            for line in said["lines"]:
                 click.echo(line)
             count = f"{len(names)} data set{'s' * (len(names) != 1)}"
-            click.echo(f"Serving {count} at {tool.address}  (stop with Ctrl-C)")
+            click.echo(f"Serving {count} at {door.address}  (stop with Ctrl-C)")
 
-    tool.run(ready)
+    if workers > 1 or watch is not None:
+        changes = None if watch is None else partial(seen_in, folders)
+        Generations(
+            opened, workers=workers, counters=counters, changes=changes, every=watch or 0
+        ).run(ready, complain)
+        return
+    tool = opened()
+    tool.run(lambda: ready(tool.said()))

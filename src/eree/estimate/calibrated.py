@@ -7,24 +7,19 @@ profile; where there are neither they are learnt from the noisy counts of the ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eree.estimate.calibration import Calibrated
-from eree.estimate.largest import (
-    LargestWorkplace,
-    Points,
-    equally_likely,
-    posterior_of_largest,
-    prior_of_largest,
-)
-from eree.estimate.measured import MeasuredTable
-from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
+from eree.estimate.evidence import CalibratedTable, Evidence, Fit
+from eree.estimate.kept import kept_table
+from eree.estimate.largest import POINTS, Points, equally_likely
+from eree.estimate.measured import MeasuredTable, measurement_of
+from eree.estimate.noise import noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
-from eree.estimate.quantiles import MOST_KURTOSIS, ends_around, quantiles
+from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.size_distribution import KNOWN, SizeDistribution, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
@@ -38,131 +33,10 @@ from eree.release.release import PUBLIC_SIZES, Release
 _ROUNDS, _LEARN_FROM = 5, 3_000
 #: Workplaces of each kind that are taken to be as all are, before any is known.
 _OF_ALL = 20.0
-#: Groups that a check of the model needs, and standard errors times the root of their number.
-_LEAST_GROUPS, _CHANCE = 30, 2.4
+#: Groups that a check of the model needs, and that are looked at at once.
+_LEAST_GROUPS, _AT_ONCE = 30, 1 << 14
 #: Thresholds up to a size that a profile has to have, to be believed.
 _LEAST_THRESHOLDS, _LARGE = 5, 1_000
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Noisy counts that say how large the largest workplace of some groups is.
-
-    `noise` is what they have, by class of size; without noisy counts only the numbers of workplaces
-    and their kinds say something.
-    """
-
-    workplaces: Integers
-    kinds: Integers
-    noisy: Integers | None = None
-    noise: NoiseBySize | None = None
-
-    def posterior(self, sizes: SizeDistribution) -> Array:
-        """The probabilities of the classes, a row for each group."""
-        if self.noisy is None or self.noise is None:
-            return prior_of_largest(sizes, self.workplaces, self.kinds)
-        return posterior_of_largest(self.noise, sizes, self.noisy, self.workplaces, self.kinds)
-
-    def points(self, sizes: SizeDistribution, variance: Array) -> Points:
-        """Equally likely classes that stand for these, a row for each group."""
-        if self.noisy is None:
-            return equally_likely(self.posterior(sizes), variance)
-        known, which = self.largest(sizes)
-        return known.points(self.noisy, which, variance)
-
-    def largest(self, sizes: SizeDistribution) -> tuple[LargestWorkplace, Integers]:
-        """What noisy counts would say of the largest workplaces, and of which a group has one."""
-        assert self.noise is not None
-        if not self._asked or self._asked[0][0] is not sizes:
-            found = LargestWorkplace.of(self.noise, sizes, self.workplaces, self.kinds)
-            self._asked[:] = [(sizes, found)]
-        return self._asked[0][1]
-
-    @cached_property
-    def _asked(self) -> list[tuple[SizeDistribution, tuple[LargestWorkplace, Integers]]]:
-        return []  # what was said for the sizes that were asked for last
-
-    def some(self, place: Integers) -> Evidence:
-        """The evidence of some groups."""
-        noisy = None if self.noisy is None else self.noisy[place]
-        return replace(
-            self, workplaces=self.workplaces[place], kinds=self.kinds[place], noisy=noisy
-        )
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A public check of the model: two tables of the same totals, and how much they differ.
-
-    `spread` is by how much more than the model says, at the 90% quantile: about 1 where it fits.
-    Where it is more than chance would have it, intervals are `widened` by it.
-    """
-
-    against: str
-    groups: int
-    spread: float
-
-    @property
-    def widened(self) -> float:
-        """The factor of the intervals."""
-        return self.spread if self.spread > 1 + _CHANCE / self.groups**0.5 else 1.0
-
-    @property
-    def words(self) -> str:
-        """The check on a line."""
-        widened = f"; intervals are widened by {self.widened:.2f}" if self.widened > 1 else ""
-        return (
-            f"totals of {self.groups:,} groups differ from those of {self.against} by"
-            f" {self.spread:.2f} of what the model says{widened}"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class CalibratedTable:
-    """What is known of the noise of a table's cells, and what follows when they are added up.
-
-    `beyond` are groups with noisy counts that no sizes of the model reach.  Without `sums` the
-    noise of cells that are added up is not known, but that of each is.
-    """
-
-    calibrated: Calibrated
-    sizes: SizeDistribution
-    own: Evidence | None
-    beyond: NDArray[np.bool_] | None = None
-    fit: Fit | None = None
-    sums: bool = True
-
-    def joint_ends(
-        self, noisy: Integers, cells: Integers, starts: Integers, miss: float
-    ) -> tuple[Integers, Integers]:
-        """Ends for sums of which many are to hold at once, each missing no more than so.
-
-        Where noise has made a count too small, the workplace behind it looks too small as well, and
-        the noise with it.  So high ends take the noise as it is if the counts are what they say:
-        every cell larger by its part of the way, in proportion to its variance.
-        """
-        made, level = self.calibrated, 1 - miss
-        moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, level)
-        up = down
-        if self._largest is not None and self.own is not None and self.own.noisy is not None:
-            number, groups = np.diff(np.append(starts, len(cells))), cells // made.cells
-            share = made.variance[groups]
-            share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
-            moved = np.bincount(groups, share, len(made.points))
-            (known, which), seen = self._largest, self.own.noisy
-            now = np.rint(seen + moved).astype(np.int64)
-            changed = np.flatnonzero(now != seen)
-            points = known.points(now[changed], which[changed], made.noise.variance)
-            larger = made.with_points(changed, points)
-            up = np.maximum(down, larger.joint_reach(cells, starts, level, most=True))
-        return ends_around(noisy - moments.mean, down, up)
-
-    @cached_property
-    def _largest(self) -> tuple[LargestWorkplace, Integers] | None:
-        """Where noisy counts say something: what larger ones would say of each group."""
-        if self.own is None or self.own.noisy is None:
-            return None
-        return self.own.largest(self.sizes)
 
 
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
@@ -225,6 +99,14 @@ class ReleaseKey:
 
 @lru_cache(maxsize=1024)
 def _calibrated(key: ReleaseKey, name: str) -> CalibratedTable | None:
+    content, make = key.release.content, partial(_made, key, name)
+    if content is None:
+        return make()
+    mechanism = measurement_of(key.release, name)[1].mechanism
+    return kept_table(f"calibrated {content} {name!r}", mechanism, make)
+
+
+def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     table = _table(key, name)
     if table.measurement.clips or table.mechanism.bound is not None:
         return None
@@ -247,10 +129,9 @@ def _calibrated(key: ReleaseKey, name: str) -> CalibratedTable | None:
         return CalibratedTable(Calibrated(noise, points, cells), sizes, own, beyond)
     other, place = finer
     parts = _sizes(key, other)
-    largest = _largest_of_parts(
-        _evidence(_table(key, other), parts).posterior(parts), place, len(table.groups)
-    )
-    found = Calibrated(noise, equally_likely(largest, noise.variance), cells)
+    evidence = _evidence(_table(key, other), parts)
+    points = _points_of_parts(evidence, parts, place, len(table.groups), noise.variance)
+    found = Calibrated(noise, points, cells)
     fit = None if table.filtered else _fit(key, table, found, other, place)
     widened = 1.0 if fit is None else fit.widened
     return CalibratedTable(replace(found, widened=widened), sizes, None, beyond, fit)
@@ -291,6 +172,22 @@ def _finer(key: ReleaseKey, name: str, table: MeasuredTable) -> tuple[str, Integ
             if place is not None and len(np.unique(place)) == len(table.groups):
                 return other, place
     return None
+
+
+def _points_of_parts(
+    evidence: Evidence, sizes: SizeDistribution, place: Integers, groups: int, variance: Array
+) -> Points:
+    """Equally likely classes of the largest workplace of groups, from the cells that they have."""
+    order = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(groups + 1))
+    found: Points = np.empty((groups, POINTS), dtype=np.uint8)
+    for start in range(0, groups, _AT_ONCE):
+        stop = min(start + _AT_ONCE, groups)
+        some = order[ends[start] : ends[stop]]
+        posterior = evidence.posterior(sizes, some)
+        largest = _largest_of_parts(posterior, place[some] - start, stop - start)
+        found[start:stop] = equally_likely(largest, variance)
+    return found
 
 
 def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:

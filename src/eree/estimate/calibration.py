@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from eree.random.exact import Array, Integers
 _AT_ONCE = 1_024
 #: Levels of which the intervals of all cells are kept.
 _LEVELS = 16
+#: Numbers of cells of a group of which moments are kept.
+_NUMBERS = 4
 #: Draws that have to lie beyond an end, else tails are the mechanism's own.
 _SHOWN = 50
 #: Variances of sums up to which they are added up on a ring.
@@ -83,21 +86,21 @@ class Calibrated:
     def cell_ends(self, noisy: Integers, level: float) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of all cells, cell after cell of each group."""
         groups = np.arange(len(self.points))
-        down, up = (np.repeat(side, self.cells) for side in self._cell_reach(level, groups))
+        down, up = (np.repeat(side, self.cells) for side in self.cell_reach(level, groups))
         return np.maximum(noisy - up, 0), np.maximum(noisy + down, 0)
 
-    def _cell_reach(self, level: float, groups: Integers) -> tuple[Integers, Integers]:
+    def cell_reach(self, level: float, groups: Integers) -> tuple[Integers, Integers]:
         """How far the noise of a cell of some groups reaches down and up; few levels are kept."""
         if 1 - level < _SHOWN / self.noise.draws.shape[1]:
             far = self.noise.far(bucket(level))
             top = self.points[groups].max(1)
             return far[0][top], far[1][top]
-        distinct, back = self._distinct
-        found = self._kept.get(level)
+        distinct, back = self.distinct
+        found = self.reaches.get(level)
         if found is None:
             found = np.full((2, len(distinct)), -1)
-            if len(self._kept) < _LEVELS:
-                self._kept[level] = found
+            if len(self.reaches) < _LEVELS:
+                self.reaches[level] = found
         rows = back[groups]
         new = np.unique(rows[found[1, rows] < 0])
         if new.size:
@@ -123,7 +126,8 @@ class Calibrated:
         return found
 
     @cached_property
-    def _kept(self) -> dict[float, Integers]:
+    def reaches(self) -> dict[float, Integers]:
+        """What is known of some levels of the points that differ; -1 where nothing is."""
         return {}
 
     @cached_property
@@ -172,14 +176,67 @@ class Calibrated:
             new[starts] = True
             first = np.flatnonzero(new)
             n = np.diff(np.append(first, len(cells))).astype(np.float64)
-            pairs = n * (n - 1)
-            mean, v, vv, fourth, c, vc, cc, joint = self._groups[:, groups[first]]
-            variance = n * v + pairs * c
-            spread = n**2 * vv + 2 * n * pairs * vc + pairs**2 * cc - variance**2
-            fourth = n * fourth + 3 * pairs * joint + 3 * spread
-            parts, runs = (n * mean, variance, fourth, spread), np.searchsorted(first, starts)
+            parts = self._of_cells(n, self._groups[:, groups[first]])
+            runs = np.searchsorted(first, starts)
         mean, variance, fourth, spread = (np.add.reduceat(part, runs) for part in parts)
         return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
+
+    def group_sum_ends(
+        self,
+        noisy: Integers,
+        numbers: Integers,
+        groups: NDArray[np.intp] | None,
+        starts: Integers,
+        level: float,
+    ) -> tuple[Integers, Integers]:
+        """Ends of the calibrated intervals of sums of runs of groups, with some cells of each.
+
+        `noisy` has a row for each run, and a column for each number of cells.  Without `groups` the
+        runs are of all groups in their order.  The noise goes by the number of cells alone.
+        """
+        low, high = np.empty((2, *noisy.shape), dtype=np.int64)
+        whole = np.arange(len(self.points)) if groups is None else groups
+        single = np.flatnonzero(np.diff(starts, append=len(whole)) == 1)
+        for number in np.unique(numbers):
+            column = numbers == number
+            if self.cells == 1:
+                down, up = self.sum_reach(whole, starts, level)
+            else:
+                moments = self._of_runs(int(number), groups, starts)
+                away = reach(moments.variance, moments.fourth, level)
+                down, up = away - moments.mean, away + moments.mean
+                if number == 1 and single.size:
+                    own = whole[starts[single]]
+                    down[single], up[single] = self.cell_reach(level, own)
+            middle = noisy[:, column].astype(np.float64)
+            low[:, column], high[:, column] = ends_around(middle, up[:, None], down[:, None])
+        return low, high
+
+    def _of_runs(self, number: int, groups: NDArray[np.intp] | None, starts: Integers) -> Moments:
+        """Moments of sums of runs of groups with so many cells of each."""
+        parts = self._parts.get(number)
+        if parts is None:
+            parts = self._of_cells(np.float64(number), self._groups)
+            if len(self._parts) < _NUMBERS:
+                self._parts[number] = parts
+        if groups is not None:
+            parts = tuple(part[groups] for part in parts)
+        mean, variance, fourth, spread = (np.add.reduceat(part, starts) for part in parts)
+        return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
+
+    @cached_property
+    def _parts(self) -> dict[int, tuple[Array, ...]]:
+        return {}
+
+    @staticmethod
+    def _of_cells(n: Any, groups: Array) -> tuple[Array, ...]:
+        """Mean, variance, fourth cumulant and its spread of so many cells of some groups."""
+        mean, v, vv, fourth, c, vc, cc, joint = groups
+        pairs = n * (n - 1)
+        variance = n * v + pairs * c
+        spread = n**2 * vv + 2 * n * pairs * vc + pairs**2 * cc - variance**2
+        fourth = n * fourth + 3 * pairs * joint + 3 * spread
+        return n * mean, variance, fourth, spread
 
     def shared(self, one: Integers, two: Integers) -> float:
         """The covariance of the noise of two sums of cells that have groups in common."""
@@ -206,7 +263,7 @@ class Calibrated:
         single = np.diff(np.append(starts, len(cells))) == 1
         if single.any():
             own = cells[starts[single]] // self.cells
-            down[single], up[single] = self._cell_reach(level, own)
+            down[single], up[single] = self.cell_reach(level, own)
         if self.cells == 1 and self.widened == 1:
             small = np.flatnonzero((moments.variance <= _SMALL_VARIANCE) & ~single)
             if small.size:
@@ -252,14 +309,14 @@ class Calibrated:
         return found
 
     @cached_property
-    def _distinct(self) -> tuple[Points, NDArray[np.intp]]:
+    def distinct(self) -> tuple[Points, NDArray[np.intp]]:
         """The rows of points that differ, and which of them each group has."""
         return _distinct(self.points)
 
     @cached_property
     def _waves(self) -> NDArray[np.complex64]:
         """The characteristic function of noise on a ring of integers, for points that differ."""
-        waves, points = self.noise.waves.astype(np.complex64), self._distinct[0]
+        waves, points = self.noise.waves.astype(np.complex64), self.distinct[0]
         found = waves[points[:, 0]]
         for column in points.T[1:]:
             found += waves[column]
@@ -270,7 +327,7 @@ class Calibrated:
     ) -> tuple[Integers, Integers]:
         """How far sums of small noise are off, from all probabilities of the sum."""
         number = np.append(starts[1:], len(cells))[chosen] - starts[chosen]
-        own, waves = self._distinct[1], self._waves
+        own, waves = self.distinct[1], self._waves
         found = np.empty((2, len(chosen)), dtype=np.int64)
         for some in _cut(np.argsort(-number, kind="stable"), _AT_ONCE):  # sums of many cells first
             first, fewer = starts[chosen[some]], -number[some]

@@ -23,7 +23,8 @@ import pyarrow.parquet as parquet
 
 from eree.errors import Refusal, hint
 from eree.estimate.agreement import UNIT, Agreement, agreement_of
-from eree.estimate.calibrated import Fit, calibrated_table, sizes_from
+from eree.estimate.calibrated import calibrated_table, sizes_from
+from eree.estimate.evidence import Fit
 from eree.estimate.listing import checked_level
 from eree.estimate.sizes import WorkplaceSizes
 from eree.estimate.totals import Areas

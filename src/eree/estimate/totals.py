@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, hint
 from eree.estimate.above import above, tables_by, with_above
-from eree.estimate.calibrated import CalibratedTable, calibrated_table
+from eree.estimate.calibrated import calibrated_table
 from eree.estimate.calibration import Errors, Moments
+from eree.estimate.evidence import CalibratedTable
 from eree.estimate.listing import Listing, checked_level, names_of
 from eree.estimate.measured import measurement_of
 from eree.estimate.quantiles import reach
@@ -167,33 +168,29 @@ class Areas:
     @cached_property
     def moments(self) -> Moments | None:
         """Of the noise of the sums; None where it is not known."""
-        made = self._known
+        made = self.known
         if made is None or not (made.sums or (self._cells == 1).all()):
             return None
         return made.calibrated.moments(self.place, self.starts)
 
     @property
-    def calibrated(self) -> bool:
-        """Whether intervals can be calibrated: whether the noise is known."""
-        return self._known is not None
-
-    @property
-    def _known(self) -> CalibratedTable | None:
+    def known(self) -> CalibratedTable | None:
+        """What is known of the noise, if intervals can be calibrated."""
         return calibrated_table(self.release, self.table)
 
     @property
     def estimates(self) -> Array:
         """The sums without the mean of their noise: that of each cell to hundredths of a job."""
-        if self._known is None:
+        if self.known is None:
             return self.sums.astype(np.float64)
-        made = self._known.calibrated
+        made = self.known.calibrated
         mean = np.rint(100 * made.bias())[self.place // made.cells]
         found: Array = self.sums - np.add.reduceat(mean, self.starts) / 100
         return found
 
     def calibrated_ends(self, level: float, *, simultaneous: bool) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals; the guaranteed ones where the noise is not known."""
-        known = self._known
+        known = self.known
         miss = (1 - level) / (len(self) if simultaneous else 1)
         if known is None:
             return self.ends(miss)
@@ -207,7 +204,7 @@ class Areas:
         self, estimates: Array, errors: Errors, level: float
     ) -> tuple[Integers, Integers]:
         """Calibrated intervals around other estimates, whose errors are known beside the noise."""
-        known, moments = self._known, self.moments
+        known, moments = self.known, self.moments
         if known is None or moments is None:
             return self.ends(1 - level)
         down, up = known.calibrated.sum_reach(self.place, self.starts, level)
@@ -221,7 +218,7 @@ class Areas:
         self, low: Integers, high: Integers, miss: float
     ) -> tuple[Integers, Integers]:
         """Calibrated ends, but the guaranteed ones of what the model knows nothing of."""
-        known = self._known
+        known = self.known
         assert known is not None
         unknown = np.zeros(len(self), dtype=np.bool_) if known.sums else self._cells > 1
         if known.beyond is not None and known.beyond.any():

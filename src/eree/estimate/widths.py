@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eree.estimate.calibrated import Evidence
 from eree.estimate.calibration import Calibrated
+from eree.estimate.evidence import Evidence
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.rank import own_ranks
 from eree.estimate.size_distribution import SizeDistribution, usual_sizes

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -25,7 +25,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -38,8 +38,13 @@ from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector.vector import GroupPair, VectorCertificate
 from eree.partial import replacing_file
 
-#: Entries, of some kilobytes each; beyond this number the oldest half makes room.
-MOST_ENTRIES = 5_000
+if TYPE_CHECKING:
+    from hashlib import _Hash as Digest
+
+#: Entries, of some kilobytes each, and bytes; beyond the numbers the oldest make room.
+MOST_ENTRIES, MOST_BYTES = 5_000, 1 << 30
+#: Bytes of an entry that is looked at for room: what was learnt of a large table.
+_LARGE = 1 << 20
 _SOURCES = ("errors.py", "workload.py", "cells.py", "policy", "random", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
@@ -108,6 +113,21 @@ def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
     return _kept(f"arrays {what}", compute, packed, _arrays)[0]
 
 
+def arrays_by_package(what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Arrays that follow from what `what` names in full and from any of the package's code."""
+    return arrays_of(f"{_package()} {what}", compute)
+
+
+def texts_of(what: str, compute: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    """Texts that follow from what `what` names in full and from any of the package's code."""
+
+    def unpacked(entry: bytes) -> tuple[str, ...]:
+        return tuple(map(str, json.loads(entry)))
+
+    what = f"texts {_package()} {what}"
+    return _kept(what, compute, lambda texts: json.dumps(texts).encode(), unpacked)[0]
+
+
 def arrays_kept(what: str) -> Arrays | None:
     """The same, if they were computed before."""
     folder = cache_folder()
@@ -162,8 +182,15 @@ def _write(folder: Path, path: Path, entry: bytes) -> None:
     with replacing_file(path) as partial:
         partial.write_bytes(entry)
     entries = list(folder.iterdir())
-    if len(entries) > MOST_ENTRIES:  # their dates are read then, not at every entry
-        for old in sorted(entries, key=lambda entry: entry.stat().st_mtime)[: len(entries) // 2]:
+    if len(entries) > MOST_ENTRIES or len(entry) > _LARGE:  # their dates are not read every time
+        about = {one: one.stat() for one in entries}
+        entries.sort(key=lambda one: about[one].st_mtime)
+        room = MOST_BYTES - sum(one.st_size for one in about.values())
+        fewer = len(entries) - MOST_ENTRIES // 2 if len(entries) > MOST_ENTRIES else 0
+        for number, old in enumerate(entries):
+            if (number >= fewer and room >= 0) or old == path:
+                break
+            room += about[old].st_size
             old.unlink(missing_ok=True)
 
 
@@ -207,14 +234,26 @@ def _make(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
-@lru_cache(maxsize=1)
-def _source() -> str:
-    """A digest of all code that entries follow from."""
+def _digest_of(names: Iterable[str]) -> Digest:
+    """A digest of some of the code."""
     package, digest = Path(__file__).parents[1], sha256()
-    for name in _SOURCES:
+    for name in names:
         top = package / name
         for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
             digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return digest
+
+
+@lru_cache(maxsize=1)
+def _package() -> str:
+    """A digest of all code of the package, and of what reads files for it."""
+    return f"{_digest_of(['.']).hexdigest()} pyarrow {version('pyarrow')}"
+
+
+@lru_cache(maxsize=1)
+def _source() -> str:
+    """A digest of all code that certificates and calibrations follow from."""
+    digest = _digest_of(_SOURCES)
     for name in ("numpy", "scipy", "python-flint"):
         digest.update(f"{name} {version(name)}\0".encode())
     digest.update(f"{platform.python_version()} {platform.machine()}".encode())

@@ -43,6 +43,8 @@ class Release:
     record: Mapping[str, Any] = field(repr=False)
     #: Public numbers of workplaces by class of size that intervals are to go by.
     public_sizes: Path | None = field(default=None, repr=False)
+    #: A digest of all files, where they were compared with it: what is learnt is kept under it.
+    content: str | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Release:

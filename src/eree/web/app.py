@@ -62,8 +62,11 @@ def application(
     home: str,
     limits: Limits | None = None,
     branding: Branding | None = None,
-) -> ASGIApp:
-    """The whole application over a catalogue; `home` is the address that citations give."""
+) -> Front:
+    """The whole application over a catalogue; `home` is the address that citations give.
+
+    Where that has a path, links on pages begin with it; requests come without it.
+    """
     site = Site(catalogue, home, branding)
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
@@ -99,7 +102,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
             key, parts = _key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
                 where = key[0] + b"?" * bool(rest) + rest
-                return Kept(moved(301, where.decode("latin-1")))
+                return Kept(moved(301, site.base + where.decode("latin-1")))
 
             def work() -> Kept:
                 try:

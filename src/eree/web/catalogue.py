@@ -8,23 +8,25 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-import pyarrow as pa
-
 from eree.errors import Refusal
-from eree.release.record import RECORD
-from eree.release.release import Release
+from eree.mechanisms.cache import texts_of
+from eree.policy.plain_data import sha256
+from eree.release.record import RECORD, file_digest
+from eree.release.release import PUBLIC_SIZES, Release
 from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.branding import unknown_names
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet, Variable
+from eree.web.held import Held
 from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
@@ -55,11 +57,13 @@ class Catalogue:
         progress: Progress | None = None,
         maps: Iterable[str] = (),
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        left_out: Callable[[str], None] | None = None,
     ) -> Catalogue:
         """Open and verify release folders; refuses one that is not sound, by its first fault.
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
+        `left_out` hears why a folder is not served, which is no reason then not to serve others.
         """
         report = progress or (lambda _step, _done: None)
         given = list(folders)
@@ -68,22 +72,18 @@ class Catalogue:
         found: list[DataSet] = []
         known: set[str] = set()
         for number, folder in enumerate(given):
-            part = _part(report, str(folder), number, len(given))
-            part("", 0.0)
-            release = _opened(Path(folder))
-            verification = verify(release, progress=part)
-            if not verification.sound:
-                raise Refusal(f"{folder} is not served: {verification.faults[0]}")
-            if release.identity in known:
-                raise Refusal(f"{folder} holds a release that is named twice; name each once")
-            known.add(release.identity)
-            report(f"reading {folder}", (number + 0.7) / len(given))
-            made = list(_data_sets(release, verification.checks))
-            if not made:
-                raise Refusal(
-                    f"{folder} has no table of jobs to serve; its files can be read as they are"
-                )
-            found += made
+            try:
+                part = _part(report, str(folder), number, len(given))
+                made = _verified(folder, known, part)
+            except Refusal as refusal:
+                if left_out is None:
+                    raise
+                left_out(str(refusal))
+            else:
+                known.add(made[0].release.identity)
+                found += made
+        if not found:
+            raise Refusal("none of the folders can be served")
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:
                 if data.title == title:
@@ -151,11 +151,72 @@ def _alike(one: Variable, two: Variable) -> bool:
     return 2 * len(one.places.keys() & two.places.keys()) > least
 
 
+def _verified(
+    folder: str | os.PathLike[str], known: Collection[str], report: Progress
+) -> list[DataSet]:
+    """The data sets of a release that is sound, and that is not among those that are known."""
+    report("", 0.0)
+    release = _opened(Path(folder))
+    content = content_of(release.folder)
+    checks = checks_of(release, content, report)
+    if release.identity in known:
+        raise Refusal(f"{folder} holds a release that is named twice; name each once")
+    report("reading", 1.0)
+    made = list(_data_sets(release, content, checks))
+    if not made:
+        raise Refusal(f"{folder} has no table of jobs to serve; its files can be read as they are")
+    return made
+
+
+def content_of(folder: Path) -> str | None:
+    """A digest of all files of a release; none where they cannot be read."""
+    try:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return sha256([f"{path.relative_to(folder)} {file_digest(path)}" for path in files])
+    except OSError:
+        return None
+
+
+def checks_of(release: Release, content: str | None, report: Progress) -> tuple[str, ...]:
+    """What was verified of a release; refuses one that is not sound, by its first fault.
+
+    That a release is sound follows from its files and the package alone: both being as they were,
+    it is known from the last time, in the user's cache folder.
+    """
+
+    def verified() -> tuple[str, ...]:
+        found = verify(release, progress=report)
+        if not found.sound:
+            raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
+        return found.checks
+
+    return verified() if content is None else texts_of(f"verified {content}", verified)
+
+
 def _part(report: Progress, folder: str, number: int, count: int) -> Progress:
     """Reports on one folder of several; verifying is most of it."""
     return lambda step, done: report(
         f"verifying {folder}{': ' * bool(step)}{step}", (number + 0.7 * done) / count
     )
+
+
+def releases_in(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Folders of releases: those that are named, and those within others that are named."""
+    found: list[Path] = []
+    for folder in map(Path, folders):
+        inside = [] if (folder / RECORD).exists() else sorted(folder.glob(f"*/{RECORD}"))
+        found += [path.parent for path in inside] or [folder]
+    return found
+
+
+def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, float]]:
+    """What changes when a release comes or goes, or estimates are made of one."""
+    found = []
+    for folder in releases_in(folders):
+        for path in (folder / RECORD, folder / PUBLIC_SIZES.parent):
+            with suppress(OSError):
+                found.append((str(path), path.stat().st_mtime))
+    return found
 
 
 def _opened(folder: Path) -> Release:
@@ -177,33 +238,19 @@ def _opened(folder: Path) -> Release:
     return Release.open(folder)
 
 
-class _InMemory(Release):
-    """A release whose tables are read once: other tables may bound figures of one at any time."""
-
-    @cached_property
-    def _read(self) -> dict[str, pa.Table]:
-        return {}
-
-    def table(self, name: str) -> pa.Table:
-        """The public rows of a table."""
-        if name not in self._read:
-            self._read[name] = super().table(name)
-        return self._read[name]
-
-
-def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
+def _data_sets(release: Release, content: str | None, checks: tuple[str, ...]) -> Iterator[DataSet]:
     ending = release.identity[:DIGITS]
     if release.record.get("kind") == KIND:
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
-    release = _InMemory(release.folder, release.record)
+    held = Held.of(release, content)
     taken: set[str] = set()
-    for table in release.tables:
-        if release.of_workplaces(table):  # a file to read, not cells to add up
+    for table in held.tables:
+        if held.of_workplaces(table):  # a file to read, not cells to add up
             continue
         name = slug = re.sub(r"[^a-z0-9]+", "-", table.casefold()).strip("-") or "table"
         number = 2
         while name in taken:
             name, number = f"{slug}-{number}", number + 1
         taken.add(name)
-        yield LinkedTable(f"{name}-{ending}", release, table, checks)
+        yield LinkedTable(f"{name}-{ending}", held, table, checks)

@@ -108,7 +108,7 @@ class Cache:
     """The answers that were asked for last, as many as there is room for."""
 
     def __init__(self) -> None:
-        self._size = 0
+        self.size = self.found = 0  # bytes, and how often something was kept that was asked for
         self._kept: OrderedDict[Key, Kept] = OrderedDict()
 
     def get(self, key: Key) -> Kept | None:
@@ -116,6 +116,7 @@ class Cache:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
+            self.found += 1
         return found
 
     def put(self, key: Key, answer: Kept) -> None:
@@ -124,11 +125,11 @@ class Cache:
         if answer.status_code != 200 or weight > _MOST_KEPT // 8:
             return
         if key in self._kept:
-            self._size -= _weight(key, self._kept.pop(key))
+            self.size -= _weight(key, self._kept.pop(key))
         self._kept[key] = answer
-        self._size += weight
-        while self._size > _MOST_KEPT:
-            self._size -= _weight(*self._kept.popitem(last=False))
+        self.size += weight
+        while self.size > _MOST_KEPT:
+            self.size -= _weight(*self._kept.popitem(last=False))
 
 
 def _weight(key: Key, answer: Kept) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, floor, prod
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.estimate.measured import measurement_of
 from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED, MeanNoise
 from eree.policy.neighbours import plain
@@ -22,8 +22,8 @@ from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.price import Ends, Measurement, Numbers
-from eree.release.release import Release
 from eree.survey.query import Axis
+from eree.web.columns import Codes, Columns, Sums
 from eree.web.dataset import (
     JOBS,
     WORKPLACES,
@@ -32,17 +32,15 @@ from eree.web.dataset import (
     Figures,
     Mask,
     Variable,
-    combined,
 )
+from eree.web.held import Held
 from eree.web.hierarchy import levels_of
-from eree.web.promise import in_one_line
+from eree.web.promise import in_one_line, levels_words, mean_words
 from eree.web.words import Joined, say
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
-#: So many combinations of codes are marked one by one to be counted.
-MOST_MARKED = 1 << 20
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 #: So many answers whose intervals hold together are remembered.
@@ -61,38 +59,47 @@ class LinkedTable(DataSet):
     unreliable_means = say("its margin of error is more than half of it, or it is 0 or less")
     absent_means = say("no workplace is there, which is public, so there are exactly 0 jobs")
 
-    def __init__(self, name: str, release: Release, table: str, checks: tuple[str, ...]) -> None:
+    def __init__(self, name: str, release: Held, table: str, checks: tuple[str, ...]) -> None:
         about = release.about(table)
         by = tuple(map(str, about["by"]))
-        rows = release.table(table)
-        areas = Areas.read(release, table, by)
-        assert isinstance(areas.measurement, Measurement)
-        self._areas = replace(areas, measurement=_Remembered.of(areas.measurement))
-        self._attributes = {name: self._areas.schema.attributes[name] for name in by}
+        counted, measurement = measurement_of(release, table)
+        schema, rows = release.schema, release.coded(table, by)
+        numbers = {n: rows[n].to_numpy() for n in rows.column_names if n not in by}
+        nowhere, nothing = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
+        self._areas = Areas(
+            *(release, table, _Remembered.of(measurement), schema, counted),
+            *(Marginal((), {}), _NO_KEYS, numbers, nowhere, nothing),
+        )
+        self._attributes = {name: schema.attributes[name] for name in by}
         self.table, self._about = table, about
         codes: dict[str, list[Value]] = {}
-        self._codes: dict[str, Integers] = {}
+        columns: dict[str, Codes] = {}
         for attribute in self._attributes.values():
-            column = rows[attribute.name].combine_chunks().dictionary_encode()
+            column: Any = rows[attribute.name].combine_chunks()
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
             found: list[Any] = column.dictionary.to_pylist()
             # workplaces that a filter leaves out have no rows; workers have empty ones
             kept = about["where"].get(attribute.name) if attribute.owner == "workplace" else None
             declared = kept or attribute.values
             known = list(declared) if declared is not None else sorted(found)
             place = {code: i for i, code in enumerate(known)}
-            order = np.array([place[code] for code in found], dtype=np.int64)
+            small = np.min_scalar_type(max(len(known), 1))
+            order = np.array([place[code] for code in found], dtype=small)
             codes[attribute.name] = known
-            self._codes[attribute.name] = order[column.indices.to_numpy()]
-        self._known, schema, self.rows = codes, self._areas.schema, rows.num_rows
-        self.intervals = "calibrated" if areas.calibrated else "guaranteed"
+            columns[attribute.name] = order[column.indices.to_numpy()]
+        self._known, self.rows = codes, rows.num_rows
+        workers = [name for name in by if schema.attributes[name].owner == "worker"]
+        cells = measurement.worker_cells
+        self._columns = Columns.of(columns, workers, self.rows, cells)
+        self.intervals = "calibrated" if self._areas.known is not None else "guaranteed"
         self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
-        self._cells = np.arange(self.rows)
-        self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
+        self._values: dict[str, Integers] = {JOBS: numbers["noisy"]}
         self.measures = {JOBS: say("Jobs")}
-        counted = (*by, *about["where"])
-        if all(schema.attributes[name].owner == "workplace" for name in counted):
+        asked = (*by, *about["where"])
+        if all(schema.attributes[name].owner == "workplace" for name in asked):
             # each workplace is in one cell alone, and their number is public
-            self._values[WORKPLACES] = rows["workplaces"].to_numpy()
+            self._values[WORKPLACES] = numbers["workplaces"]
             self.measures |= {WORKPLACES: say("Workplaces (exact)")}
         self.universe = _universe(schema, about["where"])
         titles = {a.name: a.label or a.name for a in schema.attributes.values()}
@@ -118,31 +125,21 @@ class LinkedTable(DataSet):
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
-        cells, axes, on_axes = self._kept(asked)
-        keys, number = combined(axes, on_axes, len(cells)), prod(len(axis.codes) for axis in axes)
-        if number > MOST_MARKED:
-            return len(np.unique(keys))
-        found = np.zeros(number, dtype=np.bool_)
-        found[keys] = True
-        return int(np.count_nonzero(found))
+        return len(self._sums(asked)[0])
 
-    def _kept(self, asked: Asked) -> tuple[NDArray[np.intp], tuple[Axis, ...], list[Integers]]:
-        """The cells that a filter keeps, the axes of the table, and where they are on each."""
-        cells, axes, places = self._cells, [], []
-        if asked.where:
-            kept = np.ones(self.rows, dtype=np.bool_)
-            for name, codes in asked.where.items():
-                held = np.zeros(len(self.variable(name).codes), dtype=np.bool_)
-                held[self.variable(name).held(codes)] = True
-                kept &= held[self._codes[name]]
-            cells = np.flatnonzero(kept)
+    def _sums(self, asked: Asked) -> tuple[Sums, tuple[Axis, ...]]:
+        """What is added up for a table, and its axes."""
+        held = {}
+        for name, codes in asked.where.items():
+            held[name] = np.zeros(len(self.variable(name).codes), dtype=np.bool_)
+            held[name][self.variable(name).held(codes)] = True
+        axes, sides = [], []
         for name in asked.by:
             variable, level = self.variable(name), asked.groups.get(name)
-            place = self._codes[name]
-            place = place if cells is self._cells else place[cells]
             axes.append(variable.axis(level))
-            places.append(place if level is None else variable.group_places(level)[place])
-        return cells, tuple(axes), places
+            places = None if level is None else variable.group_places(level)
+            sides.append((name, len(axes[-1].codes), places))
+        return self._columns.sums(held, sides), tuple(axes)
 
     def figures(self, asked: Asked) -> Figures:
         """Sums of signed noisy counts; intervals as `eree.area_totals` makes them.
@@ -162,22 +159,41 @@ class LinkedTable(DataSet):
     def _figures(self, asked: Asked) -> Figures:
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        cells, axes, on_axes = self._kept(asked)
-        keys = combined(axes, on_axes, len(cells))
-        starts: Integers = np.zeros(min(len(cells), 1), dtype=np.int64)
-        if axes:
-            order = _in_order(keys, prod(len(axis.codes) for axis in axes))
-            cells, keys = cells[order], keys[order]
-            starts = np.flatnonzero(np.diff(keys, prepend=-1)).astype(np.int64)
-        places = tuple(place[order[starts]].astype(np.intp) for place in on_axes)
-        if not len(starts):  # where no workplace is, there are no figures; the total is exactly 0
+        sums, axes = self._sums(asked)
+        if not len(sums):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
             absent = np.ones(none.shape, dtype=np.bool_)
+            places = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
             return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
-        values = np.add.reduceat(self._values[asked.measure][cells], starts)
+        places = _places(axes, sums.keys)
+        table = sums.of(self._values[asked.measure])
+        values = table.ravel()[sums.order]
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
+        known = self._areas.known
+        if known is None or not known.sums or asked.guaranteed or asked.together:
+            areas = self._each(asked, sums, places)
+            if asked.guaranteed:
+                low, high = areas.ends(1 - asked.confidence)
+            else:
+                low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
+        else:
+            made, given = known.calibrated, (sums.groups, sums.starts)
+            ends = made.group_sum_ends(table, sums.numbers, *given, asked.confidence)
+            low, high = (end.ravel()[sums.order] for end in ends)
+            if known.beyond is not None and known.beyond.any():
+                beyond = known.beyond if sums.groups is None else known.beyond[sums.groups]
+                runs = np.logical_or.reduceat(beyond, sums.starts)
+                chosen = np.flatnonzero(np.repeat(runs, len(sums.kinds))[sums.order])
+                if chosen.size:
+                    some = self._each(asked, sums, places).only(chosen)
+                    low[chosen], high[chosen] = some.ends(1 - asked.confidence)
+        top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
+        return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _each(self, asked: Asked, sums: Sums, places: Sequence[NDArray[np.intp]]) -> Areas:
+        """All cells of every sum, with what they are asked by."""
         where: Mapping[str, tuple[Value, ...]] = asked.where
         keys_of = _NO_KEYS
         if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
@@ -188,13 +204,8 @@ class LinkedTable(DataSet):
             sides = zip(names, codes, places, strict=True)
             keys_of = pa.table({n: [of[p] for p in own.tolist()] for n, of, own in sides})
         wanted = Marginal(names, MappingProxyType(dict(where)))
-        areas = replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
-        if asked.guaranteed:
-            low, high = areas.ends(1 - asked.confidence)
-        else:
-            low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
-        top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
-        return Figures(axes, places, values, 1, low.astype(np.float64), top)
+        cells, starts = sums.each()
+        return replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
 
     def _codes_of(self, name: str, level: str | None) -> list[Value]:
         """The values on a side of a table: those of a variable, or of a level above it."""
@@ -233,7 +244,7 @@ class LinkedTable(DataSet):
                 "This noise is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
             )
-        return "" if mean == MeanNoise() else _mean_of(mean)
+        return "" if mean == MeanNoise() else mean_words(mean)
 
     def noise(self) -> list[str]:
         """How noise was added."""
@@ -274,7 +285,7 @@ class LinkedTable(DataSet):
             say("Its parameters are %(parameters)s.", parameters=listed)
             if parameters
             else say("It has no further parameters."),
-            *([_levels(digest)] if digest else []),
+            *([levels_words(digest)] if digest else []),
             say("Cells without a workplace are not listed: which workplaces exist is public."),
             self.bias
             or say(
@@ -330,42 +341,16 @@ class _Remembered(Measurement):
         return ends
 
 
-def _in_order(keys: Integers, number: int) -> NDArray[np.intp]:
-    """What sorts keys below a number; short ones are sorted in time linear in their number."""
-    small = number <= np.iinfo(np.uint16).max
-    return np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
+def _places(axes: Sequence[Axis], keys: Integers) -> tuple[NDArray[np.intp], ...]:
+    """Where sums are on each axis, from their keys."""
+    found, rest = [], keys
+    for axis in reversed(axes):
+        rest, place = np.divmod(rest, len(axis.codes))
+        found.append(place.astype(np.intp))
+    return tuple(reversed(found))
 
 
 _NO_KEYS = pa.table({})
-
-
-def _levels(digest: str) -> str:
-    """What the record has of a distribution that is too long for it."""
-    return say(
-        "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
-        " them (%(digest)s), by which anyone sees that they are those.",
-        digest=digest,
-    )
-
-
-def _mean_of(mean: MeanNoise) -> str:
-    """How far figures are off on average, rounded outwards."""
-    if mean.up_to is None:
-        return say(
-            "Figures are right on average but for their rounding, which moves the mean by half a"
-            " job at most."
-        )
-    least, greatest = floor(mean.least * 100) / 100, ceil(mean.greatest * 100) / 100
-    return say(
-        "This noise is asymmetric. Its mean is not 0: it lies between %(least)s and %(greatest)s"
-        " jobs where the largest workplace of a cell has up to %(workers)s workers, and is about"
-        " %(share)s times the workers of that workplace above that. Sums are off by the sum of"
-        " these; intervals allow for it.",
-        least=f"{least:+.2f}",
-        greatest=f"{greatest:+.2f}",
-        workers=f"{mean.up_to:,}",
-        share=f"{mean.share:+.2g}",
-    )
 
 
 def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:

@@ -1,7 +1,10 @@
-"""What a release promises, in one line."""
+"""What a release promises, in one line, and how its noise is spread, in a sentence."""
 
 from __future__ import annotations
 
+from math import ceil, floor
+
+from eree.mechanisms.intervals import MeanNoise
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong, Weak, plain
 from eree.web.words import Joined, say
@@ -24,3 +27,32 @@ def in_one_line(guarantee: Guarantee) -> str:
     if isinstance(relation, (Strong, Weak)):
         line.append(f"alpha {plain(relation.alpha)}")
     return Joined(", ", [*line, _NEIGHBOURS[relation.name]])
+
+
+def levels_words(digest: str) -> str:
+    """What the record has of a distribution that is too long for it."""
+    return say(
+        "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
+        " them (%(digest)s), by which anyone sees that they are those.",
+        digest=digest,
+    )
+
+
+def mean_words(mean: MeanNoise) -> str:
+    """How far figures are off on average, rounded outwards."""
+    if mean.up_to is None:
+        return say(
+            "Figures are right on average but for their rounding, which moves the mean by half a"
+            " job at most."
+        )
+    least, greatest = floor(mean.least * 100) / 100, ceil(mean.greatest * 100) / 100
+    return say(
+        "This noise is asymmetric. Its mean is not 0: it lies between %(least)s and %(greatest)s"
+        " jobs where the largest workplace of a cell has up to %(workers)s workers, and is about"
+        " %(share)s times the workers of that workplace above that. Sums are off by the sum of"
+        " these; intervals allow for it.",
+        least=f"{least:+.2f}",
+        greatest=f"{greatest:+.2f}",
+        workers=f"{mean.up_to:,}",
+        share=f"{mean.share:+.2g}",
+    )

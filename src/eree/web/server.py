@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import signal
 import socket
 import threading
@@ -24,14 +25,17 @@ from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.desk import SECURITY
+from eree.web.operations import Counters, LogForm, Porch
 from eree.web.query import default_query
 from eree.web.render.maps import describe_fit
 
 Progress = Callable[[str, float], None]
+#: A path that all addresses begin with.
+_PREFIX = re.compile(r"(/[A-Za-z0-9_-]+)*")
 #: What stops a server: Ctrl-C, a polite kill, a closed terminal.
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: So many seconds may what is being answered take when it stops.
-_STOPPING_SECONDS = 5
+STOPPING_SECONDS = 5
 #: Connections at once whose questions are answered, and that are accepted at all.
 MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
 #: Bytes and lines of the headers of a request.
@@ -83,16 +87,21 @@ class QueryTool:
         site: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         door: Door | None = None,
+        counters: Counters | None = None,
+        log: LogForm | None = None,
+        left_out: Callable[[str], None] | None = None,
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`.
 
         `site` is a file that says the name, logo, colours and languages of pages.
+        With `counters` there is an address of metrics, and with `log` a line of stderr for each
+        answer.  `left_out` hears why a folder is not served; without it that is refused.
         """
         self._door = door or Door(host, port)  # before anything slow is done
         try:
             public = None if home is None else _checked_home(home)
             branding = Branding() if site is None else Branding.read(site)
-            self.catalogue = Catalogue.open(folders, progress, maps, branding.names)
+            self.catalogue = Catalogue.open(folders, progress, maps, branding.names, left_out)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):
                     answer(
@@ -103,8 +112,17 @@ class QueryTool:
             raise
         self.address = self._door.address
         self.home = public or self.address
+        front = application(self.catalogue, self.home, branding=branding)
+        porch = Porch(
+            front,
+            front.desk,
+            prefix=urlsplit(self.home).path,
+            data_sets=len(self.catalogue.data_sets),
+            counters=counters,
+            log=log,
+        )
         config = uvicorn.Config(
-            application(self.catalogue, self.home, branding=branding),
+            porch,
             http=Connection,
             ws="none",
             log_level="error",
@@ -113,7 +131,7 @@ class QueryTool:
             proxy_headers=False,
             lifespan="off",
             timeout_keep_alive=20,
-            timeout_graceful_shutdown=_STOPPING_SECONDS,
+            timeout_graceful_shutdown=STOPPING_SECONDS,
         )
         self._server = _Server(config)
 
@@ -122,12 +140,18 @@ class QueryTool:
         found = self.catalogue
         return [describe_fit(name, one, found.data_sets) for name, one in found.maps.items()]
 
-    def run(self, ready: Callable[[], None] | None = None) -> None:
+    def said(self) -> dict[str, Any]:
+        """What is served: data sets, maps, and what each map fits, in a line."""
+        names = [data.name for data in self.catalogue.data_sets]
+        return {"data_sets": names, "maps": list(self.catalogue.maps), "lines": self.maps()}
+
+    def run(self, ready: Callable[[], None] | None = None, alive: int | None = None) -> None:
         """Serve until interrupted or stopped; `ready` is called when the first may ask.
 
+        `alive` is the end of a pipe that something can be read from when it is to stop.
         No file is opened from here on, not even in the cache of certificates.
         """
-        self._server.ready = ready
+        self._server.ready, self._server.alive = ready, alive
         try:
             with left_closed():
                 self._server.run(sockets=[self._door.socket])
@@ -143,11 +167,19 @@ class _Server(uvicorn.Server):
     """A server for which a signal is the ordinary end, and no failure."""
 
     ready: Callable[[], None] | None = None
+    alive: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self.alive is not None:
+            asyncio.get_running_loop().add_reader(self.alive, self._told)
         if self.ready is not None:
             self.ready()
+
+    def _told(self) -> None:
+        assert self.alive is not None
+        asyncio.get_running_loop().remove_reader(self.alive)
+        self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -321,6 +353,6 @@ def _checked_home(home: str) -> str:
         raise Refusal(said) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refusal(said)
-    if parts.path not in ("", "/") or set(home) & set("?#@"):  # all links begin at the host
-        raise Refusal(f"{said}, and nothing behind it")
+    if set(home) & set("?#@") or not _PREFIX.fullmatch(parts.path.rstrip("/")):
+        raise Refusal(f"{said}, with a path of letters, digits, - and _ behind it or none")
     return home.rstrip("/")

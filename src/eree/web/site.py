@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
@@ -48,7 +49,8 @@ class Site:
 
     def __init__(self, catalogue: Catalogue, home: str, branding: Branding | None = None) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.pages = Pages(self.home, branding or Branding())
+        self.base = urlsplit(self.home).path  # what a proxy takes off before it asks
+        self.pages = Pages(self.home, branding or Branding(), self.base)
         self.language = self.pages.branding.languages[0]
         self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
@@ -141,7 +143,7 @@ class Site:
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
         named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
-        link = ("link", f'</d/{data.name}/about.json>; rel="describedby"')
+        link = ("link", f'<{self.base}/d/{data.name}/about.json>; rel="describedby"')
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
@@ -331,7 +333,7 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        return moved(303, self.prefix + sent(data, read(query)).address(data))
+        return moved(303, self.base + self.prefix + sent(data, read(query)).address(data))
 
     def refused(
         self,

@@ -45,13 +45,16 @@ SCRIPT = say("Copy"), say("Copied"), say("The search got no answer; press Find."
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
 #: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
 _LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')
+#: A link to an address of ours, which gets the prefix of the office's proxy.
+_OURS = re.compile(r'\b(href|src|action|formaction)="/')
 
 
 class Pages:
     """Renders templates; every file of the package is in memory before the first request."""
 
-    def __init__(self, home: str, branding: Branding) -> None:
+    def __init__(self, home: str, branding: Branding, base: str = "") -> None:
         self.branding = branding
+        self._base = rf'\1="{base}/' if base else ""
         room = files("eree.web")
         sources = {
             path.name: path.read_text(encoding="utf-8")
@@ -127,12 +130,17 @@ class Pages:
         return hashlib.sha256(whole).hexdigest()[:12]
 
     def render(self, template: str, code: str, here: str, **given: Any) -> bytes:
-        """A page in a language, whose links lead to pages in it; `here` is its own address."""
+        """A page in a language, whose links lead to pages in it; `here` is its own address.
+
+        Quotation marks in texts are escaped, so that what looks like a link is one of ours.
+        """
         known = {"language": code, "here": here}
         with speaking_by(language(code)):
             made = self._environment.get_template(template).render(known | given)
         if prefix := self.prefix(code):
             made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
+        if self._base:
+            made = _OURS.sub(self._base, made)
         return made.encode()
 
 

@@ -1,0 +1,147 @@
+"""What is known of the noise of a released table: from which counts, and how well it fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eree.estimate.calibration import Calibrated
+from eree.estimate.largest import (
+    LargestWorkplace,
+    Points,
+    equally_likely,
+    prior_of_largest,
+)
+from eree.estimate.noise import NoiseBySize
+from eree.estimate.quantiles import ends_around
+from eree.estimate.size_distribution import SizeDistribution
+from eree.random.exact import Array, Integers
+
+#: Standard errors times the root of the number of groups that a check of the model allows for.
+_CHANCE = 2.4
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Noisy counts that say how large the largest workplace of some groups is.
+
+    `noise` is what they have, by class of size; without noisy counts only the numbers of workplaces
+    and their kinds say something.
+    """
+
+    workplaces: Integers
+    kinds: Integers
+    noisy: Integers | None = None
+    noise: NoiseBySize | None = None
+
+    def posterior(self, sizes: SizeDistribution, some: Integers | None = None) -> Array:
+        """The probabilities of the classes, a row for each group, or for each of some."""
+        one = self if some is None else self.some(some)
+        if one.noisy is None or one.noise is None:
+            return prior_of_largest(sizes, one.workplaces, one.kinds)
+        known, which = self.largest(sizes)
+        return known.posterior(one.noisy, which if some is None else which[some])
+
+    def points(self, sizes: SizeDistribution, variance: Array) -> Points:
+        """Equally likely classes that stand for these, a row for each group."""
+        if self.noisy is None:
+            return equally_likely(self.posterior(sizes), variance)
+        known, which = self.largest(sizes)
+        return known.points(self.noisy, which, variance)
+
+    def largest(self, sizes: SizeDistribution) -> tuple[LargestWorkplace, Integers]:
+        """What noisy counts would say of the largest workplaces, and of which a group has one."""
+        assert self.noise is not None
+        if not self._asked or self._asked[0][0] is not sizes:
+            found = LargestWorkplace.of(self.noise, sizes, self.workplaces, self.kinds)
+            self._asked[:] = [(sizes, found)]
+        return self._asked[0][1]
+
+    @cached_property
+    def _asked(self) -> list[tuple[SizeDistribution, tuple[LargestWorkplace, Integers]]]:
+        return []  # what was said for the sizes that were asked for last
+
+    def some(self, place: Integers) -> Evidence:
+        """The evidence of some groups."""
+        noisy = None if self.noisy is None else self.noisy[place]
+        return replace(
+            self, workplaces=self.workplaces[place], kinds=self.kinds[place], noisy=noisy
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A public check of the model: two tables of the same totals, and how much they differ.
+
+    `spread` is by how much more than the model says, at the 90% quantile: about 1 where it fits.
+    Where it is more than chance would have it, intervals are `widened` by it.
+    """
+
+    against: str
+    groups: int
+    spread: float
+
+    @property
+    def widened(self) -> float:
+        """The factor of the intervals."""
+        return self.spread if self.spread > 1 + _CHANCE / self.groups**0.5 else 1.0
+
+    @property
+    def words(self) -> str:
+        """The check on a line."""
+        widened = f"; intervals are widened by {self.widened:.2f}" if self.widened > 1 else ""
+        return (
+            f"totals of {self.groups:,} groups differ from those of {self.against} by"
+            f" {self.spread:.2f} of what the model says{widened}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedTable:
+    """What is known of the noise of a table's cells, and what follows when they are added up.
+
+    `beyond` are groups with noisy counts that no sizes of the model reach.  Without `sums` the
+    noise of cells that are added up is not known, but that of each is.
+    """
+
+    calibrated: Calibrated
+    sizes: SizeDistribution
+    own: Evidence | None
+    beyond: NDArray[np.bool_] | None = None
+    fit: Fit | None = None
+    sums: bool = True
+
+    def joint_ends(
+        self, noisy: Integers, cells: Integers, starts: Integers, miss: float
+    ) -> tuple[Integers, Integers]:
+        """Ends for sums of which many are to hold at once, each missing no more than so.
+
+        Where noise has made a count too small, the workplace behind it looks too small as well, and
+        the noise with it.  So high ends take the noise as it is if the counts are what they say:
+        every cell larger by its part of the way, in proportion to its variance.
+        """
+        made, level = self.calibrated, 1 - miss
+        moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, level)
+        up = down
+        if self._largest is not None and self.own is not None and self.own.noisy is not None:
+            number, groups = np.diff(np.append(starts, len(cells))), cells // made.cells
+            share = made.variance[groups]
+            share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
+            moved = np.bincount(groups, share, len(made.points))
+            (known, which), seen = self._largest, self.own.noisy
+            now = np.rint(seen + moved).astype(np.int64)
+            changed = np.flatnonzero(now != seen)
+            points = known.points(now[changed], which[changed], made.noise.variance)
+            larger = made.with_points(changed, points)
+            up = np.maximum(down, larger.joint_reach(cells, starts, level, most=True))
+        return ends_around(noisy - moments.mean, down, up)
+
+    @cached_property
+    def _largest(self) -> tuple[LargestWorkplace, Integers] | None:
+        """Where noisy counts say something: what larger ones would say of each group."""
+        if self.own is None or self.own.noisy is None:
+            return None
+        return self.own.largest(self.sizes)

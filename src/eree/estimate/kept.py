@@ -1,0 +1,116 @@
+"""What was learnt of the noise of a table, as arrays that the user's cache folder keeps.
+
+It follows from the files of a release and from the code alone, and takes long for a large one.  It
+is kept under a digest of all files, so only where these were compared with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from eree.estimate.calibration import Calibrated
+from eree.estimate.evidence import CalibratedTable, Evidence, Fit
+from eree.estimate.noise import NoiseBySize
+from eree.estimate.size_distribution import SizeDistribution
+from eree.mechanisms.cache import Arrays, arrays_by_package
+from eree.mechanisms.mechanism import Mechanism
+
+#: Levels of which the intervals of all cells are kept.
+LEVELS = (0.8, 0.9, 0.95, 0.99)
+_NOISE = ("sizes", "draws", "mean", "covariance", "joint_fourth", "least_variance")
+
+
+def kept_table(
+    what: str, mechanism: Mechanism, make: Callable[[], CalibratedTable | None]
+) -> CalibratedTable | None:
+    """The noise of a table that `what` names in full, from the cache or made now."""
+    return _unpacked(arrays_by_package(what, lambda: _packed(make())), mechanism)
+
+
+def _packed(made: CalibratedTable | None) -> Arrays:
+    if made is None:
+        return {}
+    calibrated, own = made.calibrated, made.own
+    everyone = np.arange(len(calibrated.points))
+    for level in LEVELS:
+        calibrated.cell_reach(level, everyone)
+    about = {
+        "attributes": made.sizes.attributes,
+        "kinds": made.sizes.kinds,
+        "cells": calibrated.cells,
+        "widened": calibrated.widened,
+        "fit": None if made.fit is None else asdict(made.fit),
+        "sums": made.sums,
+    }
+    distinct, back = calibrated.distinct
+    found: dict[str, Any] = {
+        "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+        "sizes.weights": made.sizes.weights,
+        "sizes.shares": made.sizes.shares,
+        "sizes.least": made.sizes.least,
+        "points": calibrated.points,
+        "distinct": distinct,
+        "back": _narrow(back),
+        **_of_noise("noise", calibrated.noise),
+    }
+    found |= {f"reach.{level}": reach for level, reach in calibrated.reaches.items()}
+    if made.beyond is not None:
+        found["beyond"] = made.beyond
+    if own is not None:
+        found |= {"own.workplaces": _narrow(own.workplaces), "own.kinds": _narrow(own.kinds)}
+        if own.noisy is not None and own.noise is not None:
+            found["own.noisy"] = _narrow(own.noisy)
+            if own.noise is not calibrated.noise:
+                found |= _of_noise("own", own.noise)
+    return found
+
+
+def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
+    if not found:
+        return None
+    about = json.loads(found["about"].tobytes())
+    kinds = tuple(map(tuple, about["kinds"]))
+    names = ("weights", "shares", "least")
+    sizes = SizeDistribution(
+        tuple(about["attributes"]), kinds, *(found[f"sizes.{name}"] for name in names)
+    )
+    noise = _noise("noise", found, mechanism)
+    calibrated = Calibrated(noise, found["points"], about["cells"], about["widened"])
+    calibrated.__dict__["distinct"] = found["distinct"], found["back"].astype(np.intp)
+    reaches = {level: found[f"reach.{level}"] for level in LEVELS if f"reach.{level}" in found}
+    calibrated.__dict__["reaches"] = reaches
+    own = None
+    if "own.kinds" in found:
+        workplaces, of_kinds = (_wide(found[f"own.{name}"]) for name in ("workplaces", "kinds"))
+        own = Evidence(workplaces, of_kinds)
+        if "own.noisy" in found:
+            of_groups = _noise("own", found, mechanism) if "own.draws" in found else noise
+            own = Evidence(workplaces, of_kinds, _wide(found["own.noisy"]), of_groups)
+    fit = None if about["fit"] is None else Fit(**about["fit"])
+    return CalibratedTable(calibrated, sizes, own, found.get("beyond"), fit, about["sums"])
+
+
+def _of_noise(what: str, noise: NoiseBySize) -> Arrays:
+    return {f"{what}.{name}": _narrow(getattr(noise, name)) for name in _NOISE}
+
+
+def _noise(what: str, found: Mapping[str, Any], mechanism: Mechanism) -> NoiseBySize:
+    own = {name: found[f"{what}.{name}"].astype(np.float64) for name in _NOISE}
+    sizes = own.pop("sizes").astype(np.int64)
+    return NoiseBySize(sizes=sizes, mechanism=mechanism, **own)
+
+
+def _narrow(numbers: Any) -> Any:
+    """The same in half the room, where they are integers that have it."""
+    with np.errstate(invalid="ignore"):
+        half = numbers.astype(np.int32)
+    return half if np.array_equal(half, numbers) else numbers
+
+
+def _wide(numbers: Any) -> Any:
+    return numbers.astype(np.int64)

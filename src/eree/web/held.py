@@ -1,0 +1,53 @@
+"""A release of which every file is in memory, as it was verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from eree.release.contents import SCALED_TO
+from eree.release.release import Release
+
+#: What is counted in a table of jobs; its other numbers follow from these.
+_NUMBERS = ("noisy", "workplaces", SCALED_TO)
+
+
+class Held(Release):
+    """A release whose tables are held as their files have them, which is little.
+
+    Other tables may bound figures of one at any time: they are read from memory then.
+    """
+
+    @classmethod
+    def of(cls, release: Release, content: str | None) -> Self:
+        """Read all tables of a release; `content` is a digest of its files, where it is known."""
+        found = cls(release.folder, release.record, release.public_sizes, content)
+        files: dict[str, bytes] = {}
+        for name in release.tables:
+            assert Path(name).name == name  # it was verified
+            files[name] = (release.folder / "tables" / f"{name}.parquet").read_bytes()
+        found.__dict__["_files"] = files
+        found.__dict__["_alive"] = WeakValueDictionary[str, Any]()
+        return found
+
+    def table(self, name: str) -> pa.Table:
+        """The public rows of a table."""
+        found = self.__dict__["_alive"].get(name)
+        if found is None:
+            found = parquet.read_table(BytesIO(self.__dict__["_files"][name]))
+            self.__dict__["_alive"][name] = found
+        assert isinstance(found, pa.Table)
+        return found
+
+    def coded(self, name: str, by: Iterable[str]) -> pa.Table:
+        """The rows of a table of jobs: attributes as codes, and what was counted."""
+        own = list(by)
+        file = parquet.ParquetFile(BytesIO(self.__dict__["_files"][name]), read_dictionary=own)
+        numbers = [n for n in _NUMBERS if n in file.schema_arrow.names]
+        return file.read([*own, *numbers]).unify_dictionaries().combine_chunks()

@@ -1,0 +1,170 @@
+"""Several worker processes, and releases that come and go while they answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+import eree
+import pages
+from processes import PATIENCE, running, until
+
+CUBE = re.compile("^cube-")
+
+
+class Tool:
+    """A query tool in processes of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.address = json.loads(process.stdout.readline())["address"]
+
+    def get(self, path: str) -> bytes:
+        with urlopen(self.address + path, timeout=PATIENCE) as reply:
+            found = reply.read()
+        assert isinstance(found, bytes)
+        return found
+
+    def names(self) -> list[str]:
+        return [data["name"] for data in json.loads(self.get("/index.json"))["data_sets"]]
+
+    def workers(self) -> set[int]:
+        """The processes that the process that it started has started."""
+        return {w for child in children(self.process.pid) for w in children(child)}
+
+
+def children(process: int) -> set[int]:
+    try:
+        text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    except OSError:
+        return set()
+    return set(map(int, text.split()))
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[Tool]:
+    source = str(Path(eree.__file__).resolve().parents[1])
+    command = [sys.executable, "-m", "eree", "serve", *map(str, arguments), "--port", "0", "--json"]
+    surroundings = pages.environment() | {"PYTHONPATH": source}
+    with running(command, env=surroundings) as process:
+        try:
+            yield Tool(process)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def gone(processes: set[int]) -> bool:
+    return not any(Path(f"/proc/{process}").exists() for process in processes)
+
+
+def test_workers_share_a_port_and_one_that_dies_is_replaced(releases: list[Path]) -> None:
+    with started(releases[1], "--workers", "2", "--metrics") as tool:
+        name = tool.names()[0]
+        first = tool.get(f"/d/{name}.json")
+        everyone = children(tool.process.pid) | tool.workers()
+        killed = next(iter(tool.workers()))
+        os.kill(killed, signal.SIGKILL)
+        assert until(lambda: len(tool.workers() - {killed}) == 2)
+        for _ in range(20):
+            assert tool.get(f"/d/{name}.json") == first
+        counted = re.search(
+            r'eree_answers_total\{kind="json",status="2xx"\} (\d+)', tool.get("/metrics").decode()
+        )
+        assert counted and int(counted[1]) == 22  # by whichever worker
+        everyone |= tool.workers()
+        tool.process.send_signal(signal.SIGTERM)
+        assert tool.process.wait(PATIENCE) == 0
+    assert until(lambda: gone(everyone))
+
+
+def test_nobody_is_left_when_the_first_process_is_killed(releases: list[Path]) -> None:
+    with started(releases[1], "--workers", "2") as tool:
+        everyone = children(tool.process.pid) | tool.workers()
+        assert len(everyone) == 3
+        tool.process.kill()
+        tool.process.wait(PATIENCE)
+        assert until(lambda: gone(everyone))
+
+
+def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
+    releases: list[Path], tmp_path: Path
+) -> None:
+    room, beside = tmp_path / "room", tmp_path / "beside"
+    room.mkdir()
+    shutil.copytree(releases[1], room / "cube")
+    shutil.copytree(releases[0], beside)
+    failures: list[str] = []
+    stop = threading.Event()
+    with started(room, "--watch", "1") as tool:
+        (cube,) = tool.names()
+
+        def ask() -> None:
+            while not stop.is_set():
+                try:
+                    tool.get(f"/d/{cube}.json")
+                except (OSError, HTTPError) as error:
+                    failures.append(repr(error))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            damaged = room / "damaged"
+            shutil.copytree(releases[1], tmp_path / "copy")
+            with (tmp_path / "copy" / "release.json").open("a", encoding="utf-8") as file:
+                file.write(" ")
+            (tmp_path / "copy").rename(damaged)  # is left out, and said to be
+            beside.rename(room / "tables")
+            assert until(lambda: len(tool.names()) > 1)
+            assert cube in tool.names() and sum(map(bool, map(CUBE.match, tool.names()))) == 1
+            shutil.rmtree(room / "tables")
+            tool.process.send_signal(signal.SIGHUP)
+            assert until(lambda: tool.names() == [cube])
+        finally:
+            stop.set()
+            asking.join(PATIENCE)
+        assert not failures
+        tool.process.terminate()
+        _, said = tool.process.communicate(timeout=PATIENCE)
+        assert "damaged is not served: " in said and "Traceback" not in said
+
+
+def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for arguments in (["--workers", "2"], ["--watch", "1"]):
+        done = pages.command("serve", str(empty), *arguments, "--port", "0", cwd=tmp_path)
+        assert done.status == 2 and "Traceback" not in done.err
+        assert "holds no release.json" in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--workers", "0", "--workers is a number from 1 to 64"),
+        ("--workers", "65", "--workers is a number from 1 to 64"),
+        ("--watch", "0", "--watch is a number of seconds from 1 to 86,400"),
+        ("--log", "apache", "there is no form of log 'apache'; there are combined and json"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(
+    option: str, value: str, said: str, tmp_path: Path
+) -> None:
+    with socket.socket():
+        done = pages.command("serve", "nowhere", option, value, "--port", "0", cwd=tmp_path)
+    assert (done.status, done.err) == (2, f"eree: {said}\n")
