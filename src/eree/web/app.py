@@ -79,7 +79,7 @@ def application(
         assert isinstance(error, HTTPException)
         known = {404: "no page has this address", 405: "pages can only be read, with GET"}
         reason = known.get(error.status_code, "this cannot be answered")
-        within = others.get(request.scope["path"].split("/")[1], site)
+        within = others.get(request.scope["path"].lstrip("/").partition("/")[0], site)
         return Kept(within.refused(error.status_code, reason, _key_of(request.scope)[2]))
 
     routes += _routes(site, desk)
