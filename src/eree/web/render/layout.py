@@ -215,7 +215,7 @@ class Layout:
         else:
             decimals = self.page.shown_decimals
             inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
-            if self._query.measure == "jobs":
+            if self._query.measure == "jobs" and not (self._query.share and cell.margin == 0):
                 said = spoken(error(cell, self._query.show, decimals))
                 if said.startswith("±"):  # which few readers of screens say
                     words = spoken(say("give or take %(margin)s", margin=said[1:]))
