@@ -136,11 +136,12 @@ def test_the_same_address_gives_json_to_those_who_ask_for_it(
 
 def numbers_of(text: str) -> list[list[float]]:
     """The estimates of the table on a page, row by row, the total last."""
-    rows = re.findall(r"<tr>(.*?)</tr>", text.partition("</table>")[0], re.DOTALL)
+    plainer = re.sub(r'<span class="flag[^>]*>.</span><span class="sr">[^<]*</span>', "", text)
+    rows = re.findall(r"<tr>(.*?)</tr>", plainer.partition("</table>")[0], re.DOTALL)
     found = []
     for row in rows:
         shown = re.findall(r'class="(?:estimate|none)">(.*?)</span>(?:<span|</td>)', row, re.DOTALL)
-        plain = [re.sub(r"<abbr.*?</abbr>|<[^>]+>", "", one).strip() for one in shown]
+        plain = [re.sub(r"<[^>]+>", "", one).strip() for one in shown]
         if plain:
             found.append([float(n.replace(",", "").replace("−", "-")) for n in plain])
     return found

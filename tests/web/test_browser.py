@@ -359,7 +359,7 @@ def on_paper(page: Page) -> Iterator[None]:
     ("address", "coloured"),
     [
         ("/map?rows=place&show=margin", ".shades .swatch.shade-1"),
-        ("/chart?rows=sector&cols=ownership&show=margin", ".heat td.heat-2"),
+        ("/chart?rows=sector&cols=ownership&as=heat&show=margin", ".heat td.heat-2"),
         ("/chart?rows=sector&show=margin", "svg.chart"),
     ],
 )

@@ -209,6 +209,6 @@ def test_a_text_remembers_what_it_was_made_of() -> None:
     text = Joined("; ", (inner, "x", say("Jobs")))
     assert text == "1 to Total; x; Jobs"
     with speaking("es"):
-        assert spoken(text) == "1 a Total general; x; Empleos"
+        assert spoken(text) == "1 a Total; x; Empleos"
         assert spoken("Jobs") == "Jobs"  # of a release, and not ours
     assert spoken(text) == text

@@ -80,7 +80,7 @@ def test_every_area_is_drawn_once_and_leads_to_its_own_table(
 ) -> None:
     data = tables["jobs"]
     text = client.get(f"/d/{data.name}/map?rows=place&cols=sector&show=margin").text
-    links = re.findall(r'<a href="([^"]*)" tabindex="-1" data-code="([^"]*)">', text)
+    links = re.findall(r'<a href="([^"]*)" tabindex="-1" data-code="([^"]*)" data-keep', text)
     place = data.variable("place")
     assert sorted(code for _, code in links) == sorted(place.codes)
     values = dict(zip(place.codes, answer(data, Query(("place",))).body.values[:, 0], strict=True))

@@ -119,6 +119,63 @@ def ranking(data: DataSet, query: Query) -> Ranking:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """One of two areas that are compared."""
+
+    code: str
+    label: str
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two areas, and which of them surely has more: `one`, `two`, or neither."""
+
+    one: Compared
+    two: Compared
+    verdict: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        found = {name: getattr(self, name) for name in ("one", "two")}
+        return {"surely_larger": self.verdict or None} | {
+            name: {"code": area.code, "low": area.cell.low, "high": _plain(area.cell.high)}
+            for name, area in found.items()
+        }
+
+
+def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
+    """Whether one area surely has more than another: all of its interval lies above the other's.
+
+    Both intervals hold together at the level of the query; an area is named by its code or label.
+    """
+    if len(query.by) != 1:
+        raise Refusal("two areas are compared by one variable; put a single one on rows")
+    axis = data.variable(query.by[0]).axis(query.groups.get(query.by[0]))
+    known = {label.casefold(): code for code, label in zip(axis.codes, axis.labels, strict=True)}
+    known |= {code.casefold(): code for code in axis.codes}
+    codes = [known.get(text.strip().casefold(), "") for text in (one, two)]
+    for text, code in zip((one, two), codes, strict=True):
+        if not code:
+            raise Refusal(f"{text!r} is no area here; name one by its code or its name")
+    if codes[0] == codes[1]:
+        raise Refusal("an area is compared with another one; name two")
+    side, block = _together(data, query, [(code,) for code in codes])
+    where = {side.codes(i)[0]: i for i in range(len(side))}
+    if missing := [code for code in codes if code not in where]:
+        raise Refusal(f"no job is in {missing[0]}; name an area that has some")
+    first, second = (
+        Compared(code, side.labels(where[code])[0], block.cell(where[code])) for code in codes
+    )
+    verdict = "one" if first.cell.low > second.cell.high else ""
+    return Pair(first, second, "two" if second.cell.low > first.cell.high else verdict)
+
+
+def _plain(end: float) -> float | None:
+    return None if isinf(end) else end
+
+
+@dataclass(frozen=True)
 class Decision:
     """An area with its damage, and what its interval says: above, below, or undecided."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eree.policy.plain_data import guarantee_as_json
 from eree.web.dataset import DataSet
 from eree.web.query import Query
 from eree.web.words import Joined, say
@@ -92,4 +93,16 @@ def described(data: DataSet, home: str) -> dict[str, Any]:
             for v in data.variables
         ],
         "address": f"{home}/d/{data.name}",
+    }
+
+
+def certified(data: DataSet, certificates: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was claimed and found of its noise, and what was checked, as plain data."""
+    return {
+        "data_set": data.name,
+        "release": data.release.identity,
+        "made": data.made,
+        "guarantee": guarantee_as_json(data.guarantee),
+        "certificates": certificates,
+        "checks": data.checks,
     }

@@ -25,7 +25,12 @@ _REFUSALS = {
 def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
     """The document, in version 3.1."""
     paths: dict[str, Any] = {
-        "/index.json": _get("catalogue", "All data sets", [], _ref("Catalogue"))
+        "/index.json": _get(
+            "catalogue",
+            "All data sets, or those that have some words",
+            [_parameter("find", {"type": "string", "maxLength": MOST_FIND}, "Words to find.")],
+            _ref("Catalogue"),
+        )
     }
     for data in catalogue.data_sets:
         paths |= _paths(data)
@@ -52,11 +57,15 @@ def _paths(data: DataSet) -> dict[str, Any]:
         _parameter("per_job", money, "The threshold for each job."),
         _parameter("damage", {"type": "string", "maxLength": MOST_DAMAGE}, lines),
     ]
+    pair = [
+        _parameter(one, {"type": "string"}, "One of two areas that are compared: a code or a name.")
+        for one in ("one", "two")
+    ]
     found = {
         f"/d/{name}{address}.json": _get(f"{name}-{page}", f"{title}: {page}", given, schema)
         for address, page, given, schema in (
             ("", "table", settings, _ref("Table")),
-            ("/ranking", "ranking", settings, _ref("Ranking")),
+            ("/ranking", "ranking", [*settings, *pair], _ref("Ranking")),
             ("/threshold", "threshold", threshold, _ref("Threshold")),
             ("/about", "about", [], {"type": "object"}),
             ("/certificate", "certificate", [], {"type": "object"}),

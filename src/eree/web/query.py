@@ -32,6 +32,8 @@ SORTS: Mapping[Sort, str] = MappingProxyType(
     {"code": say("As listed"), "-jobs": say("Largest first"), "jobs": say("Smallest first")}
 )
 MOST_SIDES = 4
+#: A chart of a variable with more codes is drawn from the largest figure on.
+MOST_AS_LISTED = 8
 MOST_PARTS = 2_000
 MOST_PAGE = 100_000
 WHERE, GROUP, AT, YES = "where.", "group.", "at.", "yes"
@@ -103,6 +105,11 @@ class Query:
     def on_page(self, page: int, across: int = 1) -> Query:
         """The same query, another page of its rows, or of its columns."""
         return replace(self, page=page, across=across)
+
+    def charted(self, data: DataSet) -> Query:
+        """The same query as a chart shows it first: many bars are drawn from the largest on."""
+        many = self.rows and len(data.variable(self.rows[0]).codes) > MOST_AS_LISTED
+        return replace(self, sort="-jobs") if many and self.sort == "code" else self
 
     def counted(self) -> Query:
         """The same query with counts, where it asks for shares."""
@@ -323,11 +330,17 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
             plain.append((name, value))
         elif name == "share":
             plain += [(name, value)] if value else []
-        elif name in ("tab", "choose", "swap", "find", "again", *EXTRAS):
+        elif name in ("tab", "choose", "swap", "earlier", "find", "again", *EXTRAS):
             buttons[name] = value
         else:
             raise Refusal(f"there is no field {name!r} in this form")
     names = [*dict.fromkeys(order), *(v.name for v in data.variables if v.name not in order)]
+    if moved := buttons.get("earlier"):  # before the one that stands before it on its side
+        side_of = places.get(data.variable(moved).name)
+        beside = [name for name in names if places.get(name) == side_of]
+        if side_of and beside.index(moved):
+            names.remove(moved)
+            names.insert(names.index(beside[beside.index(moved) - 1]), moved)
     asked: list[tuple[str, str]] = []
     for side in ("rows", "cols"):
         asked += [(side, name) for name in names if places.get(name) == side]

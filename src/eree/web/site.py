@@ -11,16 +11,23 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from eree.errors import Refusal
-from eree.policy.plain_data import guarantee_as_json
 from eree.web.address import looked_for, query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.comparison import DEFAULT_PER_JOB, Slip, Slips, Threshold, ranking, threshold
+from eree.web.comparison import (
+    DEFAULT_PER_JOB,
+    Slip,
+    Slips,
+    Threshold,
+    pair,
+    ranking,
+    threshold,
+)
 from eree.web.dataset import JOBS, DataSet
 from eree.web.export import EXPORTS, Metadata, file_name, metadata, plain_name, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
-from eree.web.notes import described
+from eree.web.notes import certified, described
 from eree.web.openapi import openapi
 from eree.web.query import (
     EXTRAS,
@@ -32,13 +39,16 @@ from eree.web.query import (
     sent,
     written,
 )
-from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
+from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.render.pages import KINDS, Pages
 from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply, moved
 from eree.web.reply import as_json as in_json
 from eree.web.words import say
+
+#: The two areas that a ranking compares, and as many names of areas as it proposes.
+PAIR, MOST_KNOWN = ("one", "two"), 300
 
 
 class Site:
@@ -147,21 +157,17 @@ class Site:
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
-        """Bars or a heat map."""
-        data, asked = self._asked(name, query)
+        """Bars, in groups or panels where there are columns, or a heat map."""
+        data = self.catalogue.data_set(name)
+        asked, own = with_own_settings(data, query, ("as",))
+        asked = asked if query else asked.charted(data)
+        if own and own["as"] not in CHARTS:
+            raise Refusal(f"a chart is drawn as one of {', '.join(CHARTS)}")
         made = answer(data, asked)
-        page = made.page(MOST_BARS)
-        plain = len(made.cols) == 1
+        shown = drawing(made, own.get("as", ""))
+        extras, across = list(own.items()), made.pages_across
         return self._data_page(
-            "chart.html",
-            data,
-            asked,
-            answer=page,
-            bars=bars(page) if plain else None,
-            heat=None if plain else heat_map(page),
-            pages=made.pages(MOST_BARS),
-            across=made.pages_across,
-            count=len(made.rows),
+            "chart.html", data, asked, extras=extras, across=across, count=len(made.rows), **shown
         )
 
     def map(self, name: str, query: str) -> Reply:
@@ -188,19 +194,28 @@ class Site:
 
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
         """Areas ranked, with the ranks that they may truly have."""
-        data, asked = self._asked(name, query)
-        asked = asked.counted()
+        data = self.catalogue.data_set(name)
+        asked, own = with_own_settings(data, query, PAIR)
+        asked, names = asked.counted(), [own.get(one, "") for one in PAIR]
         if not asked.by and not as_json:  # the form says what to do
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
+        two = pair(data, asked, *names) if all(names) else None
         if as_json:
-            return self._with_metadata(data, asked, made.as_json(), "ranking.")
+            found = made.as_json() | ({"pair": two.as_json()} if two else {})
+            return self._with_metadata(data, asked, found, "ranking.")
         shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
         return self._data_page(
             "ranking.html",
             data,
             asked,
             areas=shown,
+            pair=two,
+            names=names,
+            known=data.variable(asked.by[0])
+            .axis(asked.groups.get(asked.by[0]))
+            .labels[:MOST_KNOWN],
+            extras=[(one, own[one]) for one in PAIR if one in own],
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),
             decimals=made.figures.decimals if asked.exact else None,
@@ -245,19 +260,10 @@ class Site:
         data, asked = self._asked(name, query)
         certificates = self._certificates[data.name]
         if as_json:
-            return in_json(
-                described(data, self.home)
-                | {
-                    "guarantee": guarantee_as_json(data.guarantee),
-                    "statements": data.statements,
-                    "warnings": data.warnings,
-                    "assumptions": data.assumptions,
-                    "noise": data.noise(),
-                    "certificates": certificates,
-                    "checks": data.checks,
-                    "record": data.release.record,
-                }
-            )
+            words = ("statements", "warnings", "assumptions")
+            found = described(data, self.home) | {name: getattr(data, name) for name in words}
+            found |= {"noise": data.noise(), "record": data.release.record}
+            return in_json(found | certified(data, certificates))
         return self._data_page(
             "about.html",
             data,
@@ -273,16 +279,7 @@ class Site:
         """What was claimed and found of a data set's noise, and what was checked."""
         data = self.catalogue.data_set(name)
         refuse_settings("a certificate", query)
-        return in_json(
-            {
-                "data_set": data.name,
-                "release": data.release.identity,
-                "made": data.made,
-                "guarantee": guarantee_as_json(data.guarantee),
-                "certificates": self._certificates[data.name],
-                "checks": data.checks,
-            }
-        )
+        return in_json(certified(data, self._certificates[data.name]))
 
     def profile(self, name: str, file: str, query: str) -> Reply:
         """Numbers of workplaces by size, as a file."""

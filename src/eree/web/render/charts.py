@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, isfinite, isinf, log, log10
+from typing import Any
 
 import numpy as np
 
 from eree.web.answer import Answer
 from eree.web.block import ABSENT, UNRELIABLE, Cell
 from eree.web.dataset import Error
-from eree.web.words import say, spoken
+from eree.web.words import Joined, say, spoken
 
 MINUS = "−"
 #: The most bars of a page.
@@ -25,6 +26,10 @@ MOST_BARS = 60
 SHADES = 7
 #: A shade stands for less of the greatest figure than its number says: most figures are small.
 POWER = 3
+#: How two sides are drawn: bars of a row together, a panel for each column, or a heat map.
+CHARTS = {"grouped": say("Grouped bars"), "panels": say("Panels"), "heat": say("Heat map")}
+#: The most columns of grouped bars, and of panels, and the most rows of these.
+MOST_GROUPED, MOST_PANELS, MOST_PANEL_ROWS = 4, 12, 20
 #: A heat map of more columns has no numbers in its fields.
 MOST_NUMBERED = 24
 #: How far from the threshold the drawing of a decision goes, as a factor.
@@ -166,18 +171,82 @@ class Bars:
     bars: tuple[Bar, ...]
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """Groups of bars on one scale: those of a row together, or those of a column in a panel."""
+
+    panels: bool
+    groups: tuple[tuple[tuple[str, ...], Bars], ...]
+
+
 def bars(answer: Answer) -> Bars:
     """A bar for every row of an answer without columns."""
     cells = [answer.body.cell(i, 0) for i in range(min(len(answer.rows), MOST_BARS))]
+    labels = [answer.rows.labels(i) for i in range(len(cells))]
+    return _bars(answer, cells, labels, _scale(cells))
+
+
+def grouped(answer: Answer, *, panels: bool) -> Grouped:
+    """The bars of every row together, or of every column in a panel of its own."""
+    rows, cols = range(len(answer.rows)), range(len(answer.cols))
+    cells = [[answer.body.cell(i, j) for j in cols] for i in rows]
+    scale = _scale([cell for line in cells for cell in line])
+    outer, inner = (answer.cols, answer.rows) if panels else (answer.rows, answer.cols)
+    lines = [list(line) for line in zip(*cells, strict=True)] if panels else cells
+    labels = [inner.labels(k) for k in range(len(inner))]
+    made = [_bars(answer, line, labels, scale) for line in lines]
+    groups = zip((outer.labels(k) for k in range(len(outer))), made, strict=False)
+    return Grouped(panels, tuple(groups))
+
+
+def chart_of(answer: Answer, asked: str) -> str:
+    """How an answer is drawn: as is asked for, or by how many rows and columns it has."""
+    rows, cols = len(answer.rows), len(answer.cols)
+    if not answer.query.cols:
+        return "bars"
+    if asked in CHARTS and (asked == "heat" or cols <= MOST_PANELS):
+        return asked
+    if cols <= MOST_GROUPED:
+        return "grouped"
+    return "panels" if cols <= MOST_PANELS and rows <= MOST_PANEL_ROWS else "heat"
+
+
+def drawing(whole: Answer, asked: str) -> dict[str, Any]:
+    """What the page of a chart shows of an answer: its bars or fields, and what they are by."""
+    drawn = chart_of(whole, asked)
+    few = MOST_BARS // len(whole.cols) if drawn == "grouped" else MOST_BARS
+    page, query, known = whole.page(few), whole.query, whole.data.variable
+    groups = drawn in ("grouped", "panels")
+    corner = {
+        side: Joined(" · ", (known(name).side_label(query.groups.get(name)) for name in names))
+        for side, names in (("rows", query.rows), ("cols", query.cols))
+    }
+    return {
+        "answer": page,
+        "pages": whole.pages(few),
+        "drawn": drawn,
+        "bars": bars(page) if drawn == "bars" else None,
+        "grouped": grouped(page, panels=drawn == "panels") if groups else None,
+        "heat": heat_map(page) if drawn == "heat" else None,
+        "charts": CHARTS if len(whole.cols) <= MOST_PANELS else {},
+        "corner": corner,
+    }
+
+
+def _scale(cells: Sequence[Cell]) -> Scale:
     ends = [cell.estimate if isinf(cell.high) else cell.high for cell in cells]
     top = max([1.0, *ends, *(cell.estimate for cell in cells)])
-    scale = Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
+    return Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
+
+
+def _bars(
+    answer: Answer, cells: Sequence[Cell], labels: Sequence[tuple[str, ...]], scale: Scale
+) -> Bars:
     found = []
-    for i, cell in enumerate(cells):
+    for cell, own in zip(cells, labels, strict=True):
         shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.shown_decimals)
         shown = figure(cell, answer.shown_decimals)
-        labels = answer.rows.labels(i) or (say("All"),)
-        found.append(Bar(labels, shown, shown_interval, cell, _bar(cell, scale)))
+        found.append(Bar(own or (say("All"),), shown, shown_interval, cell, _bar(cell, scale)))
     return Bars(scale, tuple(found))
 
 

@@ -25,10 +25,11 @@ TOTAL = say("Total")
 
 def marks(cell: Cell) -> str:
     """The flags of a figure, but for the one that says that it is 0, as HTML."""
+    words = [(name, spoken(FLAG_NAMES[name])) for name in cell.flags if name != ABSENT]
     return "".join(
-        f'<abbr class="flag {name}" title="{spoken(FLAG_NAMES[name])}">{name[0]}</abbr>'
-        for name in cell.flags
-        if name != ABSENT
+        f'<span class="flag {name}" title="{word}" aria-hidden="true">{name[0]}</span>'
+        f'<span class="sr">{word}; </span>'
+        for name, word in words
     )
 
 
@@ -214,8 +215,13 @@ class Layout:
         else:
             decimals = self.page.shown_decimals
             inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
-            if self._query.measure == "jobs":
+            if self._query.measure == "jobs" and not (self._query.share and cell.margin == 0):
                 said = spoken(error(cell, self._query.show, decimals))
+                if said.startswith("±"):  # which few readers of screens say
+                    words = spoken(say("give or take %(margin)s", margin=said[1:]))
+                    said = (
+                        f'<span aria-hidden="true">{said}</span><span class="sr">, {words}</span>'
+                    )
                 inside += f'<span class="error">{said}</span>'
         return Shown(cell, kind, headings if self.nested else "", inside)
 

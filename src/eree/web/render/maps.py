@@ -115,6 +115,8 @@ class Area:
     cell: Cell
     shade: int
     address: str
+    #: The code of a filter that keeps it, where one does.
+    keep: str = ""
 
     @property
     def hatched(self) -> bool:
@@ -154,6 +156,7 @@ class Picture:
                 cells[i],
                 shade,
                 self._table_of(query, side.codes(i)[0]),
+                self._kept(side.codes(i)[0]),
             )
             for i, shade in zip(there, shades, strict=True)
         )
@@ -181,6 +184,11 @@ class Picture:
         if not kept:
             return shown
         return say("%(caption)s (filtered by %(names)s)", caption=shown, names=", ".join(kept))
+
+    def _kept(self, code: str) -> str:
+        """The code that keeps an area in a filter; none where it takes several."""
+        kept = self.mapped.variable.filter_of(code, self.mapped.level)
+        return kept[0] if len(kept) == 1 else ""
 
     def _table_of(self, query: Query, code: str) -> str:
         """The address of the table of one area: by what else the query is by, or by what it can."""
@@ -259,7 +267,8 @@ class Picture:
             again = f'<use href="#m{place}" fill="url(#hatch)"/>' if area.hatched else ""
             named = f' id="m{place}"' if area.hatched else ""
             parts.append(
-                f'<a href={quoteattr(area.address)} tabindex="-1" data-code={quoteattr(area.code)}>'
+                f'<a href={quoteattr(area.address)} tabindex="-1" data-code={quoteattr(area.code)}'
+                f" data-keep={quoteattr(area.keep)}>"
                 f"<title>{escape(said)}</title>"
                 f'<g class="shade-{area.shade}"><path{named} d="{shapes.paths[area.code]}"/></g>'
                 f"{again}</a>"

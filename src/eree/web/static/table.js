@@ -22,6 +22,9 @@
       document.querySelector(".top nav").replaceWith(page.querySelector(".top nav")); // it leads to the same page
       if (push) history.pushState(null, "", reply.url);
       prepare(open);
+      const status = document.getElementById("status"), shown = document.getElementById("result");
+      status.firstElementChild.textContent = shown.dataset.said || ""; // short, and it stays: the table itself would be read whole
+      status.lastElementChild.hidden = false;
       const target = focus && document.querySelector(focus);
       if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
@@ -83,10 +86,91 @@
       for (const name of ["focusin", "mouseenter"]) row.addEventListener(name, mark(true));
       for (const name of ["focusout", "mouseleave"]) row.addEventListener(name, mark(false));
     }
+    const map = document.querySelector("svg.map");
+    if (map) addMap(map);
+    const told = document.querySelector(".told");
+    for (const field of document.querySelectorAll(".heat td[title]")) field.addEventListener("click", () => { told.textContent = field.title; });
     const form = document.getElementById("builder");
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  // Zoom, and areas that are selected by a click or by a frame around them: what is picked is ticked in the form below.
+  function addMap(map) {
+    const tools = document.querySelector(".map-tools"), form = document.querySelector("form.areas"), told = document.querySelector(".told");
+    const whole = map.getAttribute("viewBox").split(" ").map(Number), select = tools.querySelector("[data-select]");
+    let [x, y, wide, tall] = whole, start = null, frame = null, touched = null;
+    tools.hidden = false;
+    const show = () => map.setAttribute("viewBox", [x, y, wide, tall].join(" "));
+    const selecting = () => select.getAttribute("aria-pressed") === "true";
+    const boxes = () => [...form.querySelectorAll('[name^="where."]')];
+    const fieldOf = (area) => boxes().find((box) => box.type === "checkbox" && box.value === area.dataset.keep);
+    function pick(area, on) {
+      if (!area.dataset.keep) return;
+      area.classList.toggle("picked", on);
+      const box = fieldOf(area);
+      if (box) { if (!on || box.type === "checkbox") box.checked = on; return; }
+      if (!on) return;
+      const name = boxes()[0] && boxes()[0].name; // an area of another page of the table
+      if (!name) return;
+      const field = element("input");
+      Object.assign(field, { type: "checkbox", name, value: area.dataset.keep, checked: true, hidden: true });
+      form.append(field);
+    }
+    function say_picked() { told.textContent = [...map.querySelectorAll("a.picked title")].map((title) => title.textContent).slice(-3).join("; "); }
+    for (const button of tools.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => {
+      const by = Number(button.dataset.zoom);
+      if (!by) [x, y, wide, tall] = whole;
+      else { x += wide * (1 - 1 / by) / 2; y += tall * (1 - 1 / by) / 2; wide /= by; tall /= by; }
+      show();
+    });
+    select.addEventListener("click", () => {
+      select.setAttribute("aria-pressed", String(!selecting()));
+      map.classList.toggle("selecting", selecting());
+    });
+    const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(map.getScreenCTM().inverse());
+    map.addEventListener("pointerdown", (event) => { start = { point: at(event), x, y, moved: false }; });
+    addEventListener("pointermove", (event) => {
+      if (!start || !map.isConnected) return;
+      const now = at(event), far = Math.hypot(now.x - start.point.x, now.y - start.point.y);
+      if (far < wide / 100) return;
+      start.moved = true;
+      if (selecting()) {
+        if (!frame) { frame = document.createElementNS(map.namespaceURI, "rect"); frame.setAttribute("class", "frame"); map.append(frame); }
+        const sides = { x: Math.min(now.x, start.point.x), y: Math.min(now.y, start.point.y), width: Math.abs(now.x - start.point.x), height: Math.abs(now.y - start.point.y) };
+        for (const [name, value] of Object.entries(sides)) frame.setAttribute(name, value);
+      } else if (wide < whole[2]) { x += start.point.x - now.x; y += start.point.y - now.y; show(); }
+    });
+    addEventListener("pointerup", () => {
+      if (frame) {
+        const box = frame.getBBox();
+        for (const area of map.querySelectorAll("a[data-code]")) {
+          const own = area.getBBox(), mid = [own.x + own.width / 2, own.y + own.height / 2];
+          if (mid[0] >= box.x && mid[0] <= box.x + box.width && mid[1] >= box.y && mid[1] <= box.y + box.height) pick(area, true);
+        }
+        frame.remove();
+        frame = null;
+        say_picked();
+      }
+    });
+    map.addEventListener("dragstart", (event) => event.preventDefault());
+    map.addEventListener("click", (event) => {
+      const area = event.target.closest("a[data-code]"), moved = start && start.moved;
+      start = null;
+      if (!area) return;
+      if (selecting() || moved) {
+        event.preventDefault();
+        if (!moved) { pick(area, !area.classList.contains("picked")); say_picked(); }
+      } else if (event.pointerType === "touch" && touched !== area) { // the first tap says what is there, the second leads to it
+        event.preventDefault();
+        touched = area;
+        told.textContent = area.querySelector("title").textContent;
+      }
+    });
+    form.addEventListener("change", (event) => {
+      for (const area of map.querySelectorAll("a[data-code]")) if (area.dataset.keep === event.target.value) area.classList.toggle("picked", event.target.checked);
+    });
   }
 
   // The server looks for words among all codes, however many; ticks stay, because they are sent along.
