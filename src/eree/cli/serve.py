@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eree.cli.options import as_json, certificates, cli, fresh_option, number
+from eree.cli.options import as_json, certificates, cli, fresh_option, number, path
 from eree.cli.terminal import progress
 from eree.errors import Refusal
 
@@ -28,6 +28,7 @@ MOST_SECONDS = 86_400
         "eree serve jobs-2026 survey-2026 --port 8080",
         "eree serve out --map place=places.geojson",
         "eree serve out --map county:GEOID=counties.geojson",
+        "eree serve out --site site.toml",
         "eree serve out --host 0.0.0.0 --address https://host.example.org/jobs",
         "eree serve releases --watch 60 --workers 4 --log json",
     ],
@@ -43,6 +44,7 @@ MOST_SECONDS = 86_400
     metavar="NAME=FILE",
     help="Public GeoJSON of a variable's areas; NAME:PROPERTY=FILE says where codes are.",
 )
+@path("--site", "FILE.toml", "The site's name, logo, colours, languages, names of areas.")
 @number("--workers", "Processes that answer; they share the memory of the data.", 1)
 @number("--watch", "Look for new releases every N seconds, also within DIR…; SIGHUP: now.")
 @click.option("--metrics", is_flag=True, help="Answer /metrics, in Prometheus' text format.")
@@ -55,6 +57,7 @@ def serve(
     port: int,
     address: str | None,
     maps: tuple[str, ...],
+    site: Path | None,
     workers: int,
     watch: int | None,
     metrics: bool,
@@ -64,8 +67,8 @@ def serve(
 ) -> None:
     """Serve the releases and protected cubes in DIR… until interrupted.
 
-    Every folder is verified first; nothing else is ever opened but the maps and the user's own
-    cache of certificates: no confidential file, no ledger, no key.
+    Every folder is verified first; nothing else is ever opened but the maps, what the site's file
+    names and the user's own cache of certificates: no confidential file, no ledger, no key.
     """
     from eree.web.server import Door  # the web framework is not needed for anything else
 
@@ -75,6 +78,7 @@ def serve(
             door,
             address=address,
             maps=maps,
+            site=site,
             workers=workers,
             watch=watch,
             metrics=metrics,
@@ -89,6 +93,7 @@ def run_query_tool(
     *,
     address: str | None = None,
     maps: Sequence[str] = (),
+    site: Path | None = None,
     workers: int = 1,
     watch: int | None = None,
     metrics: bool = False,
@@ -119,6 +124,7 @@ def run_query_tool(
                 door=door,
                 home=address,
                 maps=maps,
+                site=site,
                 progress=tell,
                 counters=counters,
                 log=form,

@@ -80,7 +80,7 @@ def publish(
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
-    issue = Issue(plan.price(), protects, target, ledger, source, signer, plan.period)
+    issue = Issue(plan.price(), protects, target, ledger, source, signer, plan.period, plan.about)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
@@ -148,6 +148,7 @@ class _Files:
         table, measurement = self.table, self.table.measurement
         return {
             "name": table.name,
+            "about": table.about,
             "by": list(table.marginal.by),
             "where": {name: list(values) for name, values in table.marginal.where.items()},
             **_profile(table.marginal),

@@ -88,6 +88,12 @@ class Release:
         return str(self.record["period"])
 
     @property
+    def described(self) -> Mapping[str, str]:
+        """What it is about, in its publisher's words: title, source, publisher, and so on."""
+        said: Mapping[str, str] = self.record["about"]
+        return said
+
+    @property
     def private(self) -> bool:
         """Whether the guarantee holds for what is published; never with a seeded source."""
         return self.record.get("private") is True
@@ -249,7 +255,9 @@ class ReleasedTable(Tabular):
 
 def said_of(release: Release) -> str:
     """A release in a few words, and whether it protects anything."""
-    return f"release {release.identity[:8]}{', which is not private' * (not release.private)}"
+    title = ", ".join(filter(None, (release.described.get("title"), release.period)))
+    named = f"release {release.identity[:8]}{f' ({title})' if title else ''}"
+    return f"{named}{', which is not private' * (not release.private)}"
 
 
 def opening(

@@ -28,7 +28,11 @@ from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
 from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
 from eree.web.dataset import JOBS, DataSet, Reals, combined
+from eree.web.notes import notes
 from eree.web.query import Query
+from eree.web.shares import measured
+from eree.web.standards import csvw, sdmx_csv
+from eree.web.words import Joined, say
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
@@ -45,6 +49,8 @@ class Metadata:
     release: str
     made: str
     period: str
+    about: Mapping[str, str]
+    note: str
     promise: str
     guarantee: dict[str, Any]
     measure: str
@@ -62,6 +68,8 @@ class Metadata:
             ("Data set", f"{self.title} ({self.data_set})"),
             ("Release", f"{self.release}, made {self.made}"),
             *([("Period", self.period)] if self.period else []),
+            *((name.capitalize(), text) for name, text in self.about.items()),
+            *([("Note", self.note)] if self.note else []),
             ("Guarantee", self.promise),
             ("Measure", self.measure),
             ("Universe", self.universe),
@@ -83,11 +91,14 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
         for name, codes in query.where.items()
     )
-    measure = data.measures[query.measure]
+    measure = measured(data.measures[query.measure], query.share)
     labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
-    caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
+    caption: str = say("%(measure)s in all", measure=measure)
+    if labels:
+        caption = say("%(measure)s by %(by)s", measure=measure, by=Joined(" × ", labels))
     if filters:
-        caption += f" ({'; '.join(_short(text) for text in filters)})"
+        kept = "; ".join(_short(text) for text in filters)
+        caption = Joined("", (caption, f" ({kept})"))
     address = f"{home}/d/{data.name}?{query.address()}"
     return Metadata(
         caption,
@@ -96,6 +107,8 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         data.release.identity,
         data.made,
         data.release.period,
+        dict(data.release.described),
+        data.note,
         data.promise,
         guarantee_as_json(data.guarantee),
         measure,
@@ -104,49 +117,8 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         query.confidence,
         notes(data, query, apart),
         address,
-        f"{data.title}. Release {data.release.identity}, {data.made}, protected with"
-        f" {data.promise}. {address}",
+        data.citation(address),
     )
-
-
-def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
-    """What a reader of the figures must know."""
-    if query.measure != "jobs":
-        return ("Numbers of workplaces are public and exact.",)
-    protects = "" if data.warnings else ", which protects those who are counted"
-    found = [
-        f"Figures have noise in them{protects}; each has its error beside it.",
-        "Figures of this data set add up: totals are sums of signed values, and the same cells"
-        " give the same figure in every table of it.",
-    ]
-    confidence = f"{float(query.confidence):.0%}"
-    if data.intervals == "calibrated":
-        found.append(
-            f"Intervals (low, high) are calibrated: {confidence} of them hold the true count, if"
-            " sizes of workplaces are as the release shows them; the margin of error is the farther"
-            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
-            " guaranteed_high), which rest on no sizes and are wider."
-        )
-    elif data.intervals:
-        found.append(
-            f"Intervals (low, high) are guaranteed: each holds the true count with a probability of"
-            f" {confidence} or more, whatever the data are; the margin of error is the farther end."
-        )
-    else:
-        found.append(
-            f"Each interval is meant to hold the true figure with a probability of {confidence};"
-            " standard errors are estimates themselves."
-        )
-    if data.bias:
-        found.append(data.bias)
-    if apart:
-        names = ", ".join(other.title for other in apart[:3])
-        more = " and others" if len(apart) > 3 else ""
-        found.append(
-            f"Noise was drawn apart for other data sets ({names}{more}): where they overlap with"
-            " this one, their figures need not agree."
-        )
-    return (*data.warnings, *found)
 
 
 def file_name(data: DataSet, query: Query, ending: str) -> str:
@@ -154,9 +126,19 @@ def file_name(data: DataSet, query: Query, ending: str) -> str:
     by = (f"{name}-{query.groups[name]}" if name in query.groups else name for name in query.by)
     parts = [data.name, "by" if query.by else "total", *by]
     parts += [query.measure] if query.measure != JOBS else []
+    parts += [f"percent-of-{query.share}"] if query.share else []
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
     return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
+
+
+def described_by(address: str, query: Query, ending: str) -> str:
+    """Where a file of a data set is described, for the header of it."""
+    found = f'<{address}/about.json>; rel="describedby"'
+    if ending == "csv":
+        own = f"<{address}.csvm?{query.address()}>"
+        found += f', {own}; rel="describedby"; type="application/csvm+json"'
+    return found
 
 
 def plain_name(text: str) -> str:
@@ -200,7 +182,7 @@ def tidy(answer: Answer) -> pa.Table:
 def guaranteed(answer: Answer) -> dict[str, Reals]:
     """Ends of intervals that hold whatever the data are, where others are shown."""
     data, query = answer.data, answer.query
-    if data.intervals != "calibrated" or query.measure != JOBS:
+    if data.intervals != "calibrated" or query.measure != JOBS or query.share:
         return {}
     figures = data.figures(replace(query.asked(), guaranteed=True))
     axes = _axes(answer)
@@ -337,7 +319,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     name = "figure"
     while name in dimension:
         name += "_"
-    unit = answer.data.measures[answer.query.measure]
+    unit = metadata.measure
     dimension[name] = {
         "label": "Estimate and error",
         "category": {
@@ -348,6 +330,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
             },
         },
     }
+    geo = [axis.name for axis, _ in axes if axis.name in answer.data.areas]
     made = {
         "version": "2.0",
         "class": "dataset",
@@ -357,7 +340,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "note": list(metadata.notes),
         "id": list(dimension),
         "size": [*shape, len(measured)],
-        "role": {"metric": [name]},
+        "role": {"metric": [name], **({"geo": geo} if geo else {})},
         "dimension": dimension,
         "value": flat,
         "status": status,
@@ -378,6 +361,31 @@ def profile_file(data: DataSet, file: str) -> tuple[str, bytes] | None:
     return "application/json", json.dumps(about, ensure_ascii=False).encode()
 
 
+def as_sdmx(answer: Answer, metadata: Metadata) -> bytes:
+    """SDMX-CSV."""
+    agency = metadata.about.get("publisher") or "EREE"
+    about = {"agency": agency, "data_set": metadata.data_set, "period": metadata.period}
+    return sdmx_csv(tidy(answer), _columns_of(answer), about, metadata.measure)
+
+
+def as_csvw(answer: Answer, metadata: Metadata) -> bytes:
+    """What CSV on the Web says of the CSV file."""
+    about = {
+        "url": metadata.address.replace("?", ".csv?", 1),
+        "title": metadata.caption,
+        "description": " ".join(metadata.notes),
+        "publisher": metadata.about.get("publisher", ""),
+        "made": metadata.made,
+    }
+    return csvw(tidy(answer), _columns_of(answer), about)
+
+
+def _columns_of(answer: Answer) -> list[str]:
+    """The columns of codes of a file."""
+    names = (axis.name for axis in (*answer.rows.axes, *answer.cols.axes))
+    return [f"{name}_" if name in TAKEN else name for name in names]
+
+
 Export = Callable[[Answer, Metadata], bytes]
 #: Endings of addresses, with the kind of file and what makes it.
 EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
@@ -386,5 +394,7 @@ EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
         "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", as_xlsx),
         "parquet": ("application/vnd.apache.parquet", as_parquet),
         "jsonstat": ("application/json", as_jsonstat),
+        "sdmx": ("application/vnd.sdmx.data+csv;version=2.0.0", as_sdmx),
+        "csvm": ("application/csvm+json", as_csvw),
     }
 )

@@ -22,6 +22,7 @@ from eree.errors import Refusal
 from eree.mechanisms.cache import left_closed
 from eree.web.answer import TooLarge, answer
 from eree.web.app import application
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.desk import SECURITY
 from eree.web.operations import Counters, LogForm, Porch
@@ -83,6 +84,7 @@ class QueryTool:
         port: int = 8000,
         home: str | None = None,
         maps: Iterable[str] = (),
+        site: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         door: Door | None = None,
         counters: Counters | None = None,
@@ -91,13 +93,15 @@ class QueryTool:
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`.
 
-        With `counters` there is an address of metrics, and with `log` a line of stderr for each
-        answer.  `left_out` hears why a folder is not served; without it that is refused.
+        `site` is a file that says the name, logo, colours and languages of pages.  With `counters`
+        there is an address of metrics, and with `log` a line of stderr for each answer.
+        `left_out` hears why a folder is not served; without it that is refused.
         """
         self._door = door or Door(host, port)  # before anything slow is done
         try:
             public = None if home is None else _checked_home(home)
-            self.catalogue = Catalogue.open(folders, progress, maps, left_out)
+            branding = Branding() if site is None else Branding.read(site)
+            self.catalogue = Catalogue.open(folders, progress, maps, branding.names, left_out)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):
                     answer(
@@ -108,7 +112,7 @@ class QueryTool:
             raise
         self.address = self._door.address
         self.home = public or self.address
-        front = application(self.catalogue, self.home)
+        front = application(self.catalogue, self.home, branding=branding)
         porch = Porch(
             front,
             front.desk,
