@@ -52,7 +52,7 @@ def _key_of(scope: Scope) -> Key:
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     accept = header_of(scope, b"accept")
     wants = b"application/json" in accept and b"text/html" not in accept
-    files = (b".json", b".jsonstat", b".csv", b".xlsx", b".parquet")
+    files = (b".json", b".jsonstat", b".csv", b".xlsx", b".parquet", b".sdmx", b".csvm")
     query = b"" if path.startswith(b"/static/") else scope["query_string"]  # a stamp, for browsers
     return path, query, wants or path.endswith(files)
 
@@ -102,7 +102,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
             key, parts = _key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
                 where = key[0] + b"?" * bool(rest) + rest
-                return Kept(moved(301, site.base + where.decode("latin-1")))
+                return Kept(moved(301, site.path + where.decode("latin-1")))
 
             def work() -> Kept:
                 try:
@@ -134,6 +134,10 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
         route("/", lambda _p, q, j: site.first(q, j), at_once=True),
         route("/index.json", lambda _p, q, _j: site.first(q, True), at_once=True),
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
+        route("/robots.txt", lambda _p, _q, _j: site.machines.robots(), at_once=True),
+        route("/sitemap.xml", lambda _p, _q, _j: site.machines.sitemap(), at_once=True),
+        route("/data.json", lambda _p, _q, _j: site.machines.dcat_us(), at_once=True),
+        route("/catalogue.jsonld", lambda _p, _q, _j: site.machines.dcat_ap(), at_once=True),
         route("/api", lambda _p, q, _j: site.help(q), at_once=True),
         route("/methods", lambda _p, q, _j: site.methods(q), at_once=True),
         route("/static/{name}", lambda p, _q, _j: site.static(p["name"]), _WEEK, at_once=True),

@@ -147,6 +147,14 @@ class Sums:
         """The keys of the sums, in ascending order."""
         return self._of_runs[self.order]
 
+    def places(self, lengths: Sequence[int]) -> tuple[Places, ...]:
+        """Where sums are on each side of a table, of so many codes."""
+        found, rest = list[Places](), self.keys
+        for length in reversed(lengths):
+            rest, place = np.divmod(rest, length)
+            found.append(place.astype(np.intp))
+        return tuple(reversed(found))
+
     def __len__(self) -> int:
         return len(self.starts) * len(self._kind_keys)
 

@@ -49,10 +49,7 @@ class Group:
 
 @dataclass(frozen=True)
 class ListedCode:
-    """A code or a group of codes in a list for people.
-
-    `depth` says how deep it lies, `keepable` whether a filter may keep it.
-    """
+    """A code or a group of codes in a list: how deep it lies, whether a filter may keep it."""
 
     code: str
     label: str
@@ -303,6 +300,8 @@ class DataSet(ABC):
     intervals: str = ""
     #: Numbers of workplaces by size in the same release, by name: tables to be read as they are.
     profiles: Mapping[str, pa.Table] = MappingProxyType({})
+    #: Variables whose codes are areas.
+    areas: frozenset[str] = frozenset()
     #: What its publisher says of it beside what is said of the release.
     note: str = ""
     #: What a reader must know before all else, and what the guarantee rests on.

@@ -31,6 +31,7 @@ from eree.web.dataset import JOBS, DataSet, Reals, combined
 from eree.web.notes import notes
 from eree.web.query import Query
 from eree.web.shares import measured
+from eree.web.standards import csvw, sdmx_csv
 from eree.web.words import Joined, say
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
@@ -129,6 +130,15 @@ def file_name(data: DataSet, query: Query, ending: str) -> str:
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
     return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
+
+
+def described_by(address: str, query: Query, ending: str) -> str:
+    """Where a file of a data set is described, for the header of it."""
+    found = f'<{address}/about.json>; rel="describedby"'
+    if ending == "csv":
+        own = f"<{address}.csvm?{query.address()}>"
+        found += f', {own}; rel="describedby"; type="application/csvm+json"'
+    return found
 
 
 def plain_name(text: str) -> str:
@@ -320,6 +330,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
             },
         },
     }
+    geo = [axis.name for axis, _ in axes if axis.name in answer.data.areas]
     made = {
         "version": "2.0",
         "class": "dataset",
@@ -329,7 +340,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "note": list(metadata.notes),
         "id": list(dimension),
         "size": [*shape, len(measured)],
-        "role": {"metric": [name]},
+        "role": {"metric": [name], **({"geo": geo} if geo else {})},
         "dimension": dimension,
         "value": flat,
         "status": status,
@@ -350,6 +361,31 @@ def profile_file(data: DataSet, file: str) -> tuple[str, bytes] | None:
     return "application/json", json.dumps(about, ensure_ascii=False).encode()
 
 
+def as_sdmx(answer: Answer, metadata: Metadata) -> bytes:
+    """SDMX-CSV."""
+    agency = metadata.about.get("publisher") or "EREE"
+    about = {"agency": agency, "data_set": metadata.data_set, "period": metadata.period}
+    return sdmx_csv(tidy(answer), _columns_of(answer), about, metadata.measure)
+
+
+def as_csvw(answer: Answer, metadata: Metadata) -> bytes:
+    """What CSV on the Web says of the CSV file."""
+    about = {
+        "url": metadata.address.replace("?", ".csv?", 1),
+        "title": metadata.caption,
+        "description": " ".join(metadata.notes),
+        "publisher": metadata.about.get("publisher", ""),
+        "made": metadata.made,
+    }
+    return csvw(tidy(answer), _columns_of(answer), about)
+
+
+def _columns_of(answer: Answer) -> list[str]:
+    """The columns of codes of a file."""
+    names = (axis.name for axis in (*answer.rows.axes, *answer.cols.axes))
+    return [f"{name}_" if name in TAKEN else name for name in names]
+
+
 Export = Callable[[Answer, Metadata], bytes]
 #: Endings of addresses, with the kind of file and what makes it.
 EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
@@ -358,5 +394,7 @@ EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
         "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", as_xlsx),
         "parquet": ("application/vnd.apache.parquet", as_parquet),
         "jsonstat": ("application/json", as_jsonstat),
+        "sdmx": ("application/vnd.sdmx.data+csv;version=2.0.0", as_sdmx),
+        "csvm": ("application/csvm+json", as_csvw),
     }
 )

@@ -101,6 +101,7 @@ class LinkedTable(DataSet):
             # each workplace is in one cell alone, and their number is public
             self._values[WORKPLACES] = numbers["workplaces"]
             self.measures |= {WORKPLACES: say("Workplaces (exact)")}
+        self.areas = frozenset(n for t in release.areas.values() for n in t.column_names)
         self.universe = _universe(schema, about["where"])
         titles = {a.name: a.label or a.name for a in schema.attributes.values()}
         variables = tuple(
@@ -165,7 +166,7 @@ class LinkedTable(DataSet):
             absent = np.ones(none.shape, dtype=np.bool_)
             places = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
             return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
-        places = _places(axes, sums.keys)
+        places = sums.places([len(axis.codes) for axis in axes])
         table = sums.of(self._values[asked.measure])
         values = table.ravel()[sums.order]
         if asked.measure != JOBS:
@@ -339,15 +340,6 @@ class _Remembered(Measurement):
             return found
 
         return ends
-
-
-def _places(axes: Sequence[Axis], keys: Integers) -> tuple[NDArray[np.intp], ...]:
-    """Where sums are on each axis, from their keys."""
-    found, rest = [], keys
-    for axis in reversed(axes):
-        rest, place = np.divmod(rest, len(axis.codes))
-        found.append(place.astype(np.intp))
-    return tuple(reversed(found))
 
 
 _NO_KEYS = pa.table({})

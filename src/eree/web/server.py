@@ -93,9 +93,9 @@ class QueryTool:
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`.
 
-        `site` is a file that says the name, logo, colours and languages of pages.
-        With `counters` there is an address of metrics, and with `log` a line of stderr for each
-        answer.  `left_out` hears why a folder is not served; without it that is refused.
+        `site` is a file that says the name, logo, colours and languages of pages.  With `counters`
+        there is an address of metrics, and with `log` a line of stderr for each answer.
+        `left_out` hears why a folder is not served; without it that is refused.
         """
         self._door = door or Door(host, port)  # before anything slow is done
         try:

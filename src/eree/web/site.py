@@ -25,20 +25,20 @@ from eree.web.comparison import (
     threshold,
 )
 from eree.web.dataset import JOBS, DataSet
-from eree.web.export import EXPORTS, Metadata, file_name, metadata, plain_name, profile_file
+from eree.web.export import (
+    EXPORTS,
+    Metadata,
+    described_by,
+    file_name,
+    metadata,
+    plain_name,
+    profile_file,
+)
+from eree.web.machines import Machines
 from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.notes import certified, described
 from eree.web.openapi import openapi
-from eree.web.query import (
-    EXTRAS,
-    TABS,
-    Query,
-    default_query,
-    quoted,
-    read,
-    sent,
-    written,
-)
+from eree.web.query import EXTRAS, TABS, Query, default_query, quoted, read, sent, written
 from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
@@ -59,8 +59,9 @@ class Site:
 
     def __init__(self, catalogue: Catalogue, home: str, branding: Branding | None = None) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.base = urlsplit(self.home).path  # what a proxy takes off before it asks
-        self.pages = Pages(self.home, branding or Branding(), self.base)
+        self.path = urlsplit(self.home).path  # what all addresses begin with
+        self.machines = Machines(catalogue.data_sets, self.home, branding or Branding())
+        self.pages = Pages(self.home, branding or Branding(), self.machines)
         self.language = self.pages.branding.languages[0]
         self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
@@ -153,7 +154,7 @@ class Site:
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
         named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
-        link = ("link", f'<{self.base}/d/{data.name}/about.json>; rel="describedby"')
+        link = ("link", described_by(f"{self.path}/d/{data.name}", asked, ending))
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str) -> Reply:
@@ -330,7 +331,7 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        return moved(303, self.base + self.prefix + sent(data, read(query)).address(data))
+        return moved(303, self.path + self.prefix + sent(data, read(query)).address(data))
 
     def refused(
         self,

@@ -8,6 +8,7 @@ import re
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
@@ -16,6 +17,7 @@ import eree
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
 from eree.web.branding import Branding
 from eree.web.dataset import ERRORS, DataSet
+from eree.web.machines import Machines
 from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
 from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
@@ -45,16 +47,16 @@ SCRIPT = say("Copy"), say("Copied"), say("The search got no answer; press Find."
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
 #: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
 _LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')
-#: A link to an address of ours, which gets the prefix of the office's proxy.
-_OURS = re.compile(r'\b(href|src|action|formaction)="/')
+#: The same of any kind, which gets the path of the public address.
+_OURS = re.compile(r'\b(?:href|src|action|formaction)="(?=/)')
 
 
 class Pages:
     """Renders templates; every file of the package is in memory before the first request."""
 
-    def __init__(self, home: str, branding: Branding, base: str = "") -> None:
-        self.branding = branding
-        self._base = rf'\1="{base}/' if base else ""
+    def __init__(self, home: str, branding: Branding, machines: Machines) -> None:
+        self.branding, self._machines = branding, machines
+        self._path = urlsplit(home).path
         room = files("eree.web")
         sources = {
             path.name: path.read_text(encoding="utf-8")
@@ -139,8 +141,11 @@ class Pages:
             made = self._environment.get_template(template).render(known | given)
         if prefix := self.prefix(code):
             made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
-        if self._base:
-            made = _OURS.sub(self._base, made)
+        if template != "error.html":
+            head = self._machines.head(here, self.prefix(code), given)
+            made = made.replace("</head>", f"{head}</head>", 1)
+        if self._path:
+            made = _OURS.sub(lambda found: f"{found[0]}{self._path}", made)
         return made.encode()
 
 
