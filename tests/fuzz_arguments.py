@@ -52,7 +52,7 @@ LINES = (
     "cube protect survey.cube --out new --ledger survey.db --epsilon 2 --unit record",
     "cube show cube --by job,licence --where education=none --level job=major --out new.csv",
     "cube assess survey.cube cube --out new --survey survey-csv --most-tables 2",
-    "serve release cube --port 0 --map county=areas.geojson",
+    "serve release cube --port 0 --map county=areas.geojson --site site.toml",
     "study report study",
     "synth new --seed 3 --workplaces 40",
     "cube synth new --seed 3 --replicates 4",

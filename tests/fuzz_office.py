@@ -209,6 +209,7 @@ def _small_files(home: Path) -> None:
     features[0]["geometry"] = {"type": "MultiPolygon", "coordinates": [[ring]]}
     areas = {"type": "FeatureCollection", "features": features}
     (home / "areas.geojson").write_text(json.dumps(areas))
+    (home / "site.toml").write_text('name = "Office"\nlanguages = ["es", "en"]\n')
 
 
 def _study(folder: Path) -> None:

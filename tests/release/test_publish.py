@@ -315,14 +315,14 @@ def test_a_signed_release_names_its_key(
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "[]", "{}", '{"format": 3}', "\x00", '{"format": 4}', "[" * 9_000]
+    "content", [None, "", "[]", "{}", '{"format": 4}', "\x00", '{"format": 5}', "[" * 9_000]
 )
 def test_a_folder_that_is_no_release_is_refused_or_faulty(
     tmp_path: Path, content: str | None
 ) -> None:
     if content is not None:
         (tmp_path / RECORD).write_text(content, encoding="utf-8")
-    if content == '{"format": 4}':
+    if content == '{"format": 5}':
         assert not eree.verify(eree.Release.open(tmp_path)).sound
         return
     with pytest.raises(eree.Unreadable):

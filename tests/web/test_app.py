@@ -408,8 +408,17 @@ def test_a_page_has_no_control_that_does_nothing_on_it(
     data = tables["jobs"]
     query = "rows=place&rows=sector&sort=-jobs&subtotals=yes&show=interval"
     works = {
-        "": {"f-show", "f-confidence", "f-sort", "f-measure", "subtotals", "swap", "exact"},
-        "/chart": {"f-confidence", "f-sort", "f-measure", "swap", "exact"},
+        "": {
+            "f-share",
+            "f-show",
+            "f-confidence",
+            "f-sort",
+            "f-measure",
+            "subtotals",
+            "swap",
+            "exact",
+        },
+        "/chart": {"f-share", "f-confidence", "f-sort", "f-measure", "swap", "exact"},
         "/map": {"f-confidence", "f-sort", "f-measure", "exact"},
         "/ranking": {"f-confidence", "f-measure", "exact"},
         "/threshold": {"f-confidence", "exact"},

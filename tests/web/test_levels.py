@@ -170,7 +170,7 @@ def test_a_list_that_is_cut_is_searched_whole_and_says_so(
     assert f"20 codes; the first 4 of {lines} lines are shown" in whole and box not in whole
     assert "All 20 codes are searched" in whole
     found = client.get(f"{address}?find={last}").text
-    assert "1 of 20 codes has this word." in found and box in found
+    assert "1 of 20 codes has these words." in found and box in found
     none = client.get(f"{address}?find=nothing+like+it").text
     assert "0 of 20 codes have these words." in none
     kept = client.get(f"{address}?rows=sector&where.sector={last}&find=nothing").text

@@ -147,7 +147,7 @@ def test_areas_without_a_shape_are_counted_and_stay_in_the_table(
     count = len(data.variable("place").codes)
     client = TestClient(application(catalogue, "http://testserver"), base_url="http://testserver")
     text = client.get(f"/d/{data.name}/map?rows=place&show=margin").text
-    assert f"{count - 4} areas are not on the map" in text
+    assert f"{count - 4} areas: not on the map" in text
     assert text.count("data-area=") == count and text.count("data-code=") == 4
     assert "<b>" not in text
     line = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)

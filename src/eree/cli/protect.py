@@ -18,6 +18,8 @@ from eree.cli.cube import cube
 from eree.cli.options import as_json, ledger_option, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
+from eree.policy.settings import read_toml
+from eree.release.settings import About
 from eree.survey.settings import METHODS, MODE_NAMES, SQUARES, UNITS, CubeSettings
 
 #: As many rows as a terminal shows at once.
@@ -150,6 +152,7 @@ def plan(file: Path, as_json: bool, **given: Any) -> None:
 @ledger_option("The ledger that pays: a file or a database URL.")
 @with_settings
 @click.option("--period", default="", metavar="TEXT", help="What time it is about, as 2026-Q1.")
+@path("--about", "FILE.toml", "Title, source, publisher, contact, licence, note.")
 @path("--sign", "KEY.pem", "Sign the release with an Ed25519 key.")
 @as_json
 def protect(
@@ -157,6 +160,7 @@ def protect(
     out: Path,
     ledger: str | None,
     period: str,
+    about: Path | None,
     sign: Path | None,
     as_json: bool,
     **given: Any,
@@ -167,6 +171,7 @@ def protect(
     happens.  'eree cube plan' shows the price and the noise before.
     """
     settings = settings_of(given)
+    described = {} if about is None else _read(about)
     planned = eree.plan_cube(eree.CubeOutline.read(file), **settings)
     price = planned.price
     if ledger is None:
@@ -185,6 +190,7 @@ def protect(
             ledger=book,
             out=out,
             period=period,
+            about=described,
             signer=signer,
             progress=tell,
             **settings,
@@ -286,6 +292,12 @@ def show(
         click.echo("The noise was drawn from a seeded source: this release protects nothing.")
     if out is not None:
         click.echo(f"{out}: {rows:,} rows")
+
+
+def _read(about: Path) -> dict[str, str]:
+    """What a file says of a release."""
+    raw = read_toml(about, missing=f'there is no file {about}; write one, with a title = "…"')
+    return About.of(raw, about.name).as_json()
 
 
 def _answer(found: eree.Estimates, level: float) -> Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eree.cli.options import as_json, certificates, cli, fresh_option, number
+from eree.cli.options import as_json, certificates, cli, fresh_option, number, path
 from eree.cli.terminal import progress
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "eree serve jobs-2026 survey-2026 --port 8080",
         "eree serve out --map place=places.geojson",
         "eree serve out --map county:GEOID=counties.geojson",
+        "eree serve out --site site.toml",
         "eree serve out --host 0.0.0.0 --address https://host.example.org",
     ],
 )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     metavar="NAME=FILE",
     help="Public GeoJSON of a variable's areas; NAME:PROPERTY=FILE says where codes are.",
 )
+@path("--site", "FILE.toml", "The site's name, logo, colours, languages, names of areas.")
 @fresh_option
 @as_json
 def serve(
@@ -45,18 +47,20 @@ def serve(
     port: int,
     address: str | None,
     maps: tuple[str, ...],
+    site: Path | None,
     fresh: bool,
     as_json: bool,
 ) -> None:
     """Serve the releases and protected cubes in DIR… until interrupted.
 
-    Every folder is verified first; nothing else is ever opened but the maps and the user's own
-    cache of certificates: no confidential file, no ledger, no key.
+    Every folder is verified first; nothing else is ever opened but the maps, what the site's file
+    names and the user's own cache of certificates: no confidential file, no ledger, no key.
     """
     from eree.web.server import Door  # the web framework is not needed for anything else
 
     with certificates(fresh):
-        run_query_tool(folders, Door(host, port), address=address, maps=maps, as_json=as_json)
+        door = Door(host, port)
+        run_query_tool(folders, door, address=address, maps=maps, site=site, as_json=as_json)
 
 
 def run_query_tool(
@@ -65,13 +69,14 @@ def run_query_tool(
     *,
     address: str | None = None,
     maps: Sequence[str] = (),
+    site: Path | None = None,
     as_json: bool,
 ) -> None:
     """Verify folders and serve them behind a door; says where, once the first may ask."""
     from eree.web.server import QueryTool
 
     with progress() as tell:
-        tool = QueryTool(folders, door=door, home=address, maps=maps, progress=tell)
+        tool = QueryTool(folders, door=door, home=address, maps=maps, site=site, progress=tell)
     names = [data.name for data in tool.catalogue.data_sets]
 
     def ready() -> None:

@@ -179,6 +179,7 @@ class LodesFiles:
         """What must be known of the files, for people to read."""
         lines = [
             f"Jobs by {self.geocode} in {self.year}, from the release {self.release.identity}.",
+            *(f"{name.capitalize()}: {text}" for name, text in self.release.described.items()),
             _NUMBERS[self.numbers],
             "An empty field is not 0: the release has no such count.",
             "CD, unless it was declared otherwise, counts workers of all ages, and not from 30 on.",

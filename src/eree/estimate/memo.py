@@ -6,6 +6,7 @@ from eree.estimate.predict import TYPICAL, ExpectedAccuracy
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
 from eree.policy.schema import Schema
+from eree.release.plan import Plan
 
 
 def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
@@ -17,6 +18,7 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         "",
         "## What is released",
         "",
+        *_described(plan),
         f"Tables of the data set {plan.schema.data_set}{_period(plan.period)}:",
         "",
         "| table | cells | mechanism | epsilon | delta |",
@@ -27,6 +29,9 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
         + (f" {t.epsilon} | {t.delta} |" if t.charged else f" with {t.drawn_with[0]} | |")
         for t in accuracy.tables
     ]
+    titled = [t for t in plan.tables if t.title or t.note]
+    lines += [""] * bool(titled)
+    lines += [f"- {t.name}: {'. '.join(filter(None, (t.title, t.note)))}" for t in titled]
     lines += ["", "Every cell that holds a workplace is released, with noise; no cell is withheld."]
     lines += [f"{t.name}: {t.note}." for t in accuracy.tables if t.note]
     lines += [
@@ -100,6 +105,16 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
     ]
     lines += ["", "## Decision", "", "Approved / not approved:", "", "Name, date:", ""]
     return "\n".join(lines)
+
+
+def _described(plan: Plan) -> list[str]:
+    """What the release will say of itself."""
+    said = plan.about.as_json()
+    if not said:
+        return []
+    listed = [f"- {name}: {text}" for name, text in said.items() if name != "title"]
+    title = [f"**{plan.about.title}**", ""] if plan.about.title else []
+    return [*title, *listed, *[""] * bool(listed)]
 
 
 def _period(period: str) -> str:

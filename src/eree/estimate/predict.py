@@ -262,6 +262,7 @@ class ExpectedAccuracy:
         return {
             "data_set": self.plan.schema.data_set,
             "period": self.plan.period,
+            "about": self.plan.about.as_json(),
             "price": guarantee_as_json(price),
             "total": guarantee_as_json(self.plan.total),
             "level": str(self.plan.level),

@@ -47,6 +47,7 @@ class _SaidProfile(BaseModel):
 
 class _SaidTable(BaseModel):
     name: StrictStr
+    about: dict[StrictStr, StrictStr]
     by: list[StrictStr]
     where: dict[StrictStr, list[_Code]]
     rows: StrictInt
@@ -79,6 +80,7 @@ class _SaidRecord(BaseModel):
     release: StrictStr
     digest: StrictStr
     level: StrictStr
+    about: dict[StrictStr, StrictStr]
     attributes: dict[StrictStr, _SaidAttribute]
     members: list[_SaidMembers]
     areas: list[_SaidAreas]

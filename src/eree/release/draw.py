@@ -23,6 +23,14 @@ class PlannedTable:
     name: str
     marginal: Marginal
     measurement: Measurement
+    title: str = ""
+    note: str = ""
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What its publisher says of it, where anything was said."""
+        said = {"title": self.title, "note": self.note}
+        return {name: text for name, text in said.items() if text}
 
     @property
     def price(self) -> Guarantee:

@@ -13,7 +13,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from eree.policy.protected import Protected
 from eree.random.source import Random, fresh_name
 from eree.release.record import RECORD, digest_of, record_text
 from eree.release.release import Release
+from eree.release.settings import About
 from eree.release.signature import Signer
 
 Progress = Callable[[str, float], None]
@@ -41,8 +42,8 @@ _TRIAL_BYTES = 1 << 20
 class Issue:
     """One release to come: its price, what it protects, where it appears, who pays and signs.
 
-    `period` is the time that the release is about, where that was said.  A `rehearsal` is no
-    release, says so in its record, and has no signature.
+    `period` is the time that the release is about, and `about` what else is said of it.  A
+    `rehearsal` is no release, says so in its record, and has no signature.
     """
 
     price: Guarantee
@@ -52,6 +53,7 @@ class Issue:
     random: Random
     signer: Signer | None = None
     period: str = ""
+    about: About = field(default_factory=About)
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
@@ -75,9 +77,12 @@ class Issue:
             if self.ledger is not None:
                 tell("reserving the price", 0.0)
                 bound = self.protects.under(self.ledger.total.neighbours)
+                if self.about.title:
+                    what = {"title": self.about.title, **what}
                 reserved = payment.reserve(self.ledger, what, bound, self.period)
             record = make(folder, release)
             record |= {"protects": self.protects.as_json(), "period": self.period}
+            record["about"] = self.about.as_json()
             if self.rehearsal:
                 record["rehearsal"] = True
             if reserved is not None:

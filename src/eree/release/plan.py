@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from eree.release.draw import Draw, PlannedTable, draws_of, named_marginals
 from eree.release.price import Measurement, measurements_for
 from eree.release.settings import (
     PLAN_FILE,
+    About,
     PlanSettings,
     PrivacySettings,
     TableSettings,
@@ -48,6 +49,7 @@ class Plan:
     level: Fraction
     tables: tuple[PlannedTable, ...]
     period: str = ""
+    about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
         """Refuse two tables of one name, and marginals of half a draw: one would be free."""
@@ -147,6 +149,7 @@ class _Reading:
         level = self._exact(settings.level, "level")
         if level is not None and not Fraction(1, 2) <= level <= MOST_LEVEL:
             self.faults.add("level", "must be from 0.5 to 0.999999999, such as '0.9'")
+        about = self.faults.read(About, settings.about, "about")
         total = self._total(settings.privacy)
         schema = None
         if settings.data:
@@ -181,7 +184,7 @@ class _Reading:
         self._check_names(tables, names)
         if self.faults.found or schema is None or total is None or level is None:
             raise Faulty(self.faults.found, lists="eree plan")
-        plan = Plan(frame, total, level, tuple(tables), settings.period)
+        plan = Plan(frame, total, level, tuple(tables), settings.period, about)
         self._check_price(plan.price(), total)
         return plan
 
@@ -282,7 +285,10 @@ class _Reading:
             if epsilon is None:
                 return []
             found = zip(counted, priced(epsilon), strict=True)
-            return [PlannedTable(*table, measurement) for table, measurement in found]
+            return [
+                PlannedTable(name, marginal, made, _titled(schema, given, marginal), given.note)
+                for (name, marginal), made in found
+            ]
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
             return []
@@ -357,3 +363,11 @@ class _Reading:
         except Refusal as refusal:
             self.faults.add(place, str(refusal))
             return None
+
+
+def _titled(schema: Schema, given: TableSettings, marginal: Marginal) -> str:
+    """The title of a table; each of several marginals adds what it is by."""
+    if not given.title or not given.marginals:
+        return given.title
+    own = [schema.attributes[name] for name in marginal.by if name not in given.by]
+    return f"{given.title}: {', '.join(one.label or one.name for one in own)}"

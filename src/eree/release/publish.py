@@ -82,9 +82,8 @@ def publish(
 
     names = ", ".join(table.name for table in plan.tables)
     protects = plan.protects(None if ledger is None else ledger.total.neighbours)
-    issue = Issue(
-        plan.price(), protects, target, ledger, source, signer, plan.period, rehearsal=rehearsal
-    )
+    paid = ledger, source, signer, plan.period, plan.about, rehearsal
+    issue = Issue(plan.price(), protects, target, *paid)
     return Release.open(issue.issue(make, {"tables": names}, tell))
 
 
@@ -152,6 +151,7 @@ class _Files:
         table, measurement = self.table, self.table.measurement
         return {
             "name": table.name,
+            "about": table.about,
             "by": list(table.marginal.by),
             "where": {name: list(values) for name, values in table.marginal.where.items()},
             **_profile(table.marginal),

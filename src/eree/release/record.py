@@ -18,7 +18,7 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_as_json, sha256
 
 RECORD = "release.json"
-FORMAT = 4
+FORMAT = 5
 #: What the digest does not cover, because it comes after it.
 _AFTERWARDS = ("digest", "signature")
 

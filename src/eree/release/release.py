@@ -86,6 +86,12 @@ class Release:
         return str(self.record["period"])
 
     @property
+    def described(self) -> Mapping[str, str]:
+        """What it is about, in its publisher's words: title, source, publisher, and so on."""
+        said: Mapping[str, str] = self.record["about"]
+        return said
+
+    @property
     def private(self) -> bool:
         """Whether the guarantee holds for what is published; never with a seeded source."""
         return self.record.get("private") is True and not self.rehearsal
@@ -261,7 +267,9 @@ class ReleasedTable(Tabular):
 def said_of(release: Release) -> str:
     """A release in a few words, and whether it protects anything."""
     what = "rehearsal" if release.rehearsal else "release"
-    return f"{what} {release.identity[:8]}{', which is not private' * (not release.private)}"
+    title = ", ".join(filter(None, (release.described.get("title"), release.period)))
+    named = f"{what} {release.identity[:8]}{f' ({title})' if title else ''}"
+    return f"{named}{', which is not private' * (not release.private)}"
 
 
 def opening(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr
 
-from eree.policy.settings import NO_CONTROLS, FileName, Settings, Text
+from eree.errors import Faulty
+from eree.policy.settings import NO_CONTROLS, FileFaults, FileName, Settings, Text
 from eree.workload import POOLED_FROM
 
 #: A plan's file when it was not read from one.
@@ -29,6 +31,42 @@ Exactly = Annotated[
     BeforeValidator(_plain),
     Field(description="must be a number in quotes, such as '0.5' or '1/3', or an integer"),
 ]
+
+
+def _printable(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError
+    return text
+
+
+_Words = Annotated[StrictStr, AfterValidator(_printable)]
+_RULE = "must be a text in quotes, on one line, of at most {} printable characters"
+Title = Annotated[_Words, Field(max_length=200, description=_RULE.format(200))]
+Words = Annotated[_Words, Field(max_length=4_000, description=_RULE.format("4,000"))]
+
+
+class About(Settings):
+    """What a release is about, in its publisher's words; nothing is promised by them."""
+
+    title: Title = ""
+    source: Words = ""
+    publisher: Words = ""
+    contact: Words = ""
+    licence: Words = ""
+    note: Words = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], file: str = "about") -> About:
+        """What settings say; raises `Faulty` with every fault of them."""
+        faults = FileFaults(file)
+        found = faults.read(cls, given, "")
+        if faults.found:
+            raise Faulty(faults.found)
+        return found
+
+    def as_json(self) -> dict[str, str]:
+        """What was said, by name; nothing where it was left out."""
+        return {name: str(text) for name, text in self if text}
 
 
 class PrivacySettings(Settings):
@@ -69,6 +107,8 @@ class TableSettings(Settings):
             " a file's",
         ),
     ] = ""
+    title: Title = ""
+    note: Words = ""
     by: Annotated[
         list[StrictStr], Field(description="must be a list of attributes, such as ['place']")
     ] = []
@@ -122,6 +162,7 @@ class PlanSettings(Settings):
             description="must be a text in quotes, such as '2026-Q1'",
         ),
     ] = ""
+    about: Annotated[dict[StrictStr, Any], Field(description="must be a table: [about]")] = {}
     privacy: Annotated[dict[StrictStr, Any], Field(description="must be a table: [privacy]")] = {}
     table: Annotated[
         list[Any], Field(description="must be a list of tables, each begun by [[table]]")

@@ -8,7 +8,7 @@ files appear, all at once; then the reservation is settled.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from eree.random.source import Random
 from eree.release.issue import Issue, Progress, new_folder
 from eree.release.record import beginning, file_digest
 from eree.release.release import Release
+from eree.release.settings import About
 from eree.release.signature import Signer
 from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate
 from eree.survey.cube import Cube
@@ -46,6 +47,7 @@ def protect_cube(
     ledger: Ledger | None,
     out: str | os.PathLike[str],
     period: str = "",
+    about: Mapping[str, str] | None = None,
     random: Random | None = None,
     signer: Signer | None = None,
     progress: Progress | None = None,
@@ -53,18 +55,20 @@ def protect_cube(
 ) -> ProtectedCube:
     """Turn a confidential cube into a public one as `CubeSettings` say, and pay for it.
 
-    `period` is the time that the survey is about, for the ledger and the record.  The folder `out`
-    must be new or empty.
+    `period` is the time that the survey is about, for the ledger and the record, and `about` what
+    else they say of it: title, source, publisher, contact, licence, note.  The folder `out` must be
+    new or empty.
     """
     tell = progress or (lambda _step, _done: None)
     random = random or Random()
+    words = About.of(about or {})
     target = new_folder(Path(out))
     plan = plan_cube(cube, **settings)
     _check_arrays(cube)
     chosen = plan.mode
     if chosen.losses and not cube.sums.records:
         raise Refusal("a cube without records has no average weight to carry noise by")
-    issue = Issue(chosen.price, cube.protects, target, ledger, random, signer, period)
+    issue = Issue(chosen.price, cube.protects, target, ledger, random, signer, period, words)
 
     def make(folder: Path, release: str) -> dict[str, Any]:
         tell("drawing the noise", 0.1)

@@ -13,12 +13,13 @@ import pyarrow as pa
 from eree.budget.account import Account
 from eree.budget.entries import Entry, Reserved
 from eree.budget.ledger import Ledger
-from eree.errors import Fault, Refusal
+from eree.errors import Fault, Faulty, Refusal
 from eree.policy.neighbours import Weak
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected
 from eree.release.record import RECORD, digest_of, file_fault, record_text
 from eree.release.release import Release
+from eree.release.settings import About
 from eree.release.signature import signature_holds
 
 Progress = Callable[[str, float], None]
@@ -166,6 +167,7 @@ class Recheck(ABC):
         period = self.record["period"]
         if not isinstance(period, str) or not (period.isprintable() and len(period) <= 1_000):
             self.fault("period", "is not a text of printable characters")
+        self._about()
         try:
             found = self.declared()
         except Refusal as refusal:
@@ -177,6 +179,18 @@ class Recheck(ABC):
                 self.fault("protects", f"does not say what the worker type {name} is")
         self.checks.append(f"what is protected of the data set {found.data_set} is declared")
         return found
+
+    def _about(self) -> None:
+        """What is said of the release, and of each table, is written as a plan may say it."""
+        said = {"about": self.record["about"]}
+        if "kind" not in self.record:
+            said |= {f"table {one['name']}.about": one["about"] for one in self.record["tables"]}
+        for place, words in said.items():
+            try:
+                About.of(words)
+            except Faulty as faulty:
+                for fault in faulty.faults:
+                    self.fault(f"{place}.{fault.column}".rstrip("."), fault.rule)
 
     def _paid(self) -> None:
         """Secret noise is never drawn without a payment: a record says which, and for what."""
@@ -214,6 +228,8 @@ class Recheck(ABC):
             self.fault("protects", f"is not the declaration that entry {said['entry']} paid under")
         if entry.event.period != self.record["period"]:
             self.fault("period", f"is not the one that entry {said['entry']} paid for")
+        if entry.event.what.get("title", "") != self.record["about"].get("title", ""):
+            self.fault("about.title", f"is not the one that entry {said['entry']} paid for")
         self._settled(account, entry, signed=signed)
 
     def _settled(self, account: Account, entry: Entry, *, signed: bool) -> None:

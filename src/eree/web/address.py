@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from eree.errors import Refusal
-from eree.web.dataset import DataSet
+from eree.web.dataset import MOST_FIND, MOST_WORDS, DataSet
 from eree.web.query import GROUP, MOST_PARTS, WHERE, Query, default_query, parse, read, written
 
 #: Parts that mail programs, networks and search engines add to see where readers come from.
@@ -45,6 +45,17 @@ def refuse_settings(page: str, query: str) -> None:
     """Refuse a query where there is nothing to ask."""
     if query:
         raise Unknown(f"{page} takes no settings", "", query.split("&"))
+
+
+def looked_for(page: str, query: str) -> str:
+    """The words that a page is asked to find; refuses other settings."""
+    pairs = read(query) if query else []
+    if any(name != "find" for name, _ in pairs) or len(pairs) > 1:
+        raise Unknown(f"{page} takes no settings but find", "", query.split("&"))
+    find = pairs[0][1] if pairs else ""
+    if len(find) > MOST_FIND or len(find.split()) > MOST_WORDS:
+        raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
+    return find
 
 
 def query_of(data: DataSet, text: str) -> Query:

@@ -22,6 +22,7 @@ from eree.survey.query import Axis
 from eree.web.block import ABSENT, FLAGS, NEGATIVE, OPEN, UNRELIABLE, Block, Cell, Places, beside
 from eree.web.dataset import DataSet, Figures, combined
 from eree.web.query import Query
+from eree.web.shares import measured, share, whole
 
 #: The most cells of one answer.
 MOST_CELLS = 100_000
@@ -180,6 +181,12 @@ class Answer:
         )
 
     @property
+    def measure(self) -> str:
+        """What its figures are."""
+        counted = self.data.measures[self.query.measure]
+        return measured(counted, self.query.share)
+
+    @property
     def _blocks(self) -> tuple[Block, ...]:
         return self.body, self.row_totals, self.col_totals, self.total
 
@@ -234,7 +241,25 @@ def answer(data: DataSet, query: Query) -> Answer:
         there = np.flatnonzero(~whole.flags[ABSENT].all(axis=1)).astype(np.intp)
         if 0 < len(there) < len(rows):
             found = found._with_rows(there)
-    return _sorted(found)
+    return _shares(_sorted(found))
+
+
+def _shares(found: Answer) -> Answer:
+    """The shares that a query asks for, in the place of counts; totals are shares as well."""
+    rows, cols, total = found.row_totals, found.col_totals, found.total
+    match found.query.share:
+        case "rows":
+            made = share(found.body, rows.lines()), whole(rows), share(cols, total)
+        case "cols":
+            made = share(found.body, cols), share(rows, total), whole(cols)
+        case "all":
+            made = share(found.body, total), share(rows, total), share(cols, total)
+        case _:
+            return found
+    body, row_totals, col_totals = made
+    return replace(
+        found, body=body, row_totals=row_totals, col_totals=col_totals, total=whole(total)
+    )
 
 
 def flags_on(cells: Iterable[Cell]) -> list[str]:

@@ -9,16 +9,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eree.errors import Refusal
 from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.reply import Reply, moved
 from eree.web.site import Site
+from eree.web.words import speaking
 
 #: Makes a reply of the parts of a path, the query and whether JSON is wanted.
 View = Callable[[Mapping[str, str], str, bool], Reply]
@@ -55,14 +57,42 @@ def _key_of(scope: Scope) -> Key:
     return path, query, wants or path.endswith(files)
 
 
-def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -> ASGIApp:
+def application(
+    catalogue: Catalogue,
+    home: str,
+    limits: Limits | None = None,
+    branding: Branding | None = None,
+) -> ASGIApp:
     """The whole application over a catalogue; `home` is the address that citations give."""
-    site = Site(catalogue, home)
+    site = Site(catalogue, home, branding)
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
         return Kept(site.refused(status, reason, as_json))
 
     desk = Desk(refuse, limits)
+    others = {code: site.within(code) for code in site.pages.branding.languages[1:]}
+    routes: list[BaseRoute] = [
+        Mount(f"/{code}", routes=_routes(other, desk)) for code, other in others.items()
+    ]
+
+    async def lost(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        known = {404: "no page has this address", 405: "pages can only be read, with GET"}
+        reason = known.get(error.status_code, "this cannot be answered")
+        within = others.get(request.scope["path"].split("/")[1], site)
+        return Kept(within.refused(error.status_code, reason, _key_of(request.scope)[2]))
+
+    routes += _routes(site, desk)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
+    app.router.redirect_slashes = False
+    return Front(app, desk, refuse)
+
+
+def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
+    """The addresses of pages in one language, and of all that is no page."""
+
+    def refuse(status: int, reason: str, as_json: bool) -> Kept:
+        return Kept(site.refused(status, reason, as_json))
 
     def route(path: str, view: View, caching: str = _SHORT, *, at_once: bool = False) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -73,7 +103,8 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
 
             def work() -> Kept:
                 try:
-                    made = Kept(view(parts, key[1].decode("ascii"), key[2]), caching)
+                    with speaking(site.language):
+                        made = Kept(view(parts, key[1].decode("ascii"), key[2]), caching)
                     if made.packable and unpacks(request.scope):
                         made.pack()  # not while others wait for their turn to be sent theirs
                     return made
@@ -83,25 +114,20 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
                     status = {Missing: 404, TooLarge: 413}.get(type(refusal), 400)
                     if not isinstance(refusal, Unknown):
                         return refuse(status, str(refusal), key[2])
-                    where = quote(request.scope["path"]) + "?" * bool(refusal.instead)
+                    where = quote(request.scope["path"]).removeprefix(site.prefix)
+                    where += "?" * bool(refusal.instead)
                     instead = where + refusal.instead, refusal.left
                     return Kept(site.refused(status, str(refusal), key[2], *instead))
 
             share = parts.get("name", "")
-            if at_once or (share and share not in catalogue.by_name):  # nothing is worked out
+            if at_once or (share and share not in site.catalogue.by_name):  # nothing is worked out
                 return desk.at_once(key, work)
             return await desk.answer(key, work, request.receive, share)
 
         return Route(path, endpoint, methods=["GET"])
 
-    async def lost(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        known = {404: "no page has this address", 405: "pages can only be read, with GET"}
-        reason = known.get(error.status_code, "this cannot be answered")
-        return refuse(error.status_code, reason, _key_of(request.scope)[2])
-
     data = "/d/{name}"
-    routes = [
+    routes: list[BaseRoute] = [
         route("/", lambda _p, q, j: site.first(q, j), at_once=True),
         route("/index.json", lambda _p, q, _j: site.first(q, True), at_once=True),
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
@@ -128,9 +154,7 @@ def application(catalogue: Catalogue, home: str, limits: Limits | None = None) -
         route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q))
     )
     routes.append(route(data, pages[-1][1]))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
-    app.router.redirect_slashes = False
-    return Front(app, desk, refuse)
+    return routes
 
 
 def _as_json(page: View) -> View:

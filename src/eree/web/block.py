@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from eree.random.exact import Integers
 from eree.web.dataset import Mask, Reals
+from eree.web.words import say
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
 FLAGS = (NEGATIVE, UNRELIABLE, ABSENT, OPEN)
+#: Flags as people read them.
+FLAG_NAMES = {
+    NEGATIVE: say("negative"),
+    UNRELIABLE: say("unreliable"),
+    ABSENT: say("absent"),
+    OPEN: say("no upper bound"),
+}
 #: The parts of a figure in plain data; without a standard error where that is not public.
 _COLUMNS = ("estimate", "low", "high", "margin", "relative", "standard_error", "flags")
 #: What stands beside codes in plain data and in files; a variable of such a name gets one more _.
@@ -32,8 +40,8 @@ FLAGGED = tuple(
     for value in range(1 << len(FLAGS))
 )
 
-#: Some rows or columns.
-Places = NDArray[np.intp] | slice
+#: Some rows or columns; None adds a side of one.
+Places = NDArray[np.intp] | slice | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +82,10 @@ class Block:
         for number, name in enumerate(FLAGS):
             found += self.flags[name] * (1 << number)
         return found
+
+    def lines(self) -> Block:
+        """The same as a column, a line for each."""
+        return self.taken(slice(None), None)
 
     def taken(self, *places: Places) -> Block:
         """Some of the rows, or all rows and some of the columns."""

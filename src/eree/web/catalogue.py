@@ -22,11 +22,13 @@ from eree.release.release import Release
 from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
+from eree.web.branding import unknown_names
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet, Variable
 from eree.web.linked import LinkedTable
 from eree.web.render.areas import AreaMap
 from eree.web.render.maps import open_maps
+from eree.web.words import say
 
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
@@ -52,10 +54,12 @@ class Catalogue:
         folders: Iterable[str | os.PathLike[str]],
         progress: Progress | None = None,
         maps: Iterable[str] = (),
+        names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> Catalogue:
         """Open and verify release folders; refuses one that is not sound, by its first fault.
 
-        `maps` are public GeoJSON files for variables, named as in "place=areas.geojson".
+        `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
+        are those of codes, by variable or level.  Where there is none, that of the map is taken.
         """
         report = progress or (lambda _step, _done: None)
         given = list(folders)
@@ -83,10 +87,17 @@ class Catalogue:
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:
                 if data.title == title:
-                    data.title = f"{title} (release {data.release.identity[:DIGITS]})"
+                    name = data.release.identity[:DIGITS]
+                    data.title = say("%(title)s (release %(name)s)", title=data.title, name=name)
         if len({data.name for data in found}) < len(found):
             raise Refusal("two data sets would have the same address; serve them apart")
         read = open_maps(maps, found)
+        known = {n for data in found for v in data.variables for n in (v.name, *v.levels)}
+        if wrong := unknown_names(names, known):
+            raise Refusal(wrong)
+        for data in found:
+            data.called({name: _titles(data, name, one) for name, one in read.items()})
+            data.called(names)
         report("done", 1.0)
         return cls(tuple(found), read)
 
@@ -101,6 +112,11 @@ class Catalogue:
             raise Missing("there is no data set of this name here; the first page lists them all")
         return self.by_name[name]
 
+    def found(self, find: str) -> tuple[DataSet, ...]:
+        """Data sets that have all of some words."""
+        words = find.casefold().split()
+        return tuple(data for data in self.data_sets if data.finds(words))
+
     def noised_apart(self, data: DataSet) -> tuple[DataSet, ...]:
         """Other data sets with figures of the same things, which had noise of their own."""
         return tuple(
@@ -112,6 +128,16 @@ class Catalogue:
                 or any(_alike(one, two) for one in data.variables for two in other.variables)
             )
         )
+
+
+def _titles(data: DataSet, name: str, shapes: AreaMap) -> Mapping[str, str]:
+    """The names that a map has for codes whose label says no more than the code."""
+    labels: dict[str, str] = {}
+    for variable in data.variables:
+        if variable.name == name or name in variable.levels:
+            axis = variable.axis(None if variable.name == name else name)
+            labels |= zip(axis.codes, axis.labels, strict=True)
+    return {code: title for code, title in shapes.titles.items() if labels.get(code) == code}
 
 
 def _alike(one: Variable, two: Variable) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,11 +15,14 @@ from eree.policy.neighbours import plain
 from eree.survey.estimates import UNRELIABLE, Estimates, deviations
 from eree.survey.modes import mode_of
 from eree.survey.protected import ProtectedCube
+from eree.survey.query import Axis
 from eree.survey.query import Query as CubeQuery
 from eree.survey.settings import RAKED
 from eree.survey.shape import Variable as CubeVariable
 from eree.survey.soc import LEVELS, Level, title_of
-from eree.web.dataset import JOBS, Asked, DataSet, Figures, Group, Mask, Variable, in_one_line
+from eree.web.dataset import JOBS, Asked, DataSet, Figures, Group, Mask, Variable
+from eree.web.promise import in_one_line
+from eree.web.words import Joined, say
 from eree.workload import JOB
 
 
@@ -27,26 +31,40 @@ class CubeSet(DataSet):
 
     kind = "cube"
     errors = ("margin", "standard-error", "interval", "relative")
-    unreliable_means = f"its standard error is more than {UNRELIABLE:.0%} of it, or it is 0 or less"
-    absent_means = "nobody can be there, as was declared beforehand, so it is exactly 0"
-    measures: Mapping[str, str] = MappingProxyType({JOBS: "Jobs (weighted employment)"})
-    universe = "all jobs that the survey stands for"
+    unreliable_means = say(
+        "its standard error is more than %(share)s of it, or it is 0 or less",
+        share=f"{UNRELIABLE:.0%}",
+    )
+    absent_means = say("nobody can be there, as was declared beforehand, so it is exactly 0")
+    measures: Mapping[str, str] = MappingProxyType({JOBS: say("Jobs (weighted employment)")})
+    universe = say("all jobs that the survey stands for")
 
     def __init__(self, name: str, cube: ProtectedCube, checks: tuple[str, ...]) -> None:
         self.cube = cube
         if cube.mode == "as-published":
-            self.absent_means = "it was left out of the release, and counts as 0"
+            self.absent_means = say("it was left out of the release, and counts as 0")
         variables = tuple(map(_variable, cube.shape.variables))
         first, *others = (v.label[:1].lower() + v.label[1:] for v in variables)
         count = len(others)
-        more = f" and {count} more variable{'s' * (count > 1)}" if others else ""
-        super().__init__(name, f"Survey cube: {first}{more}", cube.release, variables, checks)
-        self.rows = cube.shape.size
+        title: str = say("Survey cube: %(first)s", first=first)
+        if others:
+            title = say(
+                "Survey cube: %(first)s and %(count)s more variables", first=first, count=count
+            )
+        title = cube.release.described.get("title") or title
+        super().__init__(name, title, cube.release, variables, checks)
+        self.series = ""  # it is the title already
+        self.rows, self._renamed = cube.shape.size, False
         self.assumptions = _sentences(cube.release.record.get("assumptions"))
         if losses := _sentences(cube.release.record.get("losses")):
-            covers = f"The guarantee covers {cube.covers}, and not all that is published."
+            covers = say(
+                "The guarantee covers %(covers)s, and not all that is published.",
+                covers=cube.covers,
+            )
             self.warnings = (covers, *losses)
-            self.promise += f", for {cube.covers}"
+            self.promise = say(
+                "%(promise)s, for %(covers)s", promise=self.promise, covers=cube.covers
+            )
         cube.table(CubeQuery())  # sums that every answer needs are made before anyone asks
 
     def most(self, asked: Asked) -> int:
@@ -71,7 +89,25 @@ class CubeSet(DataSet):
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         levels = {n: cast(Level, level) for n, level in asked.groups.items() if n in asked.by}
         query = CubeQuery(asked.by, asked.where, levels)
-        return [_figures(found, asked) for found in self.cube.tables(query, coarser)]
+        found = [_figures(one, asked) for one in self.cube.tables(query, coarser)]
+        if not self._renamed:
+            return found
+        return [replace(one, axes=tuple(map(self._called, one.axes))) for one in found]
+
+    def called(self, names: Mapping[str, Mapping[str, str]]) -> None:
+        """Give codes other names than the cube has."""
+        super().called(names)
+        self._renamed |= any(names.values())
+
+    def _called(self, axis: Axis) -> Axis:
+        """A side of a table with the names that its codes have here."""
+        groups = {g.code: g for level in self.variable(axis.name).levels.values() for g in level}
+        known = self.variable(axis.name)
+        labels = tuple(
+            known.labels[known.places[code]] if code in known.places else groups[code].label
+            for code in axis.codes
+        )
+        return replace(axis, labels=labels)
 
     def unreliable(self, figures: Figures) -> Mask:
         """A standard error above a share of the estimate."""
@@ -85,52 +121,71 @@ class CubeSet(DataSet):
         """What raking does, and what was left out."""
         method = str(self.cube.calibration["method"])
         if method == "rake-nonnegative":
-            return (
+            return say(
                 "Cells below 0 were set to 0 before raking, so that small figures are too large on"
                 " average."
             )
         if method in RAKED:
-            return "Raking multiplies noisy cells, so that figures may be off on average."
+            return say("Raking multiplies noisy cells, so that figures may be off on average.")
         return ""
 
     def noise(self) -> list[str]:
         """How noise was added, and what was done afterwards."""
         record, method = self.release.record, str(self.cube.calibration["method"])
         cells = record["tables"][0]
-        found = [
-            f"The mechanism {cells['mechanism']} added noise to every cell that can be, drawn"
-            f" exactly from a secret random source; its standard deviation is"
-            f" {float(cells['noise_variance']) ** 0.5:,.3f} jobs.",
+        found: list[str] = [
+            say(
+                "The mechanism %(mechanism)s added noise to every cell that can be, drawn exactly"
+                " from a secret random source; its standard deviation is %(deviation)s jobs.",
+                mechanism=cells["mechanism"],
+                deviation=f"{float(cells['noise_variance']) ** 0.5:,.3f}",
+            )
         ]
         noises: dict[str, list[str]] = {}
         for table in record["tables"][1:]:
-            noise = f"standard deviation {float(table['noise_variance']) ** 0.5:,.3f} jobs"
-            own = f"with noise of their own ({noise})"
-            without = "without any noise" if table["price"] is None else own
-            noises.setdefault(without, []).append(" × ".join(table["by"]) or "the total")
-        for without, names in noises.items():
-            found.append(f"Control tables were published {without}: {', '.join(names)}.")
+            noise = f"{float(table['noise_variance']) ** 0.5:,.3f}" if table["price"] else ""
+            noises.setdefault(noise, []).append(" × ".join(table["by"]) or say("the total"))
+        for noise, names in noises.items():
+            listed = Joined(", ", names)
+            found.append(
+                say(
+                    "Control tables were published with noise of their own (standard deviation"
+                    " %(deviation)s jobs): %(tables)s.",
+                    deviation=noise,
+                    tables=listed,
+                )
+                if noise
+                else say(
+                    "Control tables were published without any noise: %(tables)s.", tables=listed
+                )
+            )
         if method != "none":
             found.append(
-                f"The cells were calibrated to the control tables by {method}; errors below take"
-                " that into account."
+                say(
+                    "The cells were calibrated to the control tables by %(method)s; errors below"
+                    " take that into account.",
+                    method=method,
+                )
             )
-        if self.cube.sampling is None:
-            found.append(
+        found.append(
+            say(
                 "Standard errors are those of the noise alone: what sampling adds was not paid for."
             )
-        else:
-            found.append("Standard errors are of sampling (by a model) and of noise together.")
-        found.append("Every table is summed up from the cells, so that all tables agree.")
+            if self.cube.sampling is None
+            else say("Standard errors are of sampling (by a model) and of noise together.")
+        )
+        found.append(say("Every table is summed up from the cells, so that all tables agree."))
         return found
 
     def certificates(self) -> list[dict[str, Any]]:
         """A certificate for every distribution that was drawn from, made again."""
         mode = mode_of(self.release.record)
-        drawn = {"every cell": mode.cells}
-        drawn |= {f"control {' × '.join(by) or 'total'}": one for by, one in mode.tables.items()}
+        drawn = {say("every cell"): mode.cells}
+        for by, one in mode.tables.items():
+            table = " × ".join(by) or say("total")
+            drawn[say("control %(table)s", table=table)] = one
         if mode.variance is not None:
-            drawn["sum of squares"] = mode.variance
+            drawn[say("sum of squares")] = mode.variance
         found = []
         for part, noise in drawn.items():
             made = noise.certify()
@@ -183,8 +238,16 @@ def _variable(variable: CubeVariable) -> Variable:
         variable.codes,
         variable.labels,
         levels,
-        {level: f"{level} groups" for level in levels},
+        _LEVELS,
     )
+
+
+_LEVELS = {
+    "major": say("major groups"),
+    "minor": say("minor groups"),
+    "broad": say("broad groups"),
+    "detailed": say("detailed groups"),
+}
 
 
 def _sentences(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -14,20 +14,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
-from eree.policy.guarantee import Guarantee
-from eree.policy.neighbours import Strong, Weak, plain
 from eree.random.exact import Integers
 from eree.release.release import Release
 from eree.survey.query import Axis
+from eree.web.promise import in_one_line
+from eree.web.words import Joined, say, spoken
 
 Error = Literal["margin", "standard-error", "interval", "relative"]
 #: How the error of an estimate may be shown, with labels.
 ERRORS: Mapping[Error, str] = MappingProxyType(
     {
-        "margin": "Margin of error",
-        "standard-error": "Standard error",
-        "interval": "Interval",
-        "relative": "Relative error",
+        "margin": say("Margin of error"),
+        "standard-error": say("Standard error"),
+        "interval": say("Interval"),
+        "relative": say("Relative error"),
     }
 )
 JOBS, WORKPLACES = "jobs", "workplaces"
@@ -75,6 +75,19 @@ class Variable:
     labels: tuple[str, ...]
     levels: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     level_labels: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, names: Mapping[str, Mapping[str, str]]) -> Variable:
+        """The same with names for its codes and for those of its levels, where they are known."""
+        own = names.get(self.name, {})
+        labels = tuple(own.get(c, label) for c, label in zip(self.codes, self.labels, strict=True))
+        levels = {
+            level: tuple(
+                replace(group, label=names.get(level, {}).get(group.code, group.label))
+                for group in groups
+            )
+            for level, groups in self.levels.items()
+        }
+        return replace(self, labels=labels, levels=levels)
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -139,7 +152,7 @@ class Variable:
         if level is None:
             return self.label
         title = self.level_title(level)
-        return title if title[:1].isupper() else f"{self.label}, {title}"
+        return title if title[:1].isupper() else Joined(", ", (self.label, title))
 
     def level_title(self, level: str) -> str:
         """The label of a level."""
@@ -273,6 +286,7 @@ class DataSet(ABC):
     """One released table, or one protected cube, in memory.
 
     `name` is its address in the query tool: it never changes, because a release never does.
+    `title` ends with the period of its release, and `series` is the title of that.
     """
 
     kind: str
@@ -288,6 +302,8 @@ class DataSet(ABC):
     intervals: str = ""
     #: Numbers of workplaces by size in the same release, by name: tables to be read as they are.
     profiles: Mapping[str, pa.Table] = MappingProxyType({})
+    #: What its publisher says of it beside what is said of the release.
+    note: str = ""
     #: What a reader must know before all else, and what the guarantee rests on.
     warnings: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -300,7 +316,9 @@ class DataSet(ABC):
         variables: tuple[Variable, ...],
         checks: tuple[str, ...],
     ) -> None:
-        self.name, self.title, self.release = name, title, release
+        self.name, self.release = name, release
+        self.title = Joined(", ", (title, release.period)) if release.period else title
+        self.series = release.described.get("title", "")
         self.variables, self.checks = variables, checks
         self._by_name = {variable.name: variable for variable in variables}
         self.guarantee = release.guarantee
@@ -342,16 +360,39 @@ class DataSet(ABC):
         return self._by_name[name]
 
     @property
+    def heading(self) -> str:
+        """What it is listed under: the title of its release, with the period."""
+        return Joined(", ", filter(None, (self.series, self.release.period))) if self.series else ""
+
+    def called(self, names: Mapping[str, Mapping[str, str]]) -> None:
+        """Give codes of variables, and of levels, the names that are known for them."""
+        if not any(names.values()):
+            return
+        self.variables = tuple(variable.called(names) for variable in self.variables)
+        self._by_name = {variable.name: variable for variable in self.variables}
+
+    def finds(self, words: Sequence[str]) -> bool:
+        """Whether each of some words is in what is said of it, or in the name of a variable."""
+        said = (self.title, self.series, self.note, *self.release.described.values())
+        names = (
+            f"{v.name} {v.label} {' '.join(map(v.level_title, v.levels))}" for v in self.variables
+        )
+        text = " ".join([*said, *names, *map(str, map(spoken, said))]).casefold()
+        return all(word in text for word in words)
+
+    def citation(self, address: str) -> str:
+        """How to cite a page of it: who published what, when, under which promise, and where."""
+        publisher = self.release.described.get("publisher", "").rstrip(".")
+        title = Joined(": ", filter(None, (self.series, self.title)))
+        made = say(
+            "Release %(release)s, %(made)s, protected with %(promise)s",
+            release=self.release.identity,
+            made=self.made,
+            promise=self.promise,
+        )
+        return Joined(". ", filter(None, (publisher, title, made, address)))
+
+    @property
     def bias(self) -> str:
         """Why its estimates are not right on average; empty where they are."""
         return ""
-
-
-def in_one_line(guarantee: Guarantee) -> str:
-    """A guarantee in one line."""
-    relation, line = guarantee.neighbours, f"epsilon {plain(guarantee.epsilon)}"
-    if guarantee.delta:
-        line += f", delta {plain(guarantee.delta)}"
-    if isinstance(relation, (Strong, Weak)):
-        line += f", alpha {plain(relation.alpha)}"
-    return f"{line}, {relation.name} neighbours"

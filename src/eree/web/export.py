@@ -28,7 +28,10 @@ from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
 from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
 from eree.web.dataset import JOBS, DataSet, Reals, combined
+from eree.web.notes import notes
 from eree.web.query import Query
+from eree.web.shares import measured
+from eree.web.words import Joined, say
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
@@ -45,6 +48,8 @@ class Metadata:
     release: str
     made: str
     period: str
+    about: Mapping[str, str]
+    note: str
     promise: str
     guarantee: dict[str, Any]
     measure: str
@@ -62,6 +67,8 @@ class Metadata:
             ("Data set", f"{self.title} ({self.data_set})"),
             ("Release", f"{self.release}, made {self.made}"),
             *([("Period", self.period)] if self.period else []),
+            *((name.capitalize(), text) for name, text in self.about.items()),
+            *([("Note", self.note)] if self.note else []),
             ("Guarantee", self.promise),
             ("Measure", self.measure),
             ("Universe", self.universe),
@@ -83,11 +90,14 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
         for name, codes in query.where.items()
     )
-    measure = data.measures[query.measure]
+    measure = measured(data.measures[query.measure], query.share)
     labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
-    caption = f"{measure} by {' × '.join(labels)}" if labels else f"{measure} in all"
+    caption: str = say("%(measure)s in all", measure=measure)
+    if labels:
+        caption = say("%(measure)s by %(by)s", measure=measure, by=Joined(" × ", labels))
     if filters:
-        caption += f" ({'; '.join(_short(text) for text in filters)})"
+        kept = "; ".join(_short(text) for text in filters)
+        caption = Joined("", (caption, f" ({kept})"))
     address = f"{home}/d/{data.name}?{query.address()}"
     return Metadata(
         caption,
@@ -96,6 +106,8 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         data.release.identity,
         data.made,
         data.release.period,
+        dict(data.release.described),
+        data.note,
         data.promise,
         guarantee_as_json(data.guarantee),
         measure,
@@ -104,49 +116,8 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         query.confidence,
         notes(data, query, apart),
         address,
-        f"{data.title}. Release {data.release.identity}, {data.made}, protected with"
-        f" {data.promise}. {address}",
+        data.citation(address),
     )
-
-
-def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
-    """What a reader of the figures must know."""
-    if query.measure != "jobs":
-        return ("Numbers of workplaces are public and exact.",)
-    protects = "" if data.warnings else ", which protects those who are counted"
-    found = [
-        f"Figures have noise in them{protects}; each has its error beside it.",
-        "Figures of this data set add up: totals are sums of signed values, and the same cells"
-        " give the same figure in every table of it.",
-    ]
-    confidence = f"{float(query.confidence):.0%}"
-    if data.intervals == "calibrated":
-        found.append(
-            f"Intervals (low, high) are calibrated: {confidence} of them hold the true count, if"
-            " sizes of workplaces are as the release shows them; the margin of error is the farther"
-            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
-            " guaranteed_high), which rest on no sizes and are wider."
-        )
-    elif data.intervals:
-        found.append(
-            f"Intervals (low, high) are guaranteed: each holds the true count with a probability of"
-            f" {confidence} or more, whatever the data are; the margin of error is the farther end."
-        )
-    else:
-        found.append(
-            f"Each interval is meant to hold the true figure with a probability of {confidence};"
-            " standard errors are estimates themselves."
-        )
-    if data.bias:
-        found.append(data.bias)
-    if apart:
-        names = ", ".join(other.title for other in apart[:3])
-        more = " and others" if len(apart) > 3 else ""
-        found.append(
-            f"Noise was drawn apart for other data sets ({names}{more}): where they overlap with"
-            " this one, their figures need not agree."
-        )
-    return (*data.warnings, *found)
 
 
 def file_name(data: DataSet, query: Query, ending: str) -> str:
@@ -154,6 +125,7 @@ def file_name(data: DataSet, query: Query, ending: str) -> str:
     by = (f"{name}-{query.groups[name]}" if name in query.groups else name for name in query.by)
     parts = [data.name, "by" if query.by else "total", *by]
     parts += [query.measure] if query.measure != JOBS else []
+    parts += [f"percent-of-{query.share}"] if query.share else []
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
     return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
@@ -200,7 +172,7 @@ def tidy(answer: Answer) -> pa.Table:
 def guaranteed(answer: Answer) -> dict[str, Reals]:
     """Ends of intervals that hold whatever the data are, where others are shown."""
     data, query = answer.data, answer.query
-    if data.intervals != "calibrated" or query.measure != JOBS:
+    if data.intervals != "calibrated" or query.measure != JOBS or query.share:
         return {}
     figures = data.figures(replace(query.asked(), guaranteed=True))
     axes = _axes(answer)
@@ -337,7 +309,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     name = "figure"
     while name in dimension:
         name += "_"
-    unit = answer.data.measures[answer.query.measure]
+    unit = metadata.measure
     dimension[name] = {
         "label": "Estimate and error",
         "category": {

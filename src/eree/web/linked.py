@@ -33,9 +33,10 @@ from eree.web.dataset import (
     Mask,
     Variable,
     combined,
-    in_one_line,
 )
 from eree.web.hierarchy import levels_of
+from eree.web.promise import in_one_line
+from eree.web.words import Joined, say
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
@@ -57,8 +58,8 @@ class LinkedTable(DataSet):
 
     kind = "table"
     errors = ("margin", "interval", "relative")
-    unreliable_means = "its margin of error is more than half of it, or it is 0 or less"
-    absent_means = "no workplace is there, which is public, so there are exactly 0 jobs"
+    unreliable_means = say("its margin of error is more than half of it, or it is 0 or less")
+    absent_means = say("no workplace is there, which is public, so there are exactly 0 jobs")
 
     def __init__(self, name: str, release: Release, table: str, checks: tuple[str, ...]) -> None:
         about = release.about(table)
@@ -87,12 +88,12 @@ class LinkedTable(DataSet):
         self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
         self._cells = np.arange(self.rows)
         self._values: dict[str, Integers] = {JOBS: rows["noisy"].to_numpy()}
-        self.measures = {JOBS: "Jobs"}
+        self.measures = {JOBS: say("Jobs")}
         counted = (*by, *about["where"])
         if all(schema.attributes[name].owner == "workplace" for name in counted):
             # each workplace is in one cell alone, and their number is public
             self._values[WORKPLACES] = rows["workplaces"].to_numpy()
-            self.measures |= {WORKPLACES: "Workplaces (exact)"}
+            self.measures |= {WORKPLACES: say("Workplaces (exact)")}
         self.universe = _universe(schema, about["where"])
         titles = {a.name: a.label or a.name for a in schema.attributes.values()}
         variables = tuple(
@@ -106,8 +107,10 @@ class LinkedTable(DataSet):
             )
             for attribute in self._attributes.values()
         )
-        sides = ", ".join(_lowered(v.label) for v in variables) or "in all"
-        title = f"{_worded(table)}: {'by ' if variables else ''}{sides}"
+        sides = ", ".join(_lowered(v.label) for v in variables)
+        shown = say("by %(variables)s", variables=sides) if variables else say("in all")
+        title = Joined(": ", (_worded(table), shown))
+        title, self.note = about["about"].get("title", title), about["about"].get("note", "")
         super().__init__(name, title, release, variables, checks)
         self._lock, self._together = Lock(), list[tuple[Asked, Figures]]()
         for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks
@@ -216,17 +219,17 @@ class LinkedTable(DataSet):
         mechanism = self._areas.measurement.mechanism
         mean = mechanism.mean_noise
         if mechanism.bound is not None:
-            return (
+            return say(
                 "Workplaces above a size were left out before the count, so that figures are too"
                 " small where there are such; nothing public says by how much."
             )
         if mechanism.first_stage is not None:
-            return (
+            return say(
                 "Workplaces were scaled down to a noisy bound before the count, so that figures may"
                 " be too small; intervals take that into account."
             )
         if mean is None:
-            return (
+            return say(
                 "This noise is not the same on both sides, so that figures may be off on"
                 " average, and sums of many with them; intervals hold all the same."
             )
@@ -237,24 +240,47 @@ class LinkedTable(DataSet):
         about, price = self._about, guarantee_of(self._about["price"])
         parameters = dict(about["parameters"])
         digest = parameters.pop("levels", None)
-        cells = int(about["worker_cells"])
-        together = f" to the {cells} worker cells of a group together" if cells > 1 else ""
+        cells, name = int(about["worker_cells"]), about["mechanism"]
         others = [one for one in self._areas.measurement.drawn_with if one != self.table]
-        drawn = f" and {', '.join(others)}, drawn at once," if others else ""
+        added = say(
+            "The mechanism %(mechanism)s added integers, drawn exactly from a secret random"
+            " source.",
+            mechanism=name,
+        )
+        if cells > 1:
+            added = say(
+                "The mechanism %(mechanism)s added integers to the %(cells)s worker cells of a"
+                " group together, drawn exactly from a secret random source.",
+                mechanism=name,
+                cells=cells,
+            )
+        paid = say(
+            "For this table the release paid %(price)s; for all of its tables together %(all)s.",
+            price=in_one_line(price),
+            all=self.promise,
+        )
+        if others:
+            paid = say(
+                "For this table and %(others)s, drawn at once, the release paid %(price)s; for all"
+                " of its tables together %(all)s.",
+                others=", ".join(others),
+                price=in_one_line(price),
+                all=self.promise,
+            )
+        listed = ", ".join(f"{k} = {v}" for k, v in parameters.items())
         return [
-            f"The mechanism {about['mechanism']} added integers{together}, drawn exactly from a"
-            " secret random source.",
-            f"For this table{drawn} the release paid {in_one_line(price)}; for all of its"
-            " tables together"
-            f" {self.promise}.",
-            f"Its parameters are {', '.join(f'{k} = {v}' for k, v in parameters.items())}."
+            added,
+            paid,
+            say("Its parameters are %(parameters)s.", parameters=listed)
             if parameters
-            else "It has no further parameters.",
-            *([_LEVELS.format(digest)] if digest else []),
-            "Cells without a workplace are not listed: which workplaces exist is public.",
+            else say("It has no further parameters."),
+            *([_levels(digest)] if digest else []),
+            say("Cells without a workplace are not listed: which workplaces exist is public."),
             self.bias
-            or "Estimates are right on average, so that sums of them are; that is why a single one"
-            " may be below 0.",
+            or say(
+                "Estimates are right on average, so that sums of them are; that is why a single one"
+                " may be below 0."
+            ),
         ]
 
     def certificates(self) -> list[dict[str, Any]]:
@@ -311,38 +337,47 @@ def _in_order(keys: Integers, number: int) -> NDArray[np.intp]:
 
 
 _NO_KEYS = pa.table({})
-_LEVELS = (
-    "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
-    " them ({}), by which anyone sees that they are those."
-)
+
+
+def _levels(digest: str) -> str:
+    """What the record has of a distribution that is too long for it."""
+    return say(
+        "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
+        " them (%(digest)s), by which anyone sees that they are those.",
+        digest=digest,
+    )
 
 
 def _mean_of(mean: MeanNoise) -> str:
     """How far figures are off on average, rounded outwards."""
     if mean.up_to is None:
-        return (
+        return say(
             "Figures are right on average but for their rounding, which moves the mean by half a"
             " job at most."
         )
     least, greatest = floor(mean.least * 100) / 100, ceil(mean.greatest * 100) / 100
-    return (
-        "This noise is asymmetric. Its mean is not 0: it lies between"
-        f" {least:+.2f} and {greatest:+.2f} jobs where the largest workplace of a cell has up to"
-        f" {mean.up_to:,} workers, and is about {mean.share:+.2g} times the workers of that"
-        " workplace above that. Sums are off by the sum of these; intervals allow for it."
+    return say(
+        "This noise is asymmetric. Its mean is not 0: it lies between %(least)s and %(greatest)s"
+        " jobs where the largest workplace of a cell has up to %(workers)s workers, and is about"
+        " %(share)s times the workers of that workplace above that. Sums are off by the sum of"
+        " these; intervals allow for it.",
+        least=f"{least:+.2f}",
+        greatest=f"{greatest:+.2f}",
+        workers=f"{mean.up_to:,}",
+        share=f"{mean.share:+.2g}",
     )
 
 
 def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
     """Which jobs a table counts."""
     if not where:
-        return "all jobs"
+        return say("all jobs")
     known = schema.attributes
     kept = (
-        f"{_lowered(known[name].label or name)} {' or '.join(map(known[name].describe, values))}"
+        f"{_lowered(known[name].label or name)} {' / '.join(map(known[name].describe, values))}"
         for name, values in where.items()
     )
-    return "jobs with " + ", ".join(kept)
+    return say("jobs with %(kept)s", kept=", ".join(kept))
 
 
 def _lowered(label: str) -> str:

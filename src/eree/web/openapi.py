@@ -11,6 +11,7 @@ from eree.web.comparison import MONEY, MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet
 from eree.web.export import EXPORTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
+from eree.web.shares import SHARES
 
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
@@ -108,6 +109,7 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
             found.append(_parameter(f"{GROUP}{variable.name}", known, level))
     found += [
         _parameter("measure", {"enum": list(data.measures)}, "What is counted."),
+        _parameter("share", {"enum": list(SHARES)}, "Percents of these totals, not counts."),
         _parameter("show", {"enum": list(data.errors)}, "The error that pages show."),
         _parameter(
             "confidence", {"enum": list(CONFIDENCES)}, "The probability that intervals hold."

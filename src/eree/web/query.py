@@ -22,12 +22,14 @@ from urllib.parse import parse_qsl, quote
 
 from eree.errors import Refusal
 from eree.web.dataset import ERRORS, Asked, DataSet, Error
+from eree.web.shares import SHARES, level_of_parts
+from eree.web.words import say
 
 #: Confidence levels of intervals.
 CONFIDENCES = ("0.8", "0.9", "0.95", "0.99")
 Sort = Literal["code", "jobs", "-jobs"]
 SORTS: Mapping[Sort, str] = MappingProxyType(
-    {"code": "As listed", "-jobs": "Largest first", "jobs": "Smallest first"}
+    {"code": say("As listed"), "-jobs": say("Largest first"), "jobs": say("Smallest first")}
 )
 MOST_SIDES = 4
 MOST_PARTS = 2_000
@@ -35,16 +37,18 @@ MOST_PAGE = 100_000
 WHERE, GROUP, AT, YES = "where.", "group.", "at.", "yes"
 #: The pages of a data set that show what a query asks for; the first has no name of its own.
 TABS = {
-    "": "Table",
-    "chart": "Chart",
-    "map": "Map",
-    "ranking": "Ranking",
-    "threshold": "Threshold",
-    "about": "About",
+    "": say("Table"),
+    "chart": say("Chart"),
+    "map": say("Map"),
+    "ranking": say("Ranking"),
+    "threshold": say("Threshold"),
+    "about": say("About"),
 }
 #: Settings of the page of thresholds alone.
 EXTRAS = ("per_job", "damage")
-_SINGLE = ("measure", "show", "confidence", "sort", "page", "across", "subtotals", "exact")
+_SINGLE = (
+    *("measure", "share", "show", "confidence", "sort", "page", "across", "subtotals", "exact"),
+)
 #: Settings that are asked for, or left out.
 _TICKED = ("subtotals", "exact")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -67,6 +71,7 @@ class Query:
     across: int = 1
     subtotals: bool = False
     exact: bool = False
+    share: str = ""  # of which total figures are percents; none where they are counts
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -76,6 +81,7 @@ class Query:
     def asked(self, *, together: bool = False) -> Asked:
         """The figures that are needed; all intervals may have to hold together."""
         level = float(self.confidence)
+        level = level_of_parts(level) if self.share else level
         return Asked(self.by, self.where, self.groups, self.measure, level, together)
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -84,7 +90,7 @@ class Query:
         found += [(f"{GROUP}{name}", level) for name, level in self.groups.items()]
         found += [(f"{WHERE}{n}", code) for n, codes in self.where.items() for code in codes]
         default = Query()
-        for name in ("measure", "confidence", "sort", "page", "across"):
+        for name in ("measure", "share", "confidence", "sort", "page", "across"):
             if (value := getattr(self, name)) != getattr(default, name):
                 found.append((name, str(value)))
         found += [(name, YES) for name in _TICKED if getattr(self, name)]
@@ -97,6 +103,10 @@ class Query:
     def on_page(self, page: int, across: int = 1) -> Query:
         """The same query, another page of its rows, or of its columns."""
         return replace(self, page=page, across=across)
+
+    def counted(self) -> Query:
+        """The same query with counts, where it asks for shares."""
+        return replace(self, share="")
 
     def rounded(self, *, exact: bool = False) -> Query:
         """The same query with figures that are rounded to what their errors support, or not."""
@@ -218,6 +228,11 @@ def _checked(
         raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
     if sort not in SORTS:
         raise Refusal(f"rows are sorted by one of {', '.join(SORTS)}")
+    share = single.get("share", default.share)
+    if share and share not in SHARES:
+        raise Refusal(f"figures are shares of one of {', '.join(SHARES)}, or counts without share")
+    if share and show == "standard-error":
+        raise Refusal("a share has no standard error; choose margin, interval or relative")
     for name in _TICKED:
         if single.get(name, YES) != YES:
             raise Refusal(f"{name} is asked for with {name}={YES}, or left out")
@@ -234,6 +249,7 @@ def _checked(
         _page(single, "across"),
         "subtotals" in single,
         "exact" in single,
+        share,
     )
 
 
@@ -305,6 +321,8 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
                 groups[data.variable(name.removeprefix(GROUP)).name] = value
         elif name in ("measure", "show", "confidence", "sort", *_TICKED):
             plain.append((name, value))
+        elif name == "share":
+            plain += [(name, value)] if value else []
         elif name in ("tab", "choose", "swap", "find", "again", *EXTRAS):
             buttons[name] = value
         else:
@@ -320,6 +338,8 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         if set(kept) >= set(data.variable(name).codes):
             continue  # all of them: no filter
         asked += [(f"{WHERE}{name}", code) for code in kept]
+    if any(name == "share" for name, _ in plain):  # which has no standard error
+        plain = [(n, "margin" if v == "standard-error" else v) for n, v in plain]
     query = parse(data, asked + plain)
     if "swap" in buttons:
         query = query.swapped()
@@ -344,5 +364,6 @@ def carried(query: Query, *, without: str | None = None) -> list[tuple[str, str]
     found += [
         (f"{WHERE}{n}", code) for n, codes in query.where.items() if n != without for code in codes
     ]
-    found += [(n, getattr(query, n)) for n in ("measure", "show", "confidence", "sort")]
+    settings = ("measure", "share", "show", "confidence", "sort")
+    found += [(n, getattr(query, n)) for n in settings if getattr(query, n)]
     return found + [(name, YES) for name in _TICKED if getattr(query, name)]

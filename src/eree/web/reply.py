@@ -7,8 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eree.web.words import say
+
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 PLAIN = "text/plain; charset=utf-8"
+
+
+#: What a page says first that refuses, by its status.
+HEADINGS = {
+    400: say("This address asks for something that cannot be answered"),
+    404: say("There is nothing here"),
+    405: say("Pages can only be read"),
+    413: say("This table is too large"),
+    414: say("This address is too long"),
+    500: say("Something went wrong on our side"),
+    503: say("Too many questions at once"),
+}
+OTHERWISE = say("This cannot be answered")
 
 
 @dataclass(frozen=True)

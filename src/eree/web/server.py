@@ -21,6 +21,7 @@ from eree.errors import Refusal
 from eree.mechanisms.cache import left_closed
 from eree.web.answer import TooLarge, answer
 from eree.web.app import application
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.desk import SECURITY
 from eree.web.query import default_query
@@ -79,14 +80,19 @@ class QueryTool:
         port: int = 8000,
         home: str | None = None,
         maps: Iterable[str] = (),
+        site: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         door: Door | None = None,
     ) -> None:
-        """`door` is a port that was taken before, instead of `host` and `port`."""
+        """`door` is a port that was taken before, instead of `host` and `port`.
+
+        `site` is a file that says the name, logo, colours and languages of pages.
+        """
         self._door = door or Door(host, port)  # before anything slow is done
         try:
             public = None if home is None else _checked_home(home)
-            self.catalogue = Catalogue.open(folders, progress, maps)
+            branding = Branding() if site is None else Branding.read(site)
+            self.catalogue = Catalogue.open(folders, progress, maps, branding.names)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):
                     answer(
@@ -98,7 +104,7 @@ class QueryTool:
         self.address = self._door.address
         self.home = public or self.address
         config = uvicorn.Config(
-            application(self.catalogue, self.home),
+            application(self.catalogue, self.home, branding=branding),
             http=Connection,
             ws="none",
             log_level="error",

@@ -4,57 +4,83 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from eree.errors import Refusal
 from eree.policy.plain_data import guarantee_as_json
-from eree.web.address import query_of, refuse_settings, with_own_settings
+from eree.web.address import looked_for, query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.comparison import DEFAULT_PER_JOB, Slip, Slips, Threshold, ranking, threshold
 from eree.web.dataset import JOBS, DataSet
 from eree.web.export import EXPORTS, Metadata, file_name, metadata, plain_name, profile_file
 from eree.web.methods import mechanisms_used, protected_words, step_words
+from eree.web.notes import described
 from eree.web.openapi import openapi
 from eree.web.query import (
     EXTRAS,
     TABS,
     Query,
     default_query,
+    quoted,
     read,
     sent,
+    written,
 )
 from eree.web.render.charts import MOST_BARS, bars, heat_map, ticks_between
 from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.render.pages import KINDS, Pages
-from eree.web.reply import HTML, JSON, Reply, moved
+from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply, moved
 from eree.web.reply import as_json as in_json
+from eree.web.words import say
 
 
 class Site:
-    """All that can be asked of a catalogue; `home` is the public address of the tool."""
+    """All that can be asked of a catalogue; `home` is the public address of the tool.
 
-    def __init__(self, catalogue: Catalogue, home: str) -> None:
+    Pages are in the first language of its branding; `within` has the same in another.
+    """
+
+    def __init__(self, catalogue: Catalogue, home: str, branding: Branding | None = None) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.pages = Pages(self.home)
+        self.pages = Pages(self.home, branding or Branding())
+        self.language = self.pages.branding.languages[0]
         self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
         self._certificates: dict[str, list[dict[str, Any]]] = {
             data.name: data.certificates() for data in catalogue.data_sets
         }
         self._maps = {data.name: maps_of(data, catalogue.maps) for data in catalogue.data_sets}
 
+    def within(self, language: str) -> Site:
+        """The same in another language."""
+        found = copy(self)
+        found.language = language
+        return found
+
+    @property
+    def prefix(self) -> str:
+        """What addresses of pages in its language begin with."""
+        return self.pages.prefix(self.language)
+
     # ------------------------------------------------------------------------------ the house
 
     def first(self, query: str, as_json: bool) -> Reply:
-        """The list of data sets."""
-        refuse_settings("the first page", query)
-        found = self.catalogue.data_sets
+        """The list of data sets, all or those that have words."""
+        find = looked_for("the first page", query)
+        found = self.catalogue.found(find)
         if as_json:
-            return in_json({"data_sets": [self.described(data) for data in found]})
-        return self._page("home.html", data_sets=found, mapped=self._maps)
+            return in_json({"data_sets": [described(data, self.home) for data in found]})
+        groups: dict[str, list[DataSet]] = {}
+        for data in found:
+            groups.setdefault(data.heading, []).append(data)
+        here = f"/?{written([('find', find)])}" if find else "/"
+        known = {"every": self.catalogue.data_sets, "found": found, "mapped": self._maps}
+        return self._page("home.html", here, groups=groups, find=find, **known)
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
@@ -68,9 +94,8 @@ class Site:
     def help(self, query: str) -> Reply:
         """How addresses are made, for those who program."""
         refuse_settings("this page", query)
-        return self._page(
-            "api.html", data_sets=self.catalogue.data_sets, default_query=default_query
-        )
+        known = {"data_sets": self.catalogue.data_sets, "default_query": default_query}
+        return self._page("api.html", "/api", **known)
 
     def methods(self, query: str) -> Reply:
         """How figures are protected, for the public."""
@@ -78,35 +103,14 @@ class Site:
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(*data.units) for data in found)
         used = mechanisms_used(found, self._certificates)
-        return self._page("methods.html", data_sets=found, steps=list(steps), mechanisms=used)
+        known = {"data_sets": found, "steps": list(steps), "mechanisms": used}
+        return self._page("methods.html", "/methods", **known)
 
     def static(self, name: str) -> Reply:
         """A file that pages need."""
         if name not in self.pages.static:
             raise Missing("there is no such file")
         return Reply(200, KINDS[name.rpartition(".")[2]], self.pages.static[name])
-
-    def described(self, data: DataSet) -> dict[str, Any]:
-        """A data set as plain data, without its codes."""
-        return {
-            "name": data.name,
-            "title": data.title,
-            "kind": data.kind,
-            "release": data.release.identity,
-            "made": data.made,
-            "source": data.release.data_set,
-            "period": data.release.period,
-            "guarantee": data.promise,
-            "universe": data.universe,
-            "measures": dict(data.measures),
-            "errors": list(data.errors),
-            "intervals": data.intervals,
-            "variables": [
-                {"name": v.name, "label": v.label, "codes": len(v.codes), "levels": list(v.levels)}
-                for v in data.variables
-            ],
-            "address": f"{self.home}/d/{data.name}",
-        }
 
     # ------------------------------------------------------------------------- one data set
 
@@ -164,7 +168,7 @@ class Site:
         mapped = self._maps[data.name]
         if not mapped:
             raise Missing("there is no map for this data set")
-        asked = query_of(data, query)
+        asked = query_of(data, query).counted()
         picture = Picture(data, asked, chosen(asked, mapped))
         over = [n for n in asked.by if n != picture.mapped.variable.name]
         return self._data_page(
@@ -183,6 +187,7 @@ class Site:
     def ranking(self, name: str, query: str, as_json: bool) -> Reply:
         """Areas ranked, with the ranks that they may truly have."""
         data, asked = self._asked(name, query)
+        asked = asked.counted()
         if not asked.by and not as_json:  # the form says what to do
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
@@ -205,6 +210,7 @@ class Site:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
         asked, extras = with_own_settings(data, query, EXTRAS)
+        asked = asked.counted()
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job = extras.get("per_job", DEFAULT_PER_JOB)
@@ -228,7 +234,7 @@ class Site:
             decimals=0,  # a verdict goes by every digit
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
-            threshold_ticks=ticks_between(("less", f"${made.per_job}", "more")),
+            threshold_ticks=ticks_between((say("less"), f"${made.per_job}", say("more"))),
             found_flags=flags_on(area.cell for area in made.areas),
         )
 
@@ -238,7 +244,7 @@ class Site:
         certificates = self._certificates[data.name]
         if as_json:
             return in_json(
-                self.described(data)
+                described(data, self.home)
                 | {
                     "guarantee": guarantee_as_json(data.guarantee),
                     "statements": data.statements,
@@ -316,6 +322,8 @@ class Site:
             variable=known,
             lines=found,
             find=find,
+            here=f"/codes/{quoted(known.name)}",
+            own=[(n, extras[n]) for n in ("find", "tab") if n in extras],
             back=tab,
             extras=[(n, extras[n]) for n in EXTRAS if n in extras],
         )
@@ -323,7 +331,7 @@ class Site:
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
-        return moved(303, sent(data, read(query)).address(data))
+        return moved(303, self.prefix + sent(data, read(query)).address(data))
 
     def refused(
         self,
@@ -342,25 +350,9 @@ class Site:
             error = {"status": status, "message": sentence}
             error |= {"instead": f"{self.home}{instead}"} if instead else {}
             return in_json({"error": error}, status)
-        headings = {
-            400: "This address asks for something that cannot be answered",
-            404: "There is nothing here",
-            405: "Pages can only be read",
-            413: "This table is too large",
-            414: "This address is too long",
-            500: "Something went wrong on our side",
-            503: "Too many questions at once",
-        }
-        made = self.pages.render(
-            "error.html",
-            status=status,
-            heading=headings.get(status, "This cannot be answered"),
-            reason=sentence,
-            instead=instead,
-            left=left,
-            data_sets=self.catalogue.data_sets,
-        )
-        return Reply(status, HTML, made)
+        known = {"status": status, "heading": HEADINGS.get(status, OTHERWISE), "reason": sentence}
+        known |= {"instead": instead, "left": left, "data_sets": self.catalogue.data_sets}
+        return Reply(status, HTML, self.pages.render("error.html", self.language, "/", **known))
 
     # ------------------------------------------------------------------------------ inside
 
@@ -378,20 +370,25 @@ class Site:
         found = in_json({"metadata": about, "query": query.address(), **made})
         return found.named(file_name(data, query, f"{page}json"))
 
-    def _page(self, template: str, **given: Any) -> Reply:
-        return Reply(200, HTML, self.pages.render(template, **given))
+    def _page(self, template: str, here: str, **given: Any) -> Reply:
+        return Reply(200, HTML, self.pages.render(template, self.language, here, **given))
 
     def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
+        tab = template.removesuffix(".html").replace("table", "")
+        own = [*given.get("extras", ()), *given.pop("own", ())]
+        page = given.pop("here", f"/{tab}" if tab else "")
+        here = f"/d/{data.name}{page}?{written(query.pairs() + own)}"
         known = {
             "data": data,
             "query": query,
             "about": self._about(data, query),
             "apart": self._apart[data.name],
-            "tab": template.removesuffix(".html").replace("table", ""),
+            "tab": tab,
             "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
             "extras": [],
             "slips": (),
             "pages": 1,
         }
         status = 400 if given.get("slips") else 200
-        return Reply(status, HTML, self.pages.render(template, **(known | given)))
+        made = self.pages.render(template, self.language, here, **(known | given))
+        return Reply(status, HTML, made)

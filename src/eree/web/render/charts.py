@@ -17,6 +17,7 @@ import numpy as np
 from eree.web.answer import Answer
 from eree.web.block import ABSENT, UNRELIABLE, Cell
 from eree.web.dataset import Error
+from eree.web.words import say, spoken
 
 MINUS = "−"
 #: The most bars of a page.
@@ -70,7 +71,9 @@ def interval(cell: Cell, decimals: int | None) -> str:
     """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
     kept = places(cell, decimals)
     low = _outwards(cell.low, kept, floor)
-    return f"{low} or more" if isinf(cell.high) else f"{low} to {_outwards(cell.high, kept, ceil)}"
+    if isinf(cell.high):
+        return say("%(low)s or more", low=low)
+    return say("%(low)s to %(high)s", low=low, high=_outwards(cell.high, kept, ceil))
 
 
 def error(cell: Cell, kind: Error, decimals: int | None) -> str:
@@ -84,7 +87,7 @@ def error(cell: Cell, kind: Error, decimals: int | None) -> str:
     if kind == "relative":
         return "–" if isinf(cell.relative) else f"{cell.relative:.1%}"
     if isinf(cell.margin):
-        return "no bound"
+        return say("no bound")
     if decimals is not None:
         return f"±{number(cell.margin, min(decimals, 1))}"
     kept = places(cell, None)
@@ -173,7 +176,7 @@ def bars(answer: Answer) -> Bars:
     for i, cell in enumerate(cells):
         shown_interval = "" if ABSENT in cell.flags else interval(cell, answer.shown_decimals)
         shown = figure(cell, answer.shown_decimals)
-        labels = answer.rows.labels(i) or ("All",)
+        labels = answer.rows.labels(i) or (say("All"),)
         found.append(Bar(labels, shown, shown_interval, cell, _bar(cell, scale)))
     return Bars(scale, tuple(found))
 
@@ -225,7 +228,7 @@ def heat_map(answer: Answer) -> HeatMap:
     columns = tuple(" · ".join(answer.cols.labels(j)) for j in range(cols))
     found = []
     for i in range(rows):
-        name = " · ".join(answer.rows.labels(i)) or "All"
+        name = " · ".join(answer.rows.labels(i)) or spoken(say("All"))
         cells = [answer.body.cell(i, j) for j in range(cols)]
         fields = tuple(
             _field(cell, top, f"{name}, {column}", answer.shown_decimals)
@@ -239,12 +242,14 @@ def heat_map(answer: Answer) -> HeatMap:
 def _field(cell: Cell, top: float, name: str, decimals: int | None) -> Field:
     said = f"{name}: {figure(cell, decimals)}"
     if ABSENT in cell.flags:
-        return Field("none", "0", f"{said}, absent")
+        return Field("none", "0", spoken(say("%(figure)s, absent", figure=said)))
     share = max(cell.estimate, 0) / top if top > 0 else 0.0
     shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
     weak = UNRELIABLE in cell.flags
     kind = f"heat-{shade}{' weak' if weak else ''}"
-    said += f", {interval(cell, decimals)}{', unreliable' if weak else ''}"
+    said += f", {spoken(interval(cell, decimals))}"
+    if weak:
+        said = spoken(say("%(figure)s, unreliable", figure=said))
     return Field(kind, short(float(cell.estimate), 2), said)
 
 
@@ -287,7 +292,7 @@ def ticks_between(labels: Sequence[str]) -> str:
     """Labels at the ends and in the middle of a drawing."""
     places = zip(("0", "50%", "100%"), ("start", "middle", "end"), labels, strict=True)
     parts = [
-        f'<text class="tick" x="{x}" y="12" text-anchor="{anchor}">{word}</text>'
+        f'<text class="tick" x="{x}" y="12" text-anchor="{anchor}">{spoken(word)}</text>'
         for x, anchor, word in places
     ]
     start = '<svg class="chart ticks" aria-hidden="true" width="100%" height="16">'

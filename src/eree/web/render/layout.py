@@ -11,23 +11,22 @@ from functools import cached_property
 from itertools import takewhile
 
 from eree.web.answer import Answer, Side, in_a_line
-from eree.web.block import ABSENT, OPEN, Block, Cell
+from eree.web.block import ABSENT, FLAG_NAMES, Block, Cell
 from eree.web.render.charts import error, figure
+from eree.web.words import say, spoken
 
 Places = tuple[int, ...]
 #: A line of figures, and where in it those of given places are.
 Part = tuple[Block, Mapping[Places, int]]
 #: Letters of a line on paper, of a heading of a row and of one of a column: at most, and at least.
 PAPER, PAPER_SIDE, PAPER_COLUMN = 100, 20, 10
-
-_NOBODY = '<span class="none"><abbr class="flag absent" title="absent">a</abbr>0</span>'
+TOTAL = say("Total")
 
 
 def marks(cell: Cell) -> str:
     """The flags of a figure, but for the one that says that it is 0, as HTML."""
     return "".join(
-        f'<abbr class="flag {name}" title="{"no upper bound" if name == OPEN else name}">'
-        f"{name[0]}</abbr>"
+        f'<abbr class="flag {name}" title="{spoken(FLAG_NAMES[name])}">{name[0]}</abbr>'
         for name in cell.flags
         if name != ABSENT
     )
@@ -117,7 +116,7 @@ class Layout:
 
     def __init__(self, page: Answer, whole: Answer) -> None:
         self.page, self._query = page, page.query
-        wanted = page.query.subtotals
+        wanted = page.query.subtotals and not page.query.share
         self._rows = _lines(page.rows, whole.rows, wanted)
         self._cols = _lines(page.cols, whole.cols, wanted)
         self.nested = len(page.rows.axes) > 1 or len(page.cols.axes) > 1
@@ -140,8 +139,7 @@ class Layout:
     def head(self) -> list[list[Heading]]:
         """Rows of column headings; there is one even where nothing is on the columns."""
         if not self.page.cols.axes:
-            measure = self.page.data.measures[self._query.measure]
-            return [[Heading("c0-0", measure, "", 1, 1, "col")]]
+            return [[Heading("c0-0", spoken(self.page.measure), "", 1, 1, "col")]]
         return self._head(self._col_heads, self.totals)
 
     def _head(self, heads: Sequence[Headed], total: bool) -> list[list[Heading]]:
@@ -151,7 +149,7 @@ class Layout:
             for level, heading in own:
                 found[level].append(heading)
         if total:
-            found[0].append(Heading("c-total", "Total", "", 1, depth, "col", "total"))
+            found[0].append(Heading("c-total", spoken(TOTAL), "", 1, depth, "col", "total"))
         return found
 
     @cached_property
@@ -193,7 +191,7 @@ class Layout:
         """About how many letters a column is wide: its total is the longest figure in it."""
         decimals, measured = self.page.shown_decimals, self._query.measure == "jobs"
         said = error(shown.cell, self._query.show, decimals) if measured else ""
-        labels = ["Total"]
+        labels: list[str] = [TOTAL]
         if place < len(self._cols):
             own = zip(self.page.cols.axes, self._cols[place].places, strict=False)
             labels = [axis.labels[at] for axis, at in own]
@@ -212,12 +210,12 @@ class Layout:
     def _shown(self, cell: Cell, kind: str, headings: str) -> Shown:
         """A cell with what stands in it; its headings are named where they are nested."""
         if ABSENT in cell.flags:
-            inside = _NOBODY
+            inside = '<span class="none">0</span>'
         else:
             decimals = self.page.shown_decimals
             inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
             if self._query.measure == "jobs":
-                said = error(cell, self._query.show, decimals)
+                said = spoken(error(cell, self._query.show, decimals))
                 inside += f'<span class="error">{said}</span>'
         return Shown(cell, kind, headings if self.nested else "", inside)
 
@@ -295,7 +293,7 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
             spans = (1, rest) if letter == "c" else (rest, 1)
             name = f"{letter}{level}-{place}"
             kind = f"subtotal at-{level}" if letter == "r" else "subtotal"
-            own.append((level, Heading(name, "Total", "", *spans, along, kind)))
+            own.append((level, Heading(name, spoken(TOTAL), "", *spans, along, kind)))
         for level, heading in own:
             names = [*names[:level], heading.name]
         found.append((own, " ".join(names[: len(line.places) + (line.number < 0)])))

@@ -20,6 +20,7 @@ from eree.web.dataset import DataSet, Variable
 from eree.web.query import MOST_SIDES, Query
 from eree.web.render.areas import AreaMap, Box, area_map, read_areas
 from eree.web.render.charts import figure, interval, number
+from eree.web.words import say, spoken
 
 CLASSES = 5
 #: Rows of the table below a map, on a page.
@@ -148,11 +149,11 @@ class Picture:
         shades = classes([cells[i].value for i in there])
         self.areas = tuple(
             Area(
-                code := side.codes(i)[0],
-                self._titled(code, side.labels(i)[0]),
+                side.codes(i)[0],
+                side.labels(i)[0],
                 cells[i],
                 shade,
-                self._table_of(query, code),
+                self._table_of(query, side.codes(i)[0]),
             )
             for i, shade in zip(there, shades, strict=True)
         )
@@ -176,11 +177,10 @@ class Picture:
         """What the map shows."""
         measure = self.data.measures[self.query.measure]
         kept = [self.data.variable(name).label for name in self.query.where]
-        filtered = f" (filtered by {', '.join(kept)})" if kept else ""
-        return f"{measure} by {self.mapped.label}{filtered}"
-
-    def _titled(self, code: str, label: str) -> str:
-        return self.mapped.map.titles.get(code, label) if label == code else label
+        shown = say("%(measure)s by %(by)s", measure=measure, by=self.mapped.label)
+        if not kept:
+            return shown
+        return say("%(caption)s (filtered by %(names)s)", caption=shown, names=", ".join(kept))
 
     def _table_of(self, query: Query, code: str) -> str:
         """The address of the table of one area: by what else the query is by, or by what it can."""
@@ -253,8 +253,9 @@ class Picture:
         for place, area in enumerate(own):
             said = f"{area.label}: {figure(area.cell, self.decimals)}"
             if self.query.measure == "jobs":
-                said += f", {interval(area.cell, self.decimals)}"
-                said += ", unreliable" if area.hatched else ""
+                said += f", {spoken(interval(area.cell, self.decimals))}"
+                if area.hatched:
+                    said = spoken(say("%(figure)s, unreliable", figure=said))
             again = f'<use href="#m{place}" fill="url(#hatch)"/>' if area.hatched else ""
             named = f' id="m{place}"' if area.hatched else ""
             parts.append(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -11,27 +13,45 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 import eree
-from eree.web.block import NEGATIVE, OPEN
-from eree.web.dataset import ERRORS
+from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
+from eree.web.branding import Branding
+from eree.web.dataset import ERRORS, DataSet
 from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
 from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
+from eree.web.shares import SHARES
+from eree.web.words import (
+    language,
+    languages,
+    say,
+    speaking_by,
+    spoken,
+    translated,
+    translated_number,
+)
 
 KINDS = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
+    "png": "image/png",
 }
 #: A variable with more codes is filtered on a page of its own.
 SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
+#: Words that the script shows, which come with every page that is not English.
+SCRIPT = say("Copy"), say("Copied"), say("The search got no answer; press Find.")
+_VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
+#: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
+_LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')
 
 
 class Pages:
     """Renders templates; every file of the package is in memory before the first request."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, branding: Branding) -> None:
+        self.branding = branding
         room = files("eree.web")
         sources = {
             path.name: path.read_text(encoding="utf-8")
@@ -43,40 +63,62 @@ class Pages:
             for path in room.joinpath("static").iterdir()
             if path.name.rpartition(".")[2] in KINDS
         }
+        self.static["style.css"] += branding.style
+        if branding.logo:
+            self.static[branding.logo] = branding.picture
         self._environment = Environment(
             loader=DictLoader(sources),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            extensions=["jinja2.ext.i18n"],
+            finalize=spoken,
         )
+        translate: Any = self._environment  # what the extension adds is not typed
+        translate.install_gettext_callables(translated, translated_number, newstyle=True)
+        self._environment.filters |= {"spoken": spoken, "begun": begun}
         self._environment.globals |= {
             "version": eree.__version__,
             "stamp": self.stamp,
             "home": home,
+            "site": branding,
+            "languages": languages(),
+            "prefix": self.prefix,
+            "script_words": _script_words,
             "errors": ERRORS,
             "confidence_choices": [(c, f"{float(c):.0%}") for c in CONFIDENCES],
-            "error_choices": lambda data: [(k, ERRORS[k]) for k in data.errors],
+            "percent": lambda share: f"{float(share):.0%}",
+            "error_choices": _error_choices,
+            "shares": SHARES.items(),
             "sorts": SORTS,
             "short_list": SHORT_LIST,
             "most_lines": MOST_LINES,
             "figure_of": marked,
             "flags": marks,
+            "flag_names": FLAG_NAMES,
             "interval_of": interval,
             "number": number,
+            "verdict": lambda word: spoken(_VERDICTS[word]),
             "carried": carried,
             "written": written,
             "quoted": quoted,
             "rank_line": rank_line,
             "decision_line": decision_line,
             "flag_means": {
-                NEGATIVE: "below 0, which only noise can make; it is kept so that totals are right",
-                OPEN: "nothing public bounds it from above",
+                NEGATIVE: say(
+                    "below 0, which only noise can make; it is kept so that totals are right"
+                ),
+                OPEN: say("nothing public bounds it from above"),
             },
             "Markup": Markup,
         }
         for name in sources:
             self._environment.get_template(name)
+
+    def prefix(self, code: str) -> str:
+        """What addresses of pages in a language begin with: nothing in the first."""
+        return "" if code == self.branding.languages[0] else f"/{code}"
 
     @cached_property
     def stamp(self) -> str:
@@ -84,6 +126,28 @@ class Pages:
         whole = b"".join(self.static[name] for name in sorted(self.static))
         return hashlib.sha256(whole).hexdigest()[:12]
 
-    def render(self, template: str, **given: Any) -> bytes:
-        """A page."""
-        return self._environment.get_template(template).render(**given).encode()
+    def render(self, template: str, code: str, here: str, **given: Any) -> bytes:
+        """A page in a language, whose links lead to pages in it; `here` is its own address."""
+        known = {"language": code, "here": here}
+        with speaking_by(language(code)):
+            made = self._environment.get_template(template).render(known | given)
+        if prefix := self.prefix(code):
+            made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
+        return made.encode()
+
+
+def begun(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    shown = str(spoken(text))
+    return shown[:1].upper() + shown[1:]
+
+
+def _error_choices(data: DataSet, share: str) -> list[tuple[str, str]]:
+    """How errors may be shown; a share has no standard error."""
+    return [(k, ERRORS[k]) for k in data.errors if not share or k != "standard-error"]
+
+
+def _script_words() -> str:
+    """The words of the script in the language of the page; nothing in English."""
+    found = {str(word): spoken(word) for word in SCRIPT}
+    return "" if all(word == other for word, other in found.items()) else json.dumps(found)

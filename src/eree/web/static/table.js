@@ -3,6 +3,8 @@
 (() => {
   let latest = 0;
   let typed = 0;
+  const words = JSON.parse(document.body.dataset.words || "{}");
+  const say = (text) => words[text] || text;
 
   async function show(address, { push = true, focus = null } = {}) {
     const mine = ++latest;
@@ -17,6 +19,7 @@
       const open = openFilters();
       document.getElementById("main").replaceChildren(...main.childNodes);
       document.title = page.title;
+      document.querySelector(".top nav").replaceWith(page.querySelector(".top nav")); // it leads to the same page
       if (push) history.pushState(null, "", reply.url);
       prepare(open);
       const target = focus && document.querySelector(focus);
@@ -63,12 +66,12 @@
       const button = document.createElement("button");
       button.type = "button";
       button.className = "quiet";
-      button.textContent = "Copy";
-      button.setAttribute("aria-label", "Copy: " + box.querySelector("label").textContent);
+      button.textContent = say("Copy");
+      button.setAttribute("aria-label", say("Copy") + ": " + box.querySelector("label").textContent);
       button.addEventListener("click", async () => {
         field.select();
         try { await navigator.clipboard.writeText(field.value); } catch { document.execCommand("copy"); }
-        button.textContent = "Copied";
+        button.textContent = say("Copied");
       });
       box.append(button);
     }
@@ -100,13 +103,14 @@
       }
       said.textContent = page.querySelector("#found, .lead").textContent;
     } catch {
-      if (mine === latest) said.textContent = "The search got no answer; press Find.";
+      if (mine === latest) said.textContent = say("The search got no answer; press Find.");
     }
   }
 
   // Variables as chips that are dragged between rows and columns; the buttons below do the same.
   function addBoard(form) {
-    const sides = [["", "Off"], ["rows", "Rows"], ["cols", "Columns"]];
+    const segments = form.querySelector(".segments").querySelectorAll("label");
+    const sides = [...segments].map((label) => [label.querySelector("input").value, label.textContent.trim()]);
     const order = [...form.querySelectorAll('input[name="order"]')].map((field) => field.value);
     const board = element("div", "board");
     board.setAttribute("aria-hidden", "true");

@@ -1,0 +1,95 @@
+"""What is said of a data set, and what a reader of its figures must know of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eree.web.dataset import DataSet
+from eree.web.query import Query
+from eree.web.words import Joined, say
+
+
+def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
+    """What a reader of the figures must know."""
+    if query.measure != "jobs":
+        return (say("Numbers of workplaces are public and exact."),)
+    found: list[str] = [
+        say("Figures have noise in them; each has its error beside it.")
+        if data.warnings
+        else say(
+            "Figures have noise in them, which protects those who are counted; each has its error"
+            " beside it."
+        ),
+        say(
+            "Figures of this data set add up: totals are sums of signed values, and the same cells"
+            " give the same figure in every table of it."
+        ),
+    ]
+    confidence = f"{float(query.confidence):.0%}"
+    if data.intervals == "calibrated":
+        meaning = say(
+            "Intervals (low, high) are calibrated: %(level)s of them hold the true count, if"
+            " sizes of workplaces are as the release shows them; the margin of error is the farther"
+            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
+            " guaranteed_high), which rest on no sizes and are wider.",
+            level=confidence,
+        )
+    elif data.intervals:
+        meaning = say(
+            "Intervals (low, high) are guaranteed: each holds the true count with a probability of"
+            " %(level)s or more, whatever the data are; the margin of error is the farther end.",
+            level=confidence,
+        )
+    else:
+        meaning = say(
+            "Each interval is meant to hold the true figure with a probability of %(level)s;"
+            " standard errors are estimates themselves.",
+            level=confidence,
+        )
+    found.append(meaning)
+    if query.share:
+        found.append(
+            say(
+                "Shares are quotients of signed estimates. Their intervals go from the low end of"
+                " the part by the high end of the whole to the high end by the low end, at a level"
+                " at which both hold together: they are on the safe side, and often too wide. A"
+                " share of a total that is 0 or less is not known, and stands as 0."
+            )
+        )
+    if data.bias:
+        found.append(data.bias)
+    if apart:
+        names = [other.title for other in apart[:3]] + ["…"] * (len(apart) > 3)
+        found.append(
+            say(
+                "Noise was drawn apart for other data sets (%(names)s): where they overlap with"
+                " this one, their figures need not agree.",
+                names=Joined("; ", names),
+            )
+        )
+    return (*data.warnings, *found)
+
+
+def described(data: DataSet, home: str) -> dict[str, Any]:
+    """A data set as plain data, without its codes."""
+    return {
+        "name": data.name,
+        "title": data.title,
+        "kind": data.kind,
+        "release": data.release.identity,
+        "made": data.made,
+        "source": data.release.data_set,
+        "period": data.release.period,
+        "about": dict(data.release.described),
+        "note": data.note,
+        "guarantee": data.promise,
+        "universe": data.universe,
+        "measures": dict(data.measures),
+        "errors": list(data.errors),
+        "intervals": data.intervals,
+        "variables": [
+            {"name": v.name, "label": v.label, "codes": len(v.codes), "levels": list(v.levels)}
+            for v in data.variables
+        ],
+        "address": f"{home}/d/{data.name}",
+    }

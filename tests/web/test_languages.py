@@ -1,0 +1,214 @@
+"""Pages in other languages: nothing is left in English, and every link stays in the language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import wording
+from eree.web import words
+from eree.web.app import application
+from eree.web.branding import Branding
+from eree.web.catalogue import Catalogue
+from eree.web.render import pages
+from eree.web.render.maps import maps_of
+from eree.web.words import Joined, language, languages, say, speaking, spoken
+from served import HOME
+
+#: Parts of a page that are in English in every language, or in none.
+SKIPPED = ("code", "pre", "script", "style")
+#: Names that are the same in all languages: parameters, kinds of files, units, letters of flags.
+NAMES = "alpha epsilon delta eree CSV JSON Excel Parquet stat e bn m k a n o u"
+
+
+def views(catalogue: Catalogue) -> list[str]:
+    """A page of every kind, with and without figures."""
+    found = ["/", "/?find=jobs", "/methods", "/api", "/nothing", "/?find=x&y"]
+    for data in catalogue.data_sets:
+        one, *more = [v.name for v in data.variables if len(v.codes) <= 60]
+        both = f"rows={one}" + (f"&cols={more[0]}" if more else "")
+        nested = "&".join(f"rows={name}" for name in [one, *more][:2]) + "&subtotals=yes"
+        damage = f"rows={one}&damage={data.variable(one).codes[0]}%205000&show=margin"
+        found += [
+            f"/d/{data.name}{path}"
+            for path in (
+                *("", "/chart", "/ranking", "/threshold", "/about", f"/codes/{one}"),
+                *(f"?{both}&show=interval", f"/chart?{both}&show=margin", f"?{nested}&show=margin"),
+                *("?show=relative", f"?rows={one}&exact=yes&show=margin", "?rows=zz"),
+                *(f"/threshold?{damage}", "/threshold?damage=0&show=margin"),
+                f"/codes/{one}?find=1",
+            )
+        ]
+        if "workplaces" in data.measures:
+            found.append(f"/d/{data.name}?rows={one}&measure=workplaces&show=margin")
+        if maps_of(data, catalogue.maps):
+            found.append(f"/d/{data.name}/map")
+    return found
+
+
+class Outside(HTMLParser):
+    """The words of a page that stand outside of marks, and of what says that it is English."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[bool] = []
+        self.depth, self.words = 0, list[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag not in ("meta", "link", "input", "img", "br"):
+            english = tag in SKIPPED or given.get("lang") == "en"
+            self.open.append(tag != "html" and (english or any(self.open)))
+        for name in ("aria-label", "title", "placeholder", "alt"):
+            self._read(given.get(name) or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name in ("aria-label", "title", "placeholder", "alt"):
+            self._read(dict(attrs).get(name) or "")
+
+    def handle_endtag(self, _tag: str) -> None:
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not any(self.open):
+            self._read(data)
+
+    def _read(self, text: str) -> None:
+        for part in re.findall(r"⟦|⟧|[^\W\d_]+", re.sub(r"https?://[^\s⟧]+", "", text)):
+            if part in "⟦⟧":
+                self.depth += 1 if part == "⟦" else -1
+                assert self.depth >= 0
+            elif not self.depth:
+                self.words.append(part)
+
+
+@pytest.fixture
+def marked(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """Pages in a language of marks around the English texts."""
+    known = {key: f"⟦{key}⟧" for key in wording.texts()}
+
+    def other(code: str) -> Mapping[str, str]:
+        return known if code == "xx" else {}
+
+    monkeypatch.setattr(words, "language", other)
+    monkeypatch.setattr(pages, "language", other)
+    monkeypatch.setattr(pages, "languages", lambda: {"en": "English", "xx": "⟦X⟧"})
+    app = application(catalogue, HOME, branding=Branding(languages=("en", "xx")))
+    with TestClient(app, base_url=HOME, follow_redirects=False) as found:
+        yield found
+
+
+def data_words(catalogue: Catalogue) -> set[str]:
+    """Words that come from releases and maps, and are in no language of ours."""
+    found = [NAMES]
+    for data in catalogue.data_sets:
+        found += [data.name, *data.profiles]
+        for table in data.release.record["tables"]:
+            found += [table["name"], table["mechanism"], *table["by"], *table.get("parameters", ())]
+        for v in data.variables:
+            groups = [group for level in v.levels.values() for group in level]
+            found += [v.name, v.label, *v.codes, *v.labels, *v.levels]
+            found += [text for group in groups for text in (group.code, group.label)]
+        if "kind" not in data.release.record:
+            found += [a.label for a in data.release.schema.attributes.values()]
+        else:
+            found.append(str(data.release.record["covers"]))
+    found += [shapes.file for shapes in catalogue.maps.values()]
+    return {part.casefold() for text in found for part in re.findall(r"[^\W\d_]+", text)}
+
+
+def test_no_visible_text_of_a_page_is_left_in_english(
+    marked: TestClient, catalogue: Catalogue
+) -> None:
+    known = data_words(catalogue)
+    assert not known & {"total", "rows", "interval", "figures", "shown"}  # it would not notice
+    left: dict[str, str] = {}
+    for address in views(catalogue):
+        text = marked.get(f"/xx{address}").text
+        assert '<html lang="xx">' in text, address
+        left |= {w: address for w in Outside(text).words if w.casefold() not in known}
+    assert left == {}
+
+
+@pytest.mark.parametrize("code", [code for code in languages() if code != "en"])
+def test_a_language_has_every_text_and_no_other_with_the_same_parts(code: str) -> None:
+    found, parts = language(code), re.compile(r"%\(\w+\)s|</?\w+|href=\"[^\"]*\"")
+    assert set(found) == wording.texts()
+    for key, text in found.items():
+        assert text.strip(), key
+        assert sorted(parts.findall(key)) == sorted(parts.findall(text)), key
+        assert "%" not in parts.sub("", text), key
+    assert len(set(found.values())) > 0.95 * len(found)
+
+
+@pytest.fixture(scope="module")
+def spanish(catalogue: Catalogue) -> Iterator[TestClient]:
+    app = application(catalogue, HOME, branding=Branding(languages=("en", "es")))
+    with TestClient(app, base_url=HOME, follow_redirects=False) as found:
+        yield found
+
+
+def test_pages_in_spanish_lead_to_pages_in_spanish_and_to_their_english_twins(
+    spanish: TestClient, catalogue: Catalogue
+) -> None:
+    for address in views(catalogue):
+        text = spanish.get(f"/es{address}").text
+        assert '<html lang="es">' in text
+        links = re.findall(r'<(a|link|form)( [^>]*?)?(?:href|action)="(/[^"]*)"', text)
+        own = [link for _, before, link in links if "hreflang" not in (before or "")]
+        assert own and all(re.match(r"/es(/|$)|/static/|/es\?", link) for link in own), address
+        twins = {link for _, before, link in links if 'hreflang="en"' in (before or "")}
+        assert len(twins) == 1, address
+        (twin,) = (link.replace("&amp;", "&") for link in twins)
+        english = spanish.get(twin)
+        assert '<html lang="en">' in english.text and 'hreflang="es" href="/es/' in english.text
+        if "/nothing" not in address and not re.search("zz|&y|damage=0", address):
+            assert english.status_code == 200, twin
+            title = re.search("<h1>(.*?)</h1>", text)
+            assert title and title[1] != ""
+
+
+def test_forms_in_spanish_lead_to_spanish_pages(spanish: TestClient, catalogue: Catalogue) -> None:
+    name = catalogue.data_sets[0].name
+    found = spanish.get(f"/es/d/{name}/build?at.place=rows&tab=")
+    assert found.status_code == 303
+    assert found.headers["location"].startswith(f"/es/d/{name}?rows=place")
+    page = spanish.get(f"/es/d/{name}?rows=place&zz=1&show=margin")
+    assert page.status_code == 400
+    assert f'href="/es/d/{name}?rows=place&amp;show=margin"' in page.text
+
+
+def test_plain_data_are_english_in_every_language(
+    spanish: TestClient, catalogue: Catalogue
+) -> None:
+    name = catalogue.data_sets[0].name
+    for path in (f"/d/{name}.json", f"/d/{name}/about.json", "/index.json", f"/d/{name}.csv"):
+        assert spanish.get(f"/es{path}").content == spanish.get(path).content
+
+
+def test_a_site_of_one_language_names_no_other(client: TestClient) -> None:
+    text = client.get("/").text
+    assert "hreflang" not in text
+    assert client.get("/es").status_code == client.get("/es/").status_code == 404
+
+
+def test_the_first_language_has_addresses_without_a_prefix(catalogue: Catalogue) -> None:
+    client = TestClient(application(catalogue, HOME, branding=Branding(languages=("es", "en"))))
+    assert '<html lang="es">' in client.get("/").text
+    assert '<html lang="en">' in client.get("/en/").text
+
+
+def test_a_text_remembers_what_it_was_made_of() -> None:
+    inner: Any = say("%(low)s to %(high)s", low=1, high=say("Total"))
+    text = Joined("; ", (inner, "x", say("Jobs")))
+    assert text == "1 to Total; x; Jobs"
+    with speaking("es"):
+        assert spoken(text) == "1 a Total general; x; Empleos"
+        assert spoken("Jobs") == "Jobs"  # of a release, and not ours
+    assert spoken(text) == text
