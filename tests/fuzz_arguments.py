@@ -28,6 +28,7 @@ LINES = (
     "rehearse plan.toml --workplaces 50 --seed 3 --out new",
     "verify release --ledger ledger.db --key public.pem",
     "verify cube",
+    "record release --out new --address https://host/tables",
     "rank release jobs --by county --where sector=11 --level 0.95 --top 2 --out new.csv",
     "threshold release jobs --by county --damage damage.csv --per-job 3.50 --level 0.9",
     "lodes release --geocode county --table people --columns columns.toml --out new.csv",

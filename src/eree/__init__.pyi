@@ -38,6 +38,8 @@ from eree.estimate.predict import Prediction as Prediction
 from eree.estimate.predict import expected_accuracy as expected_accuracy
 from eree.estimate.rank import Ranking as Ranking
 from eree.estimate.rank import rank as rank
+from eree.estimate.review import Review as Review
+from eree.estimate.review import write_review as write_review
 from eree.estimate.shrinkage import Shrunk as Shrunk
 from eree.estimate.shrinkage import shrink as shrink
 from eree.estimate.sizes import WorkerShares as WorkerShares

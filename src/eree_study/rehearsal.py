@@ -7,7 +7,7 @@ rehearsal: tables are called so, the record has the mark, and verification finds
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -144,8 +144,14 @@ def _marked(file: Path) -> Plan:
     """A plan whose tables are called rehearsals."""
     Plan.read(file)  # its faults are told in its own names
     raw = read_toml(file, missing=f"there is no plan {file}; write one, or see 'eree demo'")
-    tables = [{**table, "name": f"{PREFIX}{table['name']}"} for table in raw["table"]]
-    return Plan.of({**raw, "table": tables}, folder=file.parent, file=file.name)
+    tables = [_titled(table) | {"name": f"{PREFIX}{table['name']}"} for table in raw["table"]]
+    said = {**raw, "about": _titled(raw.get("about", {})), "table": tables}
+    return Plan.of(said, folder=file.parent, file=file.name)
+
+
+def _titled(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a plan or a table, with a title that says what it is."""
+    return {**said, "title": f"REHEARSAL {said.get('title', '')}"[:200].strip()}
 
 
 def _compared(

@@ -15,7 +15,18 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from eree.cli import certify, commands, compare, cube, ledger, protect, rank, release, serve
+from eree.cli import (
+    certify,
+    commands,
+    compare,
+    cube,
+    ledger,
+    protect,
+    rank,
+    record,
+    release,
+    serve,
+)
 from eree.cli.interrupts import SENTENCE, Interrupts
 from eree.cli.options import cli, hidden
 from eree.cli.terminal import one_line
@@ -23,7 +34,7 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, compare, cube, ledger, protect, rank, release, serve)
+COMMANDS = (certify, commands, compare, cube, ledger, protect, rank, record, release, serve)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 
