@@ -212,3 +212,54 @@ def test_weak_neighbours_of_the_slides_let_no_workplace_of_one_to_nine_workers_g
     assert [most(n) for n in range(1, 10)] == list(range(1, 10))
     assert [most(n) for n in (10, 20, 25)] == [11, 22, 27]
     assert all(Strong("0.1").allows([n], [n + 1]) for n in range(30))
+
+
+# ------------------------------------------------------------ errors, sensitivities, epsilon
+
+
+@pytest.mark.parametrize("more", [1, 2, 5, 40])
+def test_the_sensitivity_of_the_logarithm_does_not_hang_on_the_additive_factor(more: int) -> None:
+    """With gamma = Delta / alpha it is ln(1 + alpha), attained where nobody works."""
+    gamma = more / ALPHA
+    steps = [
+        math.log((larger + gamma) / (n + gamma))
+        for n in range(2_000)
+        for larger in (n + more, (1 + ALPHA) * n)
+    ]
+    assert max(steps) == pytest.approx(math.log1p(ALPHA))
+    assert max(steps) == steps[0]
+    printed = max(math.log1p(ALPHA), math.log(more))
+    assert printed == pytest.approx(max(steps)) if more == 1 else printed > 5 * max(steps)
+
+
+def test_the_proof_in_appendix_b_needs_the_logarithm_of_one_plus_alpha() -> None:
+    """As printed the noise would have a negative scale; Algorithm 1 itself loses epsilon / 2."""
+    assert EPSILON / math.log(ALPHA) < 0
+    scale, gamma = 2 * math.log1p(ALPHA) / EPSILON, 1 / ALPHA
+    outputs = np.linspace(-20, 20, 4_001)
+
+    def log_density(n: float) -> Any:
+        return -np.abs(outputs - math.log(n + gamma)) / scale
+
+    losses = [
+        np.abs(log_density(n) - log_density(larger)).max()
+        for n in range(200)
+        for larger in (n + 1, (1 + ALPHA) * n)
+    ]
+    assert max(losses) == pytest.approx(EPSILON / 2, rel=1e-9)
+
+
+def test_the_error_falls_as_one_over_epsilon() -> None:
+    """Exactly for Smooth Laplace, and whatever delta is; of Smooth Gamma past 5 ln(1 + alpha)."""
+    cell = Cell(10_000)
+    laplace = [
+        made("smooth-laplace", alpha="0.1", epsilon=e, delta=d).mean_error(cell)[0] * e
+        for e, d in ((2, "0.001"), (2, "0.01"), (4, "0.001"), (4, "0.01"))
+    ]
+    assert laplace == pytest.approx([laplace[0]] * 4, rel=1e-6)
+    gamma = [
+        made("smooth-gamma", alpha="0.1", epsilon=e).mean_error(cell)[0]
+        * (e - 5 * math.log1p(ALPHA))
+        for e in (1, 2, 4)
+    ]
+    assert gamma == pytest.approx([gamma[0]] * 3, rel=1e-6)
