@@ -63,6 +63,7 @@ LINES = (
     "study run --trials 1 --seed 3 --only workload-1",
     "study wac --trials 1 --seed 3 --epsilon 2,4",
     "study others --trials 1 --seed 3 --epsilon 2",
+    "study tables",
     "cube study --runs 3 --seed 3",
     "completion bash",
 )

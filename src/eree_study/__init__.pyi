@@ -15,6 +15,7 @@ from eree_study.papers.others import OtherMethods as OtherMethods
 from eree_study.papers.others import other_methods as other_methods
 from eree_study.papers.report import StudyReport as StudyReport
 from eree_study.papers.report import study_report as study_report
+from eree_study.papers.requirements import least_epsilons as least_epsilons
 from eree_study.papers.requirements import requirements_table as requirements_table
 from eree_study.papers.study import Study as Study
 from eree_study.papers.study import run_study as run_study

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+import eree_study
 from eree.cells import Cell
 from eree.mechanisms.registry import calibrate
 from eree.policy.guarantee import Guarantee
@@ -20,6 +21,7 @@ from eree_study.papers.requirements import (
     requirements_table,
     steps,
 )
+from uses import eree_command
 
 QUARTER = Fraction(1, 4)
 RELATIONS: list[Neighbours] = [EDGE, NODE, Strong(QUARTER), Weak(QUARTER, ["sex"])]
@@ -118,3 +120,18 @@ def test_growth_in_proportion_is_one_weak_step() -> None:
     weak = Weak("0.1", ["sex"])
     for men, women in ((10, 10), (20, 30), (100, 10)):
         assert weak.allows((men, women), (men + men // 10, women + women // 10))
+
+
+def test_the_command_has_both_tables_of_the_paper() -> None:
+    """Table 2's rows for a delta of 5 in 100 are those of 5 in 1,000, and its last value is off."""
+    status, shown, _ = eree_command("study", "tables")
+    assert status == 0
+    lines = shown.splitlines()
+    assert len(lines) == 2 + 15 + 6
+    assert lines[-1].split() == ["delta", "0.0005", "alpha", "0.2", "2.772", "(2.13)"]
+    for one in eree_study.least_epsilons():
+        delta = one.delta / 10 if one.delta == 0.05 else one.delta
+        meant = 2 * math.log(1 / delta) * math.log1p(one.alpha)
+        off = (one.delta, one.alpha) == (5e-4, 0.2)
+        assert (one.printed == pytest.approx(meant, rel=0.01)) is not off
+        assert (one.right == pytest.approx(meant)) is (one.delta != 0.05)

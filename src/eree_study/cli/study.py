@@ -158,6 +158,28 @@ def wac(
     click.echo(f"{out}: wac.csv, wac.png, wac.svg")
 
 
+@study.command(short_help="Tables 1 and 2 of the paper, computed.", examples=["eree study tables"])
+@as_json
+def tables(as_json: bool) -> None:
+    """Which method meets which requirement, and the least epsilon of Smooth Laplace.
+
+    In brackets stands what the paper prints. No data are needed.
+    """
+    first, second = eree_study.requirements_table(), eree_study.least_epsilons()
+    if as_json:
+        met = [(f.method, f.requirement, f.verdict, f.paper) for f in first]
+        least = [(f.delta, f.alpha, f.right, f.printed) for f in second]
+        click.echo(json.dumps({"requirements": met, "least_epsilons": least}))
+        return
+    click.echo("Table 1, alpha 0.1")
+    for f in first:
+        click.echo(f"  {f.method:36}{f.requirement:12}{f.verdict:19}({f.paper})")
+    click.echo("Table 2, least epsilon of Smooth Laplace")
+    for one in second:
+        said = f"delta {one.delta:<7g}alpha {one.alpha:<6g}"
+        click.echo(f"  {said}{one.right:.4g} ({one.printed:g})")
+
+
 @study.command(
     short_help="Compare methods of others.",
     examples=[

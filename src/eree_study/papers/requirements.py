@@ -1,4 +1,4 @@
-"""Table 1 of the paper, computed: which way of publishing meets which requirement.
+"""Tables 1 and 2 of the paper, computed: who meets which requirement, and the least epsilon.
 
 The requirements, for an attacker who knows everything else: she must not tell
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import inf, log, log1p
 
 from eree.cells import Cell
 from eree.mechanisms.registry import calibrate
@@ -30,6 +30,36 @@ REQUIREMENTS = ("individuals", "size", "shape")
 _SIZES = (40, 80, 160)
 #: The ramp of noise infusion in the paper's example.
 _LEAST, _MOST = Fraction(5, 100), Fraction(15, 100)
+
+
+#: Table 2 as printed: delta, alpha, and the least epsilon of Smooth Laplace.
+_TABLE_2 = (
+    (0.05, 0.01, 0.105),
+    (0.05, 0.1, 1.01),
+    (0.05, 0.2, 1.932),
+    (5e-4, 0.01, 0.15),
+    (5e-4, 0.1, 1.45),
+    (5e-4, 0.2, 2.13),
+)
+
+
+@dataclass(frozen=True)
+class LeastEpsilon:
+    """A line of the paper's Table 2: what is printed, and what its formula gives."""
+
+    delta: float
+    alpha: float
+    printed: float
+
+    @property
+    def right(self) -> float:
+        """The least epsilon with 1 + alpha <= e^(epsilon / (2 ln(1 / delta)))."""
+        return 2 * log(1 / self.delta) * log1p(self.alpha)
+
+
+def least_epsilons() -> tuple[LeastEpsilon, ...]:
+    """Table 2 of the paper: for which epsilon Smooth Laplace exists."""
+    return tuple(LeastEpsilon(*line) for line in _TABLE_2)
 
 
 @dataclass(frozen=True)
