@@ -94,7 +94,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        self.links += [given[name] for name in ("href", "src") if name in given]
+        links = (given[name] for name in ("href", "src") if name in given)
+        self.links += [link.removeprefix(HOME) for link in links]
         if "id" in given:
             self.marks.add(given["id"])
         if tag == "form":

@@ -262,7 +262,10 @@ def test_a_link_to_a_release_is_as_good_as_its_folder(releases: list[Path], tmp_
     assert len(Catalogue.open([tmp_path / "latest"]).data_sets) == 1
 
 
-def test_progress_names_the_folder_and_never_goes_back(releases: list[Path]) -> None:
+def test_progress_names_the_folder_and_never_goes_back(
+    releases: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EREE_CACHE", "")  # where it is known to be sound
     reported: list[tuple[str, float]] = []
     Catalogue.open(releases, lambda step, done: reported.append((step, done)))
     shares = [done for _, done in reported]
@@ -281,6 +284,7 @@ def test_an_interrupt_while_verifying_ends_it(
     def pressed(*_: object, **__: object) -> None:
         interrupts._stop(signal.SIGINT, None)
 
+    monkeypatch.setenv("EREE_CACHE", "")  # where it is known to be sound
     monkeypatch.setattr("eree.web.catalogue.verify", pressed)
     assert run(["serve", str(releases[1]), "--port", "0"], interrupts) == 130
     assert "Traceback" not in capsys.readouterr().err

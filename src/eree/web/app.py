@@ -18,6 +18,8 @@ from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
+from eree.web.embed import embedded
+from eree.web.lists import checked, list_file
 from eree.web.reply import Reply, moved
 from eree.web.site import Site
 from eree.web.words import speaking
@@ -156,12 +158,33 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
     ]
     # an address with .json comes before the same without, whose last part would take it in
     routes += [route(f"{data}{path}.json", _as_json(page)) for path, page in pages]
+    shown: list[tuple[str, View]] = [
+        ("", lambda p, q, _j: site.table(p["name"], q, False)),
+        ("/chart", lambda p, q, _j: site.chart(p["name"], q)),
+        ("/map", lambda p, q, _j: site.map(p["name"], q)),
+    ]
+    for path, page in shown:
+        routes.append(route(f"{data}{path}/embed", _in_frame(page)))
+    for path, page in pages[:2]:  # rankings and decisions
+        routes.append(route(f"{data}{path}.{{ending}}", _as_file(page)))
     routes += [route(f"{data}{path}", page) for path, page in pages[:-1]]
     routes.append(
         route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q))
     )
     routes.append(route(data, pages[-1][1]))
     return routes
+
+
+def _in_frame(page: View) -> View:
+    return lambda parts, query, as_json: embedded(page(parts, query, as_json))
+
+
+def _as_file(page: View) -> View:
+    def made(parts: Mapping[str, str], query: str, _json: bool) -> Reply:
+        ending = checked(parts["ending"])
+        return list_file(page(parts, query, True), ending)
+
+    return made
 
 
 def _as_json(page: View) -> View:

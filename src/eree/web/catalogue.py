@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -74,7 +74,8 @@ class Catalogue:
         for number, folder in enumerate(given):
             try:
                 part = _part(report, str(folder), number, len(given))
-                made = _verified(folder, known, part)
+                reading = partial(report, f"reading {folder}", (number + 0.7) / len(given))
+                made = _verified(folder, known, part, reading)
             except Refusal as refusal:
                 if left_out is None:
                     raise
@@ -152,16 +153,20 @@ def _alike(one: Variable, two: Variable) -> bool:
 
 
 def _verified(
-    folder: str | os.PathLike[str], known: Collection[str], report: Progress
+    folder: str | os.PathLike[str],
+    known: Collection[str],
+    report: Progress,
+    reading: Callable[[], None],
 ) -> list[DataSet]:
     """The data sets of a release that is sound, and that is not among those that are known."""
     report("", 0.0)
     release = _opened(Path(folder))
+    report("looking at its files", 0.0)
     content = content_of(release.folder)
     checks = checks_of(release, content, report)
     if release.identity in known:
         raise Refusal(f"{folder} holds a release that is named twice; name each once")
-    report("reading", 1.0)
+    reading()
     made = list(_data_sets(release, content, checks))
     if not made:
         raise Refusal(f"{folder} has no table of jobs to serve; its files can be read as they are")

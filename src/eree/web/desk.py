@@ -42,6 +42,14 @@ SECURITY: Headers = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"vary", b"accept, accept-encoding"),
 ]
+#: The same for what any page may show in a frame: no script runs in it, and no form sends.
+_FRAMED: Headers = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors *",
+    ),
+    *(pair for pair in SECURITY[1:] if pair[0] != b"x-frame-options"),
+]
 _TOO_MANY = "too many questions at once; try again soon"
 
 
@@ -63,7 +71,8 @@ class Kept(Response):
 
     def __init__(self, reply: Reply, caching: str = "no-store") -> None:
         self.status_code, self.body = reply.status, reply.body
-        self.raw_headers = [(b"content-type", reply.kind.encode()), *SECURITY]
+        safe = _FRAMED if reply.framed else SECURITY
+        self.raw_headers = [(b"content-type", reply.kind.encode()), *safe]
         self.raw_headers += [(name.encode(), value.encode()) for name, value in reply.headers]
         kept = caching if reply.status == 200 else "no-store"
         self.raw_headers.append((b"cache-control", kept.encode()))

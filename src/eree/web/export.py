@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-import xlsxwriter
 from numpy.typing import NDArray
 
 from eree.policy.plain_data import guarantee_as_json
@@ -33,6 +32,7 @@ from eree.web.query import Query
 from eree.web.shares import measured
 from eree.web.standards import csvw, sdmx_csv
 from eree.web.words import Joined, say
+from eree.web.workbook import workbook
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
@@ -204,10 +204,11 @@ def _axes(answer: Answer) -> list[tuple[Axis, NDArray[np.intp]]]:
 
 def as_csv(answer: Answer, metadata: Metadata) -> bytes:
     """CSV in UTF-8; the last column names the release."""
-    return _written(tidy(answer), metadata.release)
+    return csv_of(tidy(answer), metadata.release)
 
 
-def _written(table: pa.Table, release: str) -> bytes:
+def csv_of(table: pa.Table, release: str) -> bytes:
+    """Rows as CSV in UTF-8; the last column names the release."""
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\r\n")
     lines.writerow([*map(safe, table.column_names), "release"])
@@ -225,42 +226,8 @@ def safe(text: str) -> str:
 
 
 def as_xlsx(answer: Answer, metadata: Metadata) -> bytes:
-    """A workbook: the figures on one sheet, what to know of them on another.
-
-    Texts are written as texts, which no spreadsheet reads as formulas; nothing is kept on disk.
-    """
-    table = tidy(answer)
-    target = io.BytesIO()
-    settings = {
-        "in_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_numbers": False,
-        "strings_to_urls": False,
-    }
-    book = xlsxwriter.Workbook(target, settings)
-    bold = book.add_format({"bold": True})
-    sheet = book.add_worksheet("Data")
-    for place, name in enumerate(table.column_names):
-        sheet.write_string(0, place, name, bold)
-        for line, value in enumerate(table[name].to_pylist(), start=1):
-            if isinstance(value, str):
-                sheet.write_string(line, place, value)
-            elif value is not None:
-                sheet.write_number(line, place, value)
-    sheet.freeze_panes(1, 0)
-    widths = {a.name: a.codes for a in (*answer.rows.axes, *answer.cols.axes)}
-    widths |= {f"{a.name}_label": a.labels for a in (*answer.rows.axes, *answer.cols.axes)}
-    for place, name in enumerate(table.column_names):
-        longest = max(map(len, (name, *widths.get(name, ()))))
-        sheet.set_column(place, place, min(max(longest, 12), 60))
-    about = book.add_worksheet("About")
-    for line, (name, text) in enumerate(metadata.pairs()):
-        about.write_string(line, 0, name, bold)
-        about.write_string(line, 1, text)
-    about.set_column(0, 0, 18)
-    about.set_column(1, 1, 100)
-    book.close()
-    return target.getvalue()
+    """A workbook: the figures on one sheet, what to know of them on another."""
+    return workbook(tidy(answer), metadata.pairs())
 
 
 def as_parquet(answer: Answer, metadata: Metadata) -> bytes:
@@ -356,7 +323,7 @@ def profile_file(data: DataSet, file: str) -> tuple[str, bytes] | None:
     if rows is None or ending not in ("csv", "json"):
         return None
     if ending == "csv":
-        return EXPORTS["csv"][0], _written(rows, release)
+        return EXPORTS["csv"][0], csv_of(rows, release)
     about = {"release": release, "made": data.made, "table": name, "rows": rows.to_pylist()}
     return "application/json", json.dumps(about, ensure_ascii=False).encode()
 

@@ -10,6 +10,7 @@ from eree.web.catalogue import Catalogue
 from eree.web.comparison import MONEY, MOST_DAMAGE
 from eree.web.dataset import JOBS, MOST_FIND, DataSet
 from eree.web.export import EXPORTS
+from eree.web.lists import LISTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 from eree.web.shares import SHARES
 
@@ -76,6 +77,14 @@ def _paths(data: DataSet) -> dict[str, Any]:
         found[f"/d/{name}.{ending}"] = _get(
             f"{name}-{ending}", f"{title}: {ending}", settings, body, kind.partition(";")[0]
         )
+    for page, given in (("ranking", settings), ("threshold", threshold)):
+        for ending in LISTS:
+            kind = EXPORTS[ending][0].partition(";")[0]
+            body = {"type": "string", "format": "binary"}
+            said = f"{title}: {page} as {ending}"
+            found[f"/d/{name}/{page}.{ending}"] = _get(
+                f"{name}-{page}-{ending}", said, given, body, kind
+            )
     for profile in data.profiles:
         for ending, kind in (("csv", "text/csv"), ("json", "application/json")):
             found[f"/d/{name}/sizes/{quoted(profile)}.{ending}"] = _get(

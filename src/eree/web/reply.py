@@ -34,6 +34,7 @@ class Reply:
     kind: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    framed: bool = False  # whether pages of others may show it in a frame
 
     def named(self, file: str, how: str = "inline") -> Reply:
         """The same, to be saved under a name: where it is shown, or at once as an attachment."""
