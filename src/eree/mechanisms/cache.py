@@ -186,7 +186,7 @@ def _write(folder: Path, path: Path, entry: bytes) -> None:
         about = {one: one.stat() for one in entries}
         entries.sort(key=lambda one: about[one].st_mtime)
         room = MOST_BYTES - sum(one.st_size for one in about.values())
-        fewer = len(entries) - MOST_ENTRIES // 2 if len(entries) > MOST_ENTRIES else 0
+        fewer = len(entries) // 2 if len(entries) > MOST_ENTRIES else 0
         for number, old in enumerate(entries):
             if (number >= fewer and room >= 0) or old == path:
                 break

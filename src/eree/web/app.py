@@ -145,6 +145,8 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
         route("/static/{name}", lambda p, _q, _j: site.static(p["name"]), _WEEK, at_once=True),
         route(f"{data}/certificate.json", lambda p, q, _j: site.certificate(p["name"], q)),
         route(f"{data}/sizes/{{file}}", lambda p, q, _j: site.profile(p["name"], p["file"], q)),
+        route(f"{data}/chart.svg", lambda p, q, _j: site.chart(p["name"], q, file=True)),
+        route(f"{data}/map.svg", lambda p, q, _j: site.map(p["name"], q, file=True)),
         route(f"{data}/chart", lambda p, q, _j: site.chart(p["name"], q)),
         route(f"{data}/map", lambda p, q, _j: site.map(p["name"], q)),
         route(f"{data}/build", lambda p, q, _j: site.build(p["name"], q), "no-store"),

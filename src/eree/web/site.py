@@ -43,6 +43,7 @@ from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
 from eree.web.render.pages import KINDS, Pages
+from eree.web.render.pictures import chart_file, map_file
 from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply, moved
 from eree.web.reply import as_json as in_json
 from eree.web.words import say
@@ -157,8 +158,8 @@ class Site:
         link = ("link", described_by(f"{self.path}/d/{data.name}", asked, ending))
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
-    def chart(self, name: str, query: str) -> Reply:
-        """Bars, in groups or panels where there are columns, or a heat map."""
+    def chart(self, name: str, query: str, file: bool = False) -> Reply:
+        """Bars, in groups or panels where there are columns, or a heat map; or that as a file."""
         data = self.catalogue.data_set(name)
         asked, own = with_own_settings(data, query, ("as",))
         asked = asked if query else asked.charted(data)
@@ -166,19 +167,24 @@ class Site:
             raise Refusal(f"a chart is drawn as one of {', '.join(CHARTS)}")
         made = answer(data, asked)
         shown = drawing(made, own.get("as", ""))
+        if file:
+            return chart_file(shown, self._about(data, asked), file_name(data, asked, "svg"))
         extras, across = list(own.items()), made.pages_across
         return self._data_page(
             "chart.html", data, asked, extras=extras, across=across, count=len(made.rows), **shown
         )
 
-    def map(self, name: str, query: str) -> Reply:
-        """Areas on a map, where there is one."""
+    def map(self, name: str, query: str, file: bool = False) -> Reply:
+        """Areas on a map, where there is one; or that as a file."""
         data = self.catalogue.data_set(name)
         mapped = self._maps[data.name]
         if not mapped:
             raise Missing("there is no map for this data set")
         asked = query_of(data, query).counted()
         picture = Picture(data, asked, chosen(asked, mapped))
+        if file:
+            about, named = self._about(data, asked), file_name(data, picture.query, "map.svg")
+            return map_file(picture, about, named)
         over = [n for n in asked.by if n != picture.mapped.variable.name]
         return self._data_page(
             "map.html",

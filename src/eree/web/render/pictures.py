@@ -1,0 +1,145 @@
+"""Charts and maps as files: one SVG picture with its title, its figures and where it is from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from textwrap import shorten, wrap
+from typing import Any
+from xml.sax.saxutils import escape
+
+from eree.web.export import Metadata
+from eree.web.render.charts import Bar, Bars, Grouped, HeatMap
+from eree.web.render.maps import Picture
+from eree.web.reply import Reply
+from eree.web.words import say, spoken
+
+_KIND = "image/svg+xml"
+#: Places of a bar's name, drawing and figure, in the width of a picture.
+_WIDE, _NAMES, _PLOT, _FIGURES = 960, 280, 290, 720
+_LINE, _ROW, _EDGE = 22, 24, 20
+#: The colours of the style sheet for light pages; a picture is shown on paper and in reports.
+_STYLE = (
+    "text{font:13px system-ui,sans-serif;fill:#1d2529}.title{font-size:17px;font-weight:600}"
+    ".soft,.tick{font-size:12px;fill:#566269}.head{font-weight:600}.grid{stroke:#d9dedd}"
+    ".axis{stroke:#566269}.bar{fill:#3f8aa3}.weak{fill:#b4d2dc}"
+    ".whisker{stroke:#1d2529;stroke-width:1.4}.field{stroke:#fff}"
+    ".heat-0{fill:#edf4f6}.heat-1{fill:#d2e5ea}.heat-2{fill:#afd0d9}.heat-3{fill:#86b7c5}"
+    ".heat-4{fill:#5c9bae}.heat-5{fill:#367d93}.heat-6{fill:#1b5a6e}.none{fill:#fff}"
+    ".heat-5+text,.heat-6+text{fill:#fff}"
+    ".shade-0{fill:#d7e6ea}.shade-1{fill:#a5cad4}.shade-2{fill:#6ba6b8}.shade-3{fill:#377e96}"
+    ".shade-4{fill:#124a5d}.out{fill:#f4f6f5;stroke:#d9dedd}.stripe{fill:#fff;opacity:.75}"
+    ".map path{stroke:#fff;stroke-width:.8px;vector-effect:non-scaling-stroke;fill-rule:evenodd}"
+)
+_LINK = re.compile(r"<a [^>]*>")
+#: A line of a picture: how high it is, and what is drawn there.
+_Line = tuple[int, str]
+
+
+def chart_file(shown: Mapping[str, Any], about: Metadata, name: str) -> Reply:
+    """The chart that a page shows, as `drawing` has it."""
+    if shown["heat"] is not None:
+        lines = _heat(shown["heat"])
+    elif shown["bars"] is not None:
+        lines = _bars(shown["bars"], "")
+    else:
+        lines = _groups(shown["grouped"])
+    return _picture(about.caption, lines, about, name)
+
+
+def map_file(picture: Picture, about: Metadata, name: str) -> Reply:
+    """A map with its legend."""
+    drawn = _LINK.sub("<g>", picture.drawn()).replace("</a>", "</g>")
+    view = re.search(r'viewBox="\S+ \S+ (\S+) (\S+)"', drawn)
+    assert view is not None, "every map has a view"
+    high = round(min(max((_WIDE - 2 * _EDGE) * float(view[2]) / float(view[1]), 200), 900))
+    at = f'x="{_EDGE}" y="0" width="{_WIDE - 2 * _EDGE}" height="{high}"'
+    lines = [(high + 10, drawn.replace('<svg class="map"', f'<svg class="map" {at}', 1))]
+    for place, shade in enumerate(picture.legend):
+        said = shade.low
+        if shade.low != shade.high:
+            said = spoken(say("%(low)s to %(high)s", low=shade.low, high=shade.high))
+        swatch = f'<rect class="shade-{place}" x="{_EDGE}" y="4" width="26" height="14"/>'
+        lines.append((_LINE, swatch + _text(said, _EDGE + 36)))
+    if any(area.hatched for area in picture.areas):
+        lines.append((_LINE, _text(spoken(say("hatched: unreliable")), _EDGE)))
+    return _picture(picture.caption, lines, about, name)
+
+
+def _picture(caption: str, lines: Sequence[_Line], about: Metadata, name: str) -> Reply:
+    """Lines below each other, between a title and where they are from."""
+    level = spoken(say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}"))
+    every = [(26, _text(line, _EDGE, "title")) for line in wrap(caption, 100)]
+    every += [(8, ""), *lines, (12, "")]
+    for note in (level, *map(spoken, about.notes), about.citation):
+        every += [(18, _text(line, _EDGE, "soft")) for line in wrap(note, 140)]
+    drawn, top = [], _EDGE
+    for high, part in every:
+        drawn += [f'<g transform="translate(0 {top})">{part}</g>'] if part else []
+        top += high
+    size = f'width="{_WIDE}" height="{top + _EDGE}" viewBox="0 0 {_WIDE} {top + _EDGE}"'
+    whole = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
+        f"<title>{escape(caption)}</title><style>{_STYLE}</style>"
+        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(drawn)}</svg>\n'
+    )
+    return Reply(200, _KIND, whole.encode()).named(name, "attachment")
+
+
+def _text(said: str, x: float, name: str = "", anchor: str = "start", letters: int = 0) -> str:
+    """A text on a line, cut to some letters with the whole of it as its title."""
+    shown = said
+    if letters and len(said) > letters:
+        shown = shorten(said, letters, placeholder="…")
+    whole = f"<title>{escape(said)}</title>" if shown != said else ""
+    kind = f' class="{name}"' if name else ""
+    at = f'x="{x:g}" y="15" text-anchor="{anchor}"'
+    return f"<text{kind} {at}>{escape(shown)}{whole}</text>"
+
+
+def _bars(bars: Bars, heading: str) -> list[_Line]:
+    head = [(_ROW, _text(heading, _EDGE, "head"))] if heading else []
+    return [*head, (18, _plotted(bars.scale.axis())), *((_ROW, _bar(bar)) for bar in bars.bars)]
+
+
+def _bar(bar: Bar) -> str:
+    name = " · ".join(map(spoken, bar.labels))
+    figure = f"{bar.figure} ({spoken(bar.interval)})" if bar.interval else bar.figure
+    return (
+        _text(name, _NAMES, anchor="end", letters=36)
+        + _plotted(bar.drawing)
+        + _text(figure, _FIGURES, letters=40)
+    )
+
+
+def _plotted(drawing: str) -> str:
+    """A drawing whose places are shares of its width, at its place."""
+    wide = _FIGURES - _PLOT - 20
+    return drawing.replace('width="100%"', f'x="{_PLOT}" y="0" width="{wide}"', 1)
+
+
+def _groups(grouped: Grouped) -> list[_Line]:
+    found: list[_Line] = []
+    for labels, bars in grouped.groups:
+        found += [*_bars(bars, " · ".join(map(spoken, labels)) or spoken(say("All"))), (10, "")]
+    return found
+
+
+def _heat(heat: HeatMap) -> list[_Line]:
+    wide = min(64.0, (_WIDE - _EDGE - _NAMES - 10) / max(len(heat.columns), 1))
+    high = 24 + min(max(map(len, heat.columns), default=0), 22) * 6
+    names = "".join(
+        f'<g transform="translate({_NAMES + 6 + (j + 0.5) * wide:.1f} {high - 16}) rotate(-60)">'
+        f"{_text(name, 0, 'soft', letters=22)}</g>"
+        for j, name in enumerate(heat.columns)
+    )
+    found, middle = [(high, names)], _NAMES + 10 + 0.5 * wide
+    for name, fields in heat.rows:
+        drawn = "".join(
+            f'<rect class="field {field.kind}" x="{_NAMES + 10 + j * wide:.1f}" y="0"'
+            f' width="{wide:.1f}" height="{_LINE}"><title>{escape(field.said)}</title></rect>'
+            + ("" if heat.dense else _text(field.text, middle + j * wide, "", "middle"))
+            for j, field in enumerate(fields)
+        )
+        found.append((_LINE, _text(name, _NAMES, anchor="end", letters=36) + drawn))
+    return found

@@ -1,0 +1,77 @@
+"""Charts and maps as files: whole SVG documents with every figure of the page, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from starlette.testclient import TestClient
+
+from eree.web.linked import LinkedTable
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(picture: bytes) -> list[str]:
+    root = ElementTree.fromstring(picture)  # our own
+    assert root.tag == f"{SVG}svg"
+    assert {node.tag.removeprefix(SVG) for node in root.iter()} <= {
+        *("svg", "title", "style", "rect", "g", "text", "line", "path", "defs", "pattern", "use"),
+    }
+    return [node.text or "" for node in root.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "rows=sector&show=margin",
+        "rows=sector&cols=ownership&show=margin&as=grouped",
+        "rows=sector&cols=ownership&show=margin&as=panels",
+        "rows=sector&cols=ownership&show=margin&as=heat",
+    ],
+)
+def test_a_chart_is_a_file_with_the_figures_of_its_page(
+    client: TestClient, tables: dict[str, LinkedTable], query: str
+) -> None:
+    name = tables["jobs"].name
+    page, found = (client.get(f"/d/{name}/chart{end}?{query}") for end in ("", ".svg"))
+    assert (page.status_code, found.status_code) == (200, 200)
+    assert found.headers["content-type"].startswith("image/svg+xml")
+    assert 'attachment; filename="jobs-' in found.headers["content-disposition"]
+    shown = texts(found.content)
+    figures = re.findall(r'<span class="value">(?:<[^>]*>[^<]*</[^>]*> ?)*([\d,−.]+)', page.text)
+    if "heat" in query:
+        fields = r'<td class="[^"]*" title="[^"]*"><span>([^<]*)</span>'
+        figures = re.findall(fields, page.text)
+    assert len(figures) >= 10
+    for figure in figures:
+        assert any(line.split(" (")[0] == figure for line in shown), figure
+    assert any(line.startswith("Intervals at 90%") for line in shown)
+    linked = re.findall(r'href="([^"]*chart\.svg[^"]*)"', page.text)
+    assert client.get(linked[0].replace("&amp;", "&")).content == found.content
+
+
+def test_a_map_is_a_file_with_its_legend_and_without_links(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    query = f"/d/{tables['jobs'].name}/map?rows=place&show=margin"
+    page = client.get(query)
+    found = client.get(query.replace("/map?", "/map.svg?"))
+    assert found.status_code == 200
+    assert len(texts(found.content)) >= 4
+    body = found.text
+    assert "<a " not in body and "<script" not in body and "style=" not in body
+    drawn = re.findall(r'<g class="shade-\d"><path', page.text)
+    assert drawn and len(re.findall(r'<g class="shade-\d"><path', body)) == len(drawn)
+    for low in re.findall(r'shade-\d" aria-hidden="true"></span>([\d,−.]+)', page.text):
+        assert any(line.startswith(low) for line in texts(found.content))
+
+
+def test_what_a_page_refuses_its_file_refuses(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    assert client.get(f"/d/{name}/chart.svg?rows=nothing").status_code == 400
+    assert client.get("/d/nothing/chart.svg").status_code == 404
+    assert client.get(f"/d/{tables['jobs'].name}/chart.svg?as=pie").status_code == 400
