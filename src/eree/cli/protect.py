@@ -19,7 +19,6 @@ from eree.cli.options import as_json, ledger_option, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
 from eree.policy.neighbours import plain
 from eree.policy.settings import read_toml
-from eree.release.settings import About
 from eree.survey.settings import METHODS, MODE_NAMES, SQUARES, UNITS, CubeSettings
 
 #: As many rows as a terminal shows at once.
@@ -296,6 +295,8 @@ def show(
 
 def _read(about: Path) -> dict[str, str]:
     """What a file says of a release."""
+    from eree.release.settings import About  # arrays are not needed for help
+
     raw = read_toml(about, missing=f'there is no file {about}; write one, with a title = "…"')
     return About.of(raw, about.name).as_json()
 
