@@ -42,7 +42,7 @@ def test_the_draft_of_sound_files_is_a_schema_that_they_pass(tmp_path: Path, end
         counted = eree.tabulate(tables, by=["sex"]).confidential.to_pylist()
         assert {row["sex"]: row["count"] for row in counted} == {s: people.count(s) for s in "FM"}
         raw = tomllib.loads(made.file.read_text(encoding="utf-8"))
-        assert "values" not in raw["workplace"]["attributes"]["state"]
+        assert raw["workplace"]["attributes"]["state"] == {"confidential": True}
         made.file.unlink()
 
 

@@ -76,6 +76,19 @@ def test_a_path_that_matches_a_pattern_reads_itself_alone(tmp_path: Path) -> Non
     assert reported(folder) == []
 
 
+def test_a_pattern_never_leaves_the_folder_it_stands_in(tmp_path: Path) -> None:
+    """Whatever the folder is called, and whoever has files beside it."""
+    town = Town().as_csv()
+    town.schema["job"]["file"] = "job-*.csv"
+    for name in ("run[12]", "run1", "run2"):
+        folder = town.write(tmp_path / name)
+        kept = csv_bytes(town.tables["job"])
+        rows = kept if name == "run[12]" else kept.splitlines(keepends=True)[0]
+        (folder / "job-a.csv").write_bytes(rows)
+    cells = eree.tabulate(eree.load(tmp_path / "run[12]"), by=["state"]).confidential
+    assert sum(cells["count"].to_pylist()) == 6
+
+
 def test_a_relative_folder_stays_the_same_when_the_process_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truth: list[dict[str, Any]]
 ) -> None:
@@ -516,3 +529,24 @@ def test_a_source_lists_its_columns_and_parts_in_order(tmp_path: Path) -> None:
     assert faults == []
     assert source.paths == (folder / "worker.parquet",)
     assert source.columns == {"worker_id": "integer", "sex": "string", "grade": "integer"}
+
+
+def test_what_missing_fields_have_is_of_the_type_of_the_column(tmp_path: Path) -> None:
+    town = Town()
+    town.tables["workplace"]["state"] = [17, 17, None, 18]
+    town.schema["workplace"]["attributes"]["state"]["missing"] = "unknown"
+    [fault] = reported(town.write(tmp_path))
+    assert fault[:2] == ("workplace", "state")
+    assert fault[2].startswith("the column holds integers, and missing is none")
+
+
+def test_a_group_of_what_is_no_group_is_a_fault_and_so_is_one_of_released_sizes(
+    tmp_path: Path,
+) -> None:
+    town = Town()
+    town.schema["group"] |= {
+        "stratum": {"of": "site", "members": {"small": ["a"], "large": ["b"]}},
+        "any": {"of": "stratum", "members": {"all": ["small", "large"]}},
+    }
+    found = reported(town.write(tmp_path))
+    assert ("schema.toml", "group.stratum.of") in [fault[:2] for fault in found]

@@ -21,6 +21,7 @@ import eree_study
 import offices
 import pages
 from eree.estimate.review import ANSWERS, CATALOGUE, REGISTRY, TO_SAY
+from town import Town
 
 SCRIPT = pages.ROOT / "examples" / "check_release.py"
 ABOUT = {
@@ -102,6 +103,25 @@ def test_the_entry_for_the_registry_has_all_fields_of_its_third_tier(copy: Path)
     )
     assert entry["deployment"]["administrative"]["tier"] == 3
     assert all(value != "" for part in entry["deployment"].values() for value in part.values())
+
+
+def test_the_unit_is_what_the_neighbours_and_the_choice_of_jobs_make_it(tmp_path: Path) -> None:
+    """Edge neighbours protect no workplace, and a chosen job is two steps."""
+    town = Town()
+    town.tables["job"]["pay"] = [1, 2, 3, 4, 5, 6]
+    town.schema["job"]["primary"] = {"greatest": "pay"}
+    data = town.write(tmp_path / "data")
+    privacy = {"neighbours": "edge", "epsilon": "1"}
+    table = {"name": "t", "by": ["county"], "epsilon": "1"}
+    plan = eree.Plan.of({"data": str(data), "privacy": privacy, "table": [table]})
+    total = eree.Guarantee(eree.EDGE, 1)
+    ledger = eree.Ledger.create(tmp_path / "ledger.db", total, data_set="data")
+    release = eree.publish(plan, eree.load(data), ledger=ledger, out=tmp_path / "out")
+    made = eree.write_review(release, tmp_path / "review")
+    text = "".join(path.read_text(encoding="utf-8") for path in made.folder.iterdir())
+    assert "Worker (edge neighbours)" in text
+    assert "workplace (edge" not in text
+    assert "held fixed" in text
 
 
 def test_the_entry_for_catalogues_names_every_file_with_its_digest(copy: Path) -> None:

@@ -113,6 +113,11 @@ def test_methods_of_others_are_compared(tmp_path: Path) -> None:
     [_, alike, large] = named["noise on roots (EGDP)"].growth or ()
     assert alike == pytest.approx(0.05 * exp(2))
     assert large > 0.99
+    clamped = named["workplaces clamped"]
+    theta = int(clamped.name.rpartition(" ")[2].replace(",", ""))
+    loss = 2 * (min(11, theta) - min(10, theta)) / theta
+    assert (clamped.growth or ())[0] == pytest.approx(0.05 * exp(loss))
+    assert (clamped.worker or ())[2] == pytest.approx(0.05)
     assert 0.2 < named["suppression of cells"].withheld < 1
     assert len(found.file.read_text(encoding="utf-8").splitlines()) == 7
     with pytest.raises(Refusal, match="at least one trial"):

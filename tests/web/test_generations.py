@@ -86,7 +86,8 @@ def test_workers_share_a_port_and_one_that_dies_is_replaced(releases: list[Path]
         counted = re.search(
             r'eree_answers_total\{kind="json",status="2xx"\} (\d+)', tool.get("/metrics").decode()
         )
-        assert counted and int(counted[1]) == 22  # by whichever worker
+        # by whichever worker; one may die between an answer and its count
+        assert counted and int(counted[1]) in (21, 22)
         everyone |= tool.workers()
         tool.process.send_signal(signal.SIGTERM)
         assert tool.process.wait(PATIENCE) == 0

@@ -17,6 +17,7 @@ from eree.web.answer import answer
 from eree.web.catalogue import Catalogue
 from eree.web.dataset import Asked
 from eree.web.export import metadata, tidy
+from eree.web.held import Held
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
 
@@ -153,7 +154,7 @@ def test_a_table_whose_noise_is_not_known_shows_guaranteed_intervals(tmp_path: P
     )
     random = eree.SeededRandom(1)
     release = eree.publish(plan, tables, ledger=None, out=tmp_path / "out", random=random)
-    data = LinkedTable("ages", release, "ages", ())
+    data = LinkedTable("ages", Held.of(release, None), "ages", ())
     assert data.intervals == "guaranteed"
     query = Query(("county",))
     assert any("are guaranteed" in note for note in metadata(data, query, (), "").notes)

@@ -86,7 +86,9 @@ def usable_columns(schema: Schema, sources: Mapping[str, Source]) -> set[tuple[s
         (table, column)
         for table, wanted in wanted_columns(schema).items()
         for column, kinds in wanted.items()
-        if table in sources and _holds(sources[table], column, kinds)
+        if table in sources
+        and _holds(sources[table], column, kinds)
+        and not _unlike_missing(sources[table], column)
     }
     return usable - {("job", schema.link(owner)) for owner in _unlike_ids(schema, sources)}
 
@@ -112,6 +114,11 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
                     found = f"{found} ({source.others[name]})"
                 asked = " or ".join(sorted(WORDS[kind] for kind in kinds))
                 yield Fault(table, file, name, f"the column holds {found}, not {asked}")
+            elif _unlike_missing(source, name):
+                rule = (
+                    f"the column holds {WORDS[source.columns[name]]}, and missing is none of them"
+                )
+                yield Fault(table, file, name, rule)
         if table in linked:  # a public reference may say more than we ask
             yield from _undeclared(schema, table, source, file)
     for owner in _unlike_ids(schema, sources):
@@ -162,6 +169,14 @@ def _holds(source: Source, column: str, kinds: frozenset[ColumnKind]) -> bool:
     """Whether a column is there and may hold such values; a CSV file may hold any."""
     held = source.columns.get(column)
     return held is not None and (source.format == "csv" or held in kinds)
+
+
+def _unlike_missing(source: Source, column: str) -> bool:
+    """Whether the value that missing fields shall have is of another type than the column's."""
+    missing = source.missing.get(column)
+    if missing is None or source.format == "csv" or column not in source.columns:
+        return False
+    return isinstance(missing, int) != (source.columns[column] == "integer")
 
 
 def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:

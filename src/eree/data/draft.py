@@ -190,6 +190,8 @@ def _lines(
             yield f"ignore = [{', '.join(map(_text, ignored[table]))}]  # no codes, or names in use"
         for column, values in kept.items():
             yield f"[{table}.attributes.{_text(column)}]"
+            if table == "workplace":
+                yield "confidential = true  # take this line out if everybody may know it"
             if values is not None:
                 yield "# found in confidential rows: replace by the public code list"
                 yield f"values = [{', '.join(map(_text, values))}]"

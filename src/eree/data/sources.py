@@ -171,7 +171,7 @@ def _parts(folder: Path, file: str, *, plain: bool) -> tuple[list[Path], str]:
         elif path.exists():
             parts = [path]
         elif not plain and any(c in file for c in "*?["):
-            root = Path(path.anchor)
+            root = Path(path.anchor) if Path(file).is_absolute() else folder
             found = root.glob(str(path.relative_to(root)))
             parts = sorted(p for p in found if not p.name.startswith((".", "_")))
             if not parts:

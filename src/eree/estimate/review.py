@@ -18,7 +18,7 @@ from typing import Any
 
 from eree.errors import Refusal
 from eree.partial import appearing_folder
-from eree.policy.neighbours import Neighbours, Strong, Weak, plain
+from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
 from eree.release.issue import new_folder
 from eree.release.release import Release, opening
 
@@ -72,7 +72,7 @@ class _Said:
         self.publisher = about.get("publisher", TO_SAY)
         self.contact, self.licence = about.get("contact"), about.get("licence")
         self.source, self.note = about.get("source", TO_SAY), about.get("note", "")
-        self.jobs = int(self.record["protects"]["job"]["most_per_worker"])
+        self.jobs = release.schema.job.counted
 
     @property
     def tables(self) -> list[str]:
@@ -108,12 +108,26 @@ class _Said:
     @property
     def several(self) -> str:
         """What follows for a worker with several jobs."""
-        if self.jobs == 1:
+        if self.jobs.chosen:
+            return (
+                "One job of each worker was chosen to count. A worker with all of her jobs is one"
+                " step; one of them more or less can change which one counts and is two. The size"
+                " of a workplace is protected with the jobs that count elsewhere held fixed."
+            )
+        if self.jobs.most == 1:
             return "Every worker has one job that counts."
         return (
-            f"A worker has at most {self.jobs} jobs that count, and is at most as many steps: the"
-            " loss of a worker is so many times epsilon."
+            f"A worker has at most {self.jobs.most} jobs that count, and is at most as many steps:"
+            " the loss of a worker is so many times epsilon."
         )
+
+    @property
+    def protected(self) -> str:
+        """Whom the neighbours protect."""
+        relation = self.price.neighbours
+        whom = "Job" if self.jobs.most > 1 else "Worker"
+        place = "" if isinstance(relation, Edge) else " and workplace"
+        return f"{whom}{place} ({relation.name} neighbours)"
 
 
 def _step(relation: Neighbours) -> str:
@@ -246,7 +260,7 @@ def _registry(said: _Said) -> dict[str, Any]:
                 "unprotected_quantities": _PUBLIC,
             },
             "privacy_loss": {
-                "privacy_unit": f"Worker and workplace ({price.neighbours.name} neighbours)",
+                "privacy_unit": said.protected,
                 "privacy_unit_details": f"Adjacent: {said.unit}. {said.several}",
                 "number_of_privacy_units": 1,
                 "privacy_parameters": parameters,

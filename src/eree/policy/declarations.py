@@ -271,7 +271,12 @@ class _Reading:
             if empty or "members" not in raw:
                 rule = "must list at least one group" if empty else "is required and missing"
                 self.faults.add(f"{place}.members", rule)
-        if parent is None or not codes:
+        refused = parent is not None and parent.of is not None and not parent.members
+        if parent is not None and parent.provenance is not None:
+            rule = f"{parent.name} is made of released sizes and cannot be grouped again"
+            self.faults.add(f"{place}.of", rule)
+            refused = True
+        if parent is None or not codes or refused:
             return Attribute(name, "workplace", label, None, None, labels, of=settings.of), []
         if parent.confidential:
             self.faults.add(f"{place}.of", f"{parent.name} is confidential and cannot be grouped")

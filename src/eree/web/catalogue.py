@@ -19,7 +19,7 @@ from eree.errors import Refusal
 from eree.mechanisms.cache import texts_of
 from eree.policy.plain_data import sha256
 from eree.release.record import RECORD, file_digest
-from eree.release.release import PUBLIC_SIZES, Release
+from eree.release.release import Release
 from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
@@ -162,24 +162,28 @@ def _verified(
     report("", 0.0)
     release = _opened(Path(folder))
     report("looking at its files", 0.0)
-    content = content_of(release.folder)
+    content = content_of(release)
     checks = checks_of(release, content, report)
     if release.identity in known:
         raise Refusal(f"{folder} holds a release that is named twice; name each once")
     reading()
     made = list(_data_sets(release, content, checks))
+    if content is not None and content_of(release) != content:
+        raise Refusal(f"{folder} changed while it was looked at; serve it again once it is whole")
     if not made:
         raise Refusal(f"{folder} has no table of jobs to serve; its files can be read as they are")
     return made
 
 
-def content_of(folder: Path) -> str | None:
-    """A digest of all files of a release; none where they cannot be read."""
+def content_of(release: Release) -> str | None:
+    """A digest of the record as it was read and of all files; none where they cannot be read."""
+    folder = release.folder
     try:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        return sha256([f"{path.relative_to(folder)} {file_digest(path)}" for path in files])
+        found = [f"{path.relative_to(folder)} {file_digest(path)}" for path in files]
     except OSError:
         return None
+    return sha256([sha256(release.record), *found])
 
 
 def checks_of(release: Release, content: str | None, report: Progress) -> tuple[str, ...]:
@@ -193,6 +197,8 @@ def checks_of(release: Release, content: str | None, report: Progress) -> tuple[
         found = verify(release, progress=report)
         if not found.sound:
             raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
+        if content is not None and content_of(release) != content:  # nothing is kept of it
+            raise Refusal(f"{release.folder} changed while it was verified; try again")
         return found.checks
 
     return verified() if content is None else texts_of(f"verified {content}", verified)
@@ -214,13 +220,14 @@ def releases_in(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
-def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, float]]:
-    """What changes when a release comes or goes, or estimates are made of one."""
+def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, float, int]]:
+    """What changes when a release comes or goes, is still being copied, or gets estimates."""
     found = []
     for folder in releases_in(folders):
-        for path in (folder / RECORD, folder / PUBLIC_SIZES.parent):
-            with suppress(OSError):
-                found.append((str(path), path.stat().st_mtime))
+        with suppress(OSError):
+            for path in sorted(folder.rglob("*")):
+                about = path.stat()
+                found.append((str(path), about.st_mtime, about.st_size))
     return found
 
 

@@ -129,7 +129,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two areas, and which of them surely has more: `one`, `two`, or neither."""
+    """Two areas, and which of them has more: `one`, `two`, or neither."""
 
     one: Compared
     two: Compared
@@ -138,14 +138,14 @@ class Pair:
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         found = {name: getattr(self, name) for name in ("one", "two")}
-        return {"surely_larger": self.verdict or None} | {
+        return {"larger": self.verdict or None} | {
             name: {"code": area.code, "low": area.cell.low, "high": _plain(area.cell.high)}
             for name, area in found.items()
         }
 
 
 def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
-    """Whether one area surely has more than another: all of its interval lies above the other's.
+    """Whether one area has more than another: all of its interval lies above the other's.
 
     Both intervals hold together at the level of the query; an area is named by its code or label.
     """

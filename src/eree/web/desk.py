@@ -46,7 +46,8 @@ SECURITY: Headers = [
 _FRAMED: Headers = [
     (
         b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors *",
+        b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';"
+        b" form-action 'none'; frame-ancestors *",
     ),
     *(pair for pair in SECURITY[1:] if pair[0] != b"x-frame-options"),
 ]

@@ -16,6 +16,8 @@ _PARTS = re.compile(
     re.DOTALL,
 )
 _SECTION = re.compile("<section|</section>")
+#: Tags of a form and what sends it; what is between them stays.
+_FORM = re.compile("</?form[^>]*>|<input[^>]*>|<button[^>]*>[^<]*</button>")
 
 
 def embedded(page: Reply) -> Reply:
@@ -41,7 +43,7 @@ def embedded(page: Reply) -> Reply:
         found["style"],
         "</head>",
         "<body>",
-        f'<main class="embed">{_within(found["rest"])}</main>',
+        f'<main class="embed">{_FORM.sub("", _within(found["rest"]))}</main>',
         f'<p class="links"><a href="{found["address"]}">{found["heading"]}</a></p>',
         "</body>",
         "</html>",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -11,6 +12,7 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from eree.errors import Refusal
 from eree.release.contents import SCALED_TO
 from eree.release.release import Release
 
@@ -32,6 +34,9 @@ class Held(Release):
         for name in release.tables:
             assert Path(name).name == name  # it was verified
             files[name] = (release.folder / "tables" / f"{name}.parquet").read_bytes()
+            known = release.about(name)["files"][f"tables/{name}.parquet"]
+            if hashlib.sha256(files[name]).hexdigest() != known:
+                raise Refusal(f"{release.folder} changed while it was read; try again")
         found.__dict__["_files"] = files
         found.__dict__["_alive"] = WeakValueDictionary[str, Any]()
         return found

@@ -178,7 +178,7 @@ class Porch:
                 return scope, Kept(moved(301, f"{path}/"))
             raw: bytes = scope.get("raw_path") or path.encode()
             cut = len(self._prefix)  # which has no letters that are written as %XX
-            inside = path.startswith(f"{self._prefix}/")
+            inside = raw.startswith(f"{self._prefix}/".encode())
             path, raw = (path[cut:], raw[cut:]) if inside else ("//", b"//")  # no page
             scope = {**scope, "path": path, "raw_path": raw}
         return scope, self._app

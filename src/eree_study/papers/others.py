@@ -18,8 +18,9 @@ sizes that are u units apart, u = 2 |sqrt x - sqrt x'|, it is Phi(Phi^-1(0.05) +
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from scipy.stats import norm
 from eree.data.tabulate import tabulate
 from eree.errors import Refusal
 from eree.mechanisms.registry import mechanism
-from eree.policy.neighbours import EDGE, NODE, Exact, Linked, Strong, exact, steps_between
+from eree.policy.neighbours import Exact, Strong, exact, steps_between
 from eree.random.exact import Array, Integers
 from eree_study.legacy.infusion import RAMP
 from eree_study.papers.comparison import infusions, seeded
@@ -138,34 +139,42 @@ def other_methods(
         whole = max(int(counted.counts.sum()), 1)
         return Method(name, parameter, 100 * error / whole, error / usual, withheld, growth, worker)
 
-    def drawn(of: str, counts: Integers, name: str, relation: Linked, **given: Any) -> Method:
+    def drawn(
+        of: str, counts: Integers, name: str, losses: Callable[[int, int], float], **given: Any
+    ) -> Method:
         made = mechanism(of, **given)
         published = [
             made.draw(counts, counted.largest, random=seeded(seed, name, trial)).astype(np.float64)
             for trial in range(trials)
         ]
-        growth = tuple(_found(price * steps_between(relation, x, _grown(x))) for x in SIZES)
-        worker = (_found(price),) * len(SIZES)
+        growth = tuple(_found(losses(x, _grown(x))) for x in SIZES)
+        worker = tuple(_found(losses(x, x + 1)) for x in SIZES)
         return method(name, f"epsilon {price:g}", published, growth, worker)
 
+    def ours(smaller: int, larger: int) -> float:
+        return price * steps_between(strong, smaller, larger)
+
+    def each(smaller: int, larger: int) -> float:
+        return price * (larger - smaller)
+
     def found() -> Iterator[Method]:
-        yield drawn("auto", counted.counts, "eree", strong, alpha=alpha, epsilon=epsilon)
+        yield drawn("auto", counted.counts, "eree", ours, alpha=alpha, epsilon=epsilon)
         tell("others", 0.6)
         one = "edge-geometric"
-        yield drawn(one, counted.counts, "noise for one worker", EDGE, epsilon=epsilon)
+        yield drawn(one, counted.counts, "noise for one worker", each, epsilon=epsilon)
         bounded = [
             drawn(
                 one,
                 _clamped(counted, theta),
                 f"workplaces clamped at {theta:,}",
-                NODE,
+                partial(_clamped_loss, price, theta),
                 epsilon=exact(epsilon, "epsilon") / theta,
             )
             for theta in _THETAS
         ]
         yield min(bounded, key=lambda one: one.error)
         tell("others", 0.8)
-        mu = _alike(price)
+        mu = _alike(ours(_ALIKE, _grown(_ALIKE)))
         units = [2 * (sqrt(_grown(x)) - sqrt(x)) for x in SIZES]
         single = [2 * (sqrt(x + 1) - sqrt(x)) for x in SIZES]
         yield method(
@@ -221,8 +230,13 @@ def _gaussian(distance: float) -> float:
     return float(norm.cdf(norm.ppf(FALSE_ALARMS) + distance))
 
 
+def _clamped_loss(epsilon: float, theta: int, smaller: int, larger: int) -> float:
+    """The loss between two sizes of a workplace that is clamped to theta."""
+    return epsilon * (min(larger, theta) - min(smaller, theta)) / theta
+
+
 def _alike(epsilon: float) -> float:
-    """The mu at which growth of a workplace of 100 is found as often as at this epsilon."""
+    """The mu at which growth of a workplace of 100 is found as often as at this loss."""
     away = 2 * (sqrt(_grown(_ALIKE)) - sqrt(_ALIKE))
     return float(norm.ppf(_found(epsilon)) - norm.ppf(FALSE_ALARMS)) / away
 

@@ -36,12 +36,16 @@ def rehearsed_tables(frame: Frame, *, most: int, seed: int) -> dict[str, pa.Tabl
     sizes = np.clip(drawn, 1, _LARGEST).astype(np.int64)
     at = np.repeat(np.arange(number), sizes)
     who = np.arange(len(at))
-    if job.most_per_worker > 1:  # every second job may be one more of the worker before
+    # every second job may be one more of the worker before
+    if job.most_per_worker > 1 or job.greatest:
         again = (who % 2 == 1) & (random.random(len(who)) < 2 * _SECOND)
         who = who - again
     jobs = pa.table({job.worker: who, job.workplace: workplaces[key].take(at)})
     if job.primary:
         jobs = jobs.append_column(job.primary, pa.array(np.ones(len(at), dtype=bool)))
+    if job.greatest:
+        worth = pa.array(random.integers(0, 100_000, len(at)))
+        jobs = jobs.append_column(job.greatest, worth)
     people = pa.table({schema.worker.key: np.unique(who)})
     return {
         "workplace": _filled(workplaces, schema, "workplace", schema.workplace.ignore, random),

@@ -1,0 +1,87 @@
+"""What is kept of a release that was verified is of those files alone, and of that record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eree.errors import Refusal
+from eree.web import catalogue as opening
+from eree.web.catalogue import Catalogue, seen_in
+
+
+@pytest.fixture
+def live(releases: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EREE_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(releases[0], tmp_path / "live"))
+
+
+def spoil(table: Path) -> None:
+    table.write_bytes(table.read_bytes() + b"x")
+
+
+def test_a_table_that_was_another_while_it_was_verified_is_never_taken_for_sound(
+    live: Path, releases: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = next((live / "tables").glob("*.parquet"))
+    whole, real = releases[0] / "tables" / table.name, opening.verify
+
+    def whole_for_a_while(release: Any, **more: Any) -> Any:
+        shutil.copy(whole, table)
+        return real(release, **more)
+
+    spoil(table)
+    monkeypatch.setattr(opening, "verify", whole_for_a_while)
+    with pytest.raises(Refusal, match="changed while it was verified"):
+        Catalogue.open([live])
+    monkeypatch.setattr(opening, "verify", real)
+    spoil(table)
+    with pytest.raises(Refusal, match="is not served"):
+        Catalogue.open([live])
+
+
+def test_a_record_that_was_another_when_it_was_read_is_not_served(
+    live: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Catalogue.open([live]).data_sets  # and is known from now on
+    file, real = live / "release.json", opening.content_of
+    good = file.read_text(encoding="utf-8")
+    forged = json.loads(good) | {"statements": ["nothing can be learnt"]}
+    file.write_text(json.dumps(forged), encoding="utf-8")
+
+    def back_again(release: Any) -> str | None:
+        file.write_text(good, encoding="utf-8")
+        return real(release)
+
+    monkeypatch.setattr(opening, "content_of", back_again)
+    with pytest.raises(Refusal):
+        Catalogue.open([live])
+
+
+def test_a_table_that_changes_after_it_was_verified_is_not_read(
+    live: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = opening.checks_of
+
+    def then_spoilt(*given: Any) -> Any:
+        found = real(*given)
+        spoil(next((live / "tables").glob("*.parquet")))
+        return found
+
+    monkeypatch.setattr(opening, "checks_of", then_spoilt)
+    with pytest.raises(Refusal, match="changed while it was"):
+        Catalogue.open([live])
+
+
+def test_who_watches_sees_a_copy_grow(live: Path, tmp_path: Path) -> None:
+    """The record comes first, as names are sorted; the release is whole when the rest is there."""
+    coming = tmp_path / "all" / "one"
+    coming.mkdir(parents=True)
+    shutil.copy(live / "release.json", coming)
+    before = seen_in([tmp_path / "all"])
+    shutil.copytree(live / "tables", coming / "tables")
+    assert seen_in([tmp_path / "all"]) != before
