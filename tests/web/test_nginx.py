@@ -38,7 +38,6 @@ http {{
     {site}
 }}
 """
-pytestmark = pytest.mark.skipif(NGINX is None, reason="there is no nginx; run 'make nginx'")
 
 
 class _Stay(HTTPRedirectHandler):
