@@ -14,7 +14,7 @@ from eree.estimate import calibrated
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.web.catalogue import Catalogue
 from eree.web.columns import Columns
-from eree.web.dataset import JOBS, Asked
+from eree.web.figures import JOBS, Asked
 from eree.web.linked import LinkedTable
 
 

@@ -9,7 +9,8 @@ from starlette.testclient import TestClient
 import eree
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
-from eree.web.dataset import Asked, Group, Variable
+from eree.web.dataset import Group, Variable
+from eree.web.figures import Asked
 from eree.web.linked import LinkedTable
 from eree.web.query import Query, default_query
 

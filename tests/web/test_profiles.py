@@ -15,8 +15,8 @@ import eree_study
 from eree.estimate.totals import area_totals
 from eree.web.answer import answer
 from eree.web.catalogue import Catalogue
-from eree.web.dataset import Asked
 from eree.web.export import metadata, tidy
+from eree.web.figures import Asked
 from eree.web.held import Held
 from eree.web.linked import LinkedTable
 from eree.web.query import Query

@@ -23,6 +23,7 @@ from eree.mechanisms.mechanism import Mechanism
 #: Levels of which the intervals of all cells are kept.
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 _NOISE = ("sizes", "draws", "mean", "covariance", "joint_fourth", "least_variance")
+_FOLLOW = ("variance", "fourth")  # from its draws, which takes a while
 
 
 def kept_table(
@@ -96,13 +97,15 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
 
 
 def _of_noise(what: str, noise: NoiseBySize) -> Arrays:
-    return {f"{what}.{name}": _narrow(getattr(noise, name)) for name in _NOISE}
+    return {f"{what}.{name}": _narrow(getattr(noise, name)) for name in (*_NOISE, *_FOLLOW)}
 
 
 def _noise(what: str, found: Mapping[str, Any], mechanism: Mechanism) -> NoiseBySize:
-    own = {name: found[f"{what}.{name}"].astype(np.float64) for name in _NOISE}
-    sizes = own.pop("sizes").astype(np.int64)
-    return NoiseBySize(sizes=sizes, mechanism=mechanism, **own)
+    own = {name: found[f"{what}.{name}"].astype(np.float64) for name in (*_NOISE, *_FOLLOW)}
+    follow = {name: own.pop(name) for name in _FOLLOW}
+    made = NoiseBySize(sizes=own.pop("sizes").astype(np.int64), mechanism=mechanism, **own)
+    made.__dict__.update(follow)
+    return made
 
 
 def _narrow(numbers: Any) -> Any:

@@ -67,7 +67,7 @@ class Members(Mapping[Value, str]):
         if rule := file_fault(path, digest):
             return None, rule
         try:
-            rows = parquet.read_table(path)
+            rows = parquet.ParquetFile(path).read()
         except (OSError, pa.ArrowException):
             return None, "cannot be read"
         return rows, next(self._faults(rows), None)

@@ -221,7 +221,7 @@ class Release:
             for file in about["files"]:
                 path, name = self.folder / AREAS / Path(file).name, about["of"]
                 try:
-                    rows = parquet.read_table(path)
+                    rows = parquet.ParquetFile(path).read()
                 except (OSError, ValueError, pa.ArrowException):
                     rows = None
                 wanted = area_columns(schema, about)

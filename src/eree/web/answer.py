@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -20,7 +19,8 @@ from eree.errors import Refusal
 from eree.random.exact import Integers
 from eree.survey.query import Axis
 from eree.web.block import ABSENT, FLAGS, NEGATIVE, OPEN, UNRELIABLE, Block, Cell, Places, beside
-from eree.web.dataset import DataSet, Figures, combined
+from eree.web.dataset import DataSet
+from eree.web.figures import Figures, combined
 from eree.web.query import Query
 from eree.web.shares import measured, share, whole
 
@@ -34,28 +34,28 @@ class TooLarge(Refusal):
     """The answer would have more cells than one may have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Side:
-    """The rows or the columns of a table: for each, the places of its codes on the axes."""
+    """The rows or the columns of a table: `grid` has the places of the codes of each."""
 
     axes: tuple[Axis, ...]
-    places: tuple[tuple[int, ...], ...]
+    grid: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.grid)
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """The places of the codes of each on the axes."""
+        return tuple(map(tuple, self.grid.tolist()))
 
     def codes(self, number: int) -> tuple[str, ...]:
         """The codes of a row or column."""
-        return tuple(a.codes[p] for a, p in zip(self.axes, self.places[number], strict=True))
+        return tuple(a.codes[p] for a, p in zip(self.axes, self.grid[number], strict=True))
 
     def labels(self, number: int) -> tuple[str, ...]:
         """Their labels."""
-        return tuple(a.labels[p] for a, p in zip(self.axes, self.places[number], strict=True))
-
-    @cached_property
-    def grid(self) -> NDArray[np.int64]:
-        """The places as numbers, a row for each."""
-        return np.array(self.places, dtype=np.int64).reshape(len(self), len(self.axes))
+        return tuple(a.labels[p] for a, p in zip(self.axes, self.grid[number], strict=True))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,18 +71,11 @@ class Side:
 
     def taken(self, kept: Places) -> Side:
         """Some of them."""
-        return Side.of(self.axes, self.grid[kept])
-
-    @classmethod
-    def of(cls, axes: tuple[Axis, ...], grid: NDArray[np.int64]) -> Side:
-        """From places as numbers, a row for each."""
-        found = cls(axes, tuple(map(tuple, grid.tolist())))
-        found.__dict__["grid"] = grid
-        return found
+        return Side(self.axes, self.grid[kept])
 
 
 #: Where no variable is: one row or column, of all.
-NO_SIDE = Side((), ((),))
+NO_SIDE = Side((), np.zeros((1, 0), dtype=np.int64))
 
 
 def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers]:
@@ -92,13 +85,14 @@ def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers]:
         return NO_SIDE, np.zeros(len(figures), dtype=np.int64)
     if figures.places is None:
         inner = prod(len(axis.codes) for axis in figures.axes[last:])
-        every = tuple(product(*(range(len(axis.codes)) for axis in axes)))
+        shape = [len(axis.codes) for axis in axes]
+        every = np.indices(shape).reshape(len(axes), -1).T
         return Side(axes, every), figures.keys // inner % max(len(every), 1)
     places = figures.places[first:last]
     keys = combined(axes, places, len(figures))
     _, start, where = np.unique(keys, return_index=True, return_inverse=True)
     found = np.stack([place[start].astype(np.int64) for place in places], axis=1)
-    return Side.of(axes, found), where.astype(np.int64)
+    return Side(axes, found), where.astype(np.int64)
 
 
 def in_a_line(data: DataSet, figures: Figures) -> tuple[Side, Block]:

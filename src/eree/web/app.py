@@ -33,8 +33,11 @@ _SHORT = "public, max-age=300"
 class Front:
     """The door of the application: what is kept is sent at once, what is too long is refused."""
 
-    def __init__(self, app: ASGIApp, desk: Desk, refuse: Refuse) -> None:
-        self.app, self.desk, self._refuse = app, desk, refuse
+    def __init__(
+        self, app: ASGIApp, desk: Desk, refuse: Refuse, get_ready: Callable[[], None]
+    ) -> None:
+        """`get_ready` does what the first questions would have to wait for."""
+        self.app, self.desk, self._refuse, self.get_ready = app, desk, refuse, get_ready
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -90,7 +93,7 @@ def application(
     routes += _routes(site, desk)
     app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
     app.router.redirect_slashes = False
-    return Front(app, desk, refuse)
+    return Front(app, desk, refuse, site.pages.compile)
 
 
 def _routes(site: Site, desk: Desk) -> list[BaseRoute]:

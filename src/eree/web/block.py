@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Integers
-from eree.web.dataset import Mask, Reals
+from eree.web.figures import Mask, Reals
 from eree.web.words import say
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"

@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -162,13 +163,13 @@ def _verified(
     report("", 0.0)
     release = _opened(Path(folder))
     report("looking at its files", 0.0)
-    content = content_of(release)
+    seen, content = seen_in([folder]), content_of(release)
     checks = checks_of(release, content, report)
     if release.identity in known:
         raise Refusal(f"{folder} holds a release that is named twice; name each once")
     reading()
     made = list(_data_sets(release, content, checks))
-    if content is not None and content_of(release) != content:
+    if seen_in([folder]) != seen:
         raise Refusal(f"{folder} changed while it was looked at; serve it again once it is whole")
     if not made:
         raise Refusal(f"{folder} has no table of jobs to serve; its files can be read as they are")
@@ -180,7 +181,9 @@ def content_of(release: Release) -> str | None:
     folder = release.folder
     try:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        found = [f"{path.relative_to(folder)} {file_digest(path)}" for path in files]
+        with ThreadPoolExecutor(os.cpu_count()) as several:
+            digests = zip(files, several.map(file_digest, files), strict=True)
+            found = [f"{path.relative_to(folder)} {digest}" for path, digest in digests]
     except OSError:
         return None
     return sha256([sha256(release.record), *found])
@@ -220,14 +223,14 @@ def releases_in(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
-def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, float, int]]:
+def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, int, int, int]]:
     """What changes when a release comes or goes, is still being copied, or gets estimates."""
     found = []
     for folder in releases_in(folders):
         with suppress(OSError):
             for path in sorted(folder.rglob("*")):
                 about = path.stat()
-                found.append((str(path), about.st_mtime, about.st_size))
+                found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
     return found
 
 

@@ -44,6 +44,12 @@ class Columns:
             (of_cells if name in workers else of_groups)[name] = one.ravel().copy()
         return cls(of_groups, of_cells, rows // cells, cells)
 
+    def by_cell(self, numbers: Integers) -> Integers:
+        """Numbers of all rows as sums take them: a row for each cell of a group."""
+        small = np.abs(numbers).max(initial=0) <= np.iinfo(np.int32).max
+        table = numbers.reshape(self.groups, self.cells).astype(np.int32 if small else np.int64)
+        return np.ascontiguousarray(table.T)
+
     def sums(
         self,
         held: Mapping[str, NDArray[np.bool_]],
@@ -159,19 +165,20 @@ class Sums:
         return len(self.starts) * len(self._kind_keys)
 
     def of(self, numbers: Integers) -> Integers:
-        """Numbers of all cells, added up: a row for each run, a column for each kind."""
-        table = numbers.reshape(self.columns.groups, self.columns.cells)
+        """Numbers of all cells, side by side, added up: a row for each run, a column for each kind.
+
+        `numbers` has a row for each cell of a group, and a column for each group.
+        """
         groups = self.groups
-        few = groups is not None and 2 * len(groups) < len(table)
-        if few:
-            table = table[groups]
+        if groups is not None and 2 * len(groups) < self.columns.groups:
+            numbers, groups = numbers[:, groups], None
         found = np.empty((len(self.starts), len(self.kinds)), dtype=np.int64)
         for place, cells in enumerate(self.kinds):
-            every = len(cells) == self.columns.cells
-            column = table.sum(1) if every else table[:, cells].sum(1)
-            if groups is not None and not few:
+            some = numbers if len(cells) == len(numbers) else numbers[cells]
+            column = some[0] if len(some) == 1 else some.sum(0, dtype=np.int64)
+            if groups is not None:
                 column = column[groups]
-            found[:, place] = np.add.reduceat(column, self.starts)
+            found[:, place] = np.add.reduceat(column, self.starts, dtype=np.int64)
         return found
 
     def each(self) -> tuple[Places, Integers]:

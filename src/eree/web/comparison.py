@@ -22,7 +22,8 @@ from eree.policy.neighbours import plain
 from eree.random.exact import Integers
 from eree.web.answer import MOST_CELLS, Side, TooLarge, in_a_line
 from eree.web.block import ABSENT, Block, Cell, beside, keyed
-from eree.web.dataset import JOBS, DataSet
+from eree.web.dataset import DataSet
+from eree.web.figures import JOBS
 from eree.web.query import Query
 
 #: The threshold per person that disaster declarations are weighed by.

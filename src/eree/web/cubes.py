@@ -20,7 +20,8 @@ from eree.survey.query import Query as CubeQuery
 from eree.survey.settings import RAKED
 from eree.survey.shape import Variable as CubeVariable
 from eree.survey.soc import LEVELS, Level, title_of
-from eree.web.dataset import JOBS, Asked, DataSet, Figures, Group, Mask, Variable
+from eree.web.dataset import DataSet, Group, Variable
+from eree.web.figures import JOBS, Asked, Figures, Mask
 from eree.web.promise import in_one_line
 from eree.web.words import Joined, say
 from eree.workload import JOB

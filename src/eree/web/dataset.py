@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.policy.guarantee import ONE
-from eree.random.exact import Integers
 from eree.release.release import Release
 from eree.survey.query import Axis
+from eree.web.figures import Asked, Figures, Mask
 from eree.web.promise import in_one_line
 from eree.web.words import Joined, say, spoken
 
@@ -31,11 +31,8 @@ ERRORS: Mapping[Error, str] = MappingProxyType(
         "relative": say("Relative error"),
     }
 )
-JOBS, WORKPLACES = "jobs", "workplaces"
 #: Letters and words that are looked for at once: each word is sought in every code.
 MOST_FIND, MOST_WORDS = 200, 12
-Reals = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -136,11 +133,18 @@ class Variable:
 
     def axis(self, level: str | None = None) -> Axis:
         """The side of a table by its codes, or by the groups of a level."""
-        if level is None:
-            return Axis(self.name, self.label, self.codes, self.labels)
-        groups = self.levels[level]
-        codes, labels = tuple(g.code for g in groups), tuple(g.label for g in groups)
-        return Axis(self.name, self.side_label(level), codes, labels)
+        return self._axes[level]
+
+    @cached_property
+    def _axes(self) -> Mapping[str | None, Axis]:
+        found: dict[str | None, Axis] = {}
+        for level in (None, *self.levels):
+            codes, labels = self.codes, self.labels
+            if level is not None:
+                groups = self.levels[level]
+                codes, labels = tuple(g.code for g in groups), tuple(g.label for g in groups)
+            found[level] = Axis(self.name, self.side_label(level), codes, labels)
+        return found
 
     def side_label(self, level: str | None) -> str:
         """The label of what a side of a table is by: the variable, or a level of it.
@@ -158,10 +162,15 @@ class Variable:
 
     def group_places(self, level: str) -> NDArray[np.int64]:
         """For each code, the place of its group at a level."""
-        found = np.zeros(len(self.codes), dtype=np.int64)
-        for place, group in enumerate(self.levels[level]):
-            found[list(group.members)] = place
-        return found
+        return self._above[level]
+
+    @cached_property
+    def _above(self) -> Mapping[str, NDArray[np.int64]]:
+        above = {level: np.zeros(len(self.codes), dtype=np.int64) for level in self.levels}
+        for level, found in above.items():
+            for place, group in enumerate(self.levels[level]):
+                found[list(group.members)] = place
+        return above
 
     def describe(self, code: str) -> str:
         """A code or a group with its label, where that says more."""
@@ -210,74 +219,6 @@ class Variable:
                     found.append(ListedCode(group.code, group.label, level, depth, own, holds))
             found.append(ListedCode(code, label, "", len(chain), True, 1))
         return found
-
-
-def combined(axes: Sequence[Axis], places: Sequence[NDArray[Any]], count: int) -> Integers:
-    """A number for each of so many figures that says where it is on all axes at once."""
-    found: Integers = np.zeros(count, dtype=np.int64)
-    for axis, place in zip(axes, places, strict=True):
-        found = found * len(axis.codes) + place
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """Estimates with what is known of their errors, one for each combination that is listed.
-
-    `places` has for each axis the place of the code of every figure; it is None where every
-    combination is listed, in the order of the axes.  `values` are integers that count parts, of
-    which `unit` make one; they are signed, so that sums of them are right.  `low` and `high` are
-    ends of intervals in whole units, `high` infinite where nothing bounds a figure.
-    `deviation` is the standard error, where it is public, and `margin` what it makes of the
-    confidence level; elsewhere the margin of error is the farther end of the interval.
-    `absent` are figures of 0 by declaration or because no workplace is there.
-    """
-
-    axes: tuple[Axis, ...]
-    places: tuple[NDArray[np.intp], ...] | None
-    values: Integers
-    unit: int
-    low: Reals
-    high: Reals
-    deviation: Reals | None = None
-    margin: Reals | None = None
-    absent: Mask | None = None
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @cached_property
-    def keys(self) -> Integers:
-        """Where each figure is on all axes at once, in ascending order."""
-        if self.places is None:
-            return np.arange(len(self), dtype=np.int64)
-        return combined(self.axes, self.places, len(self))
-
-    @property
-    def margin_of_error(self) -> Reals:
-        """How far the farther end of the interval is, where there is no margin of its own."""
-        if self.margin is not None:
-            return self.margin
-        estimates = self.values / self.unit
-        return np.maximum(estimates - self.low, self.high - estimates)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a data set: figures `by` variables of the rows that a filter keeps."""
-
-    by: tuple[str, ...]
-    where: Mapping[str, tuple[str, ...]]
-    groups: Mapping[str, str]
-    measure: str = JOBS
-    confidence: float = 0.9
-    together: bool = False  # whether all intervals hold at once
-    guaranteed: bool = False  # whether intervals hold whatever the data are
-
-    def by_some(self, by: tuple[str, ...]) -> Asked:
-        """The same by some of its variables alone."""
-        groups = {name: level for name, level in self.groups.items() if name in by}
-        return replace(self, by=by, groups=groups)
 
 
 class DataSet(ABC):

@@ -26,7 +26,8 @@ from eree.survey.estimates import decimals
 from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
 from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
-from eree.web.dataset import JOBS, DataSet, Reals, combined
+from eree.web.dataset import DataSet
+from eree.web.figures import JOBS, Reals, combined
 from eree.web.notes import notes
 from eree.web.query import Query
 from eree.web.shares import measured

@@ -45,7 +45,7 @@ class Held(Release):
         """The public rows of a table."""
         found = self.__dict__["_alive"].get(name)
         if found is None:
-            found = parquet.read_table(BytesIO(self.__dict__["_files"][name]))
+            found = parquet.ParquetFile(BytesIO(self.__dict__["_files"][name])).read()
             self.__dict__["_alive"][name] = found
         assert isinstance(found, pa.Table)
         return found

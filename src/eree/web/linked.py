@@ -24,15 +24,8 @@ from eree.random.exact import Integers
 from eree.release.price import Ends, Measurement, Numbers
 from eree.survey.query import Axis
 from eree.web.columns import Codes, Columns, Sums
-from eree.web.dataset import (
-    JOBS,
-    WORKPLACES,
-    Asked,
-    DataSet,
-    Figures,
-    Mask,
-    Variable,
-)
+from eree.web.dataset import DataSet, Variable
+from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
 from eree.web.hierarchy import levels_of
 from eree.web.promise import in_one_line, levels_words, mean_words
@@ -43,8 +36,8 @@ from eree.workload import Marginal
 UNRELIABLE = 0.5
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
-#: So many answers whose intervals hold together are remembered.
-MOST_TOGETHER = 8
+#: So many answers are remembered, of so many bytes at most: another page or file needs the same.
+MOST_ANSWERS, MOST_OF_ANSWERS = 64, 32 << 20
 
 
 class LinkedTable(DataSet):
@@ -64,7 +57,7 @@ class LinkedTable(DataSet):
         by = tuple(map(str, about["by"]))
         counted, measurement = measurement_of(release, table)
         schema, rows = release.schema, release.coded(table, by)
-        numbers = {n: rows[n].to_numpy() for n in rows.column_names if n not in by}
+        numbers = {n: _numbers(rows[n]) for n in rows.column_names if n not in by}
         nowhere, nothing = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
         self._areas = Areas(
             *(release, table, _Remembered.of(measurement), schema, counted),
@@ -87,19 +80,19 @@ class LinkedTable(DataSet):
             small = np.min_scalar_type(max(len(known), 1))
             order = np.array([place[code] for code in found], dtype=small)
             codes[attribute.name] = known
-            columns[attribute.name] = order[column.indices.to_numpy()]
+            columns[attribute.name] = order[np.from_dlpack(column.indices)]
         self._known, self.rows = codes, rows.num_rows
         workers = [name for name in by if schema.attributes[name].owner == "worker"]
         cells = measurement.worker_cells
         self._columns = Columns.of(columns, workers, self.rows, cells)
         self.intervals = "calibrated" if self._areas.known is not None else "guaranteed"
         self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
-        self._values: dict[str, Integers] = {JOBS: numbers["noisy"]}
+        self._values: dict[str, Integers] = {JOBS: self._columns.by_cell(numbers["noisy"])}
         self.measures = {JOBS: say("Jobs")}
         asked = (*by, *about["where"])
         if all(schema.attributes[name].owner == "workplace" for name in asked):
             # each workplace is in one cell alone, and their number is public
-            self._values[WORKPLACES] = numbers["workplaces"]
+            self._values[WORKPLACES] = self._columns.by_cell(numbers["workplaces"])
             self.measures |= {WORKPLACES: say("Workplaces (exact)")}
         self.areas = frozenset(n for t in release.areas.values() for n in t.column_names)
         self.universe = _universe(schema, about["where"])
@@ -120,7 +113,8 @@ class LinkedTable(DataSet):
         title = Joined(": ", (_worded(table), shown))
         title, self.note = about["about"].get("title", title), about["about"].get("note", "")
         super().__init__(name, title, release, variables, checks)
-        self._lock, self._together = Lock(), list[tuple[Asked, Figures]]()
+        self._last: tuple[tuple[object, ...], Sums, tuple[Axis, ...]] | None = None
+        self._lock, self._answers = Lock(), dict[tuple[object, ...], Figures]()
         for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks
             self.figures(Asked(names, {}, {}))
 
@@ -129,7 +123,13 @@ class LinkedTable(DataSet):
         return len(self._sums(asked)[0])
 
     def _sums(self, asked: Asked) -> tuple[Sums, tuple[Axis, ...]]:
-        """What is added up for a table, and its axes."""
+        """What is added up for a table, and its axes; of the last one it is known."""
+        last = self._last
+        if last is None or last[0] != asked.key:
+            self._last = last = (asked.key, *self._new_sums(asked))
+        return last[1:]
+
+    def _new_sums(self, asked: Asked) -> tuple[Sums, tuple[Axis, ...]]:
         held = {}
         for name, codes in asked.where.items():
             held[name] = np.zeros(len(self.variable(name).codes), dtype=np.bool_)
@@ -145,16 +145,17 @@ class LinkedTable(DataSet):
     def figures(self, asked: Asked) -> Figures:
         """Sums of signed noisy counts; intervals as `eree.area_totals` makes them.
 
-        Those that hold together take long, and have several pages: some are kept.
+        A table has several pages, orders and files: the figures asked for last are kept.
         """
-        if not asked.together:
-            return self._figures(asked)
         with self._lock:
-            kept = next((found for one, found in self._together if one == asked), None)
+            kept = self._answers.pop(asked.key, None)
         if kept is None:
             kept = self._figures(asked)
-            with self._lock:
-                self._together = [(asked, kept), *self._together[: MOST_TOGETHER - 1]]
+        with self._lock:
+            self._answers[asked.key] = kept
+            room = MOST_OF_ANSWERS - sum(one.nbytes for one in self._answers.values())
+            while len(self._answers) > 1 and (room < 0 or len(self._answers) > MOST_ANSWERS):
+                room += self._answers.pop(next(iter(self._answers))).nbytes
         return kept
 
     def _figures(self, asked: Asked) -> Figures:
@@ -355,6 +356,12 @@ def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
         for name, values in where.items()
     )
     return say("jobs with %(kept)s", kept=", ".join(kept))
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column without gaps as an array, without a copy (and without pandas, which takes long)."""
+    found: NDArray[Any] = np.from_dlpack(column.combine_chunks())
+    return found
 
 
 def _lowered(label: str) -> str:

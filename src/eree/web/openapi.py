@@ -8,8 +8,9 @@ import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
 from eree.web.comparison import MONEY, MOST_DAMAGE
-from eree.web.dataset import JOBS, MOST_FIND, DataSet
+from eree.web.dataset import MOST_FIND, DataSet
 from eree.web.export import EXPORTS
+from eree.web.figures import JOBS
 from eree.web.lists import LISTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 from eree.web.shares import SHARES

@@ -21,7 +21,8 @@ from typing import Literal, cast
 from urllib.parse import parse_qsl, quote
 
 from eree.errors import Refusal
-from eree.web.dataset import ERRORS, Asked, DataSet, Error
+from eree.web.dataset import ERRORS, DataSet, Error
+from eree.web.figures import Asked
 from eree.web.shares import SHARES, level_of_parts
 from eree.web.words import say
 

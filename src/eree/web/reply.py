@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic_core import to_json
 
 from eree.web.words import say
 
@@ -44,8 +45,7 @@ class Reply:
 
 def as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
     """Plain data as a reply."""
-    body = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Reply(status, JSON, body.encode())
+    return Reply(status, JSON, to_json(found, inf_nan_mode="null"))
 
 
 def moved(status: int, where: str) -> Reply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import re
 import signal
@@ -36,6 +37,8 @@ _PREFIX = re.compile(r"(/[A-Za-z0-9_-]+)*")
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: So many seconds may what is being answered take when it stops.
 STOPPING_SECONDS = 5
+#: So many new objects are made before any in circles are looked for: answers have many, and none.
+_NEW_OBJECTS = 100_000
 #: Connections at once whose questions are answered, and that are accepted at all.
 MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
 #: Bytes and lines of the headers of a request.
@@ -103,19 +106,17 @@ class QueryTool:
             branding = Branding() if site is None else Branding.read(site)
             self.catalogue = Catalogue.open(folders, progress, maps, branding.names, left_out)
             for data in self.catalogue.data_sets:
-                with suppress(TooLarge):
-                    answer(
-                        data, default_query(data)
-                    )  # what the first pages need may be in the cache
+                with suppress(TooLarge):  # what the first pages need may be in the cache
+                    answer(data, default_query(data))
         except BaseException:
             self._door.close()
             raise
         self.address = self._door.address
         self.home = public or self.address
-        front = application(self.catalogue, self.home, branding=branding)
+        self._front = application(self.catalogue, self.home, branding=branding)
         porch = Porch(
-            front,
-            front.desk,
+            self._front,
+            self._front.desk,
             prefix=urlsplit(self.home).path,
             data_sets=len(self.catalogue.data_sets),
             counters=counters,
@@ -152,8 +153,9 @@ class QueryTool:
         No file is opened from here on, not even in the cache of certificates.
         """
         self._server.ready, self._server.alive = ready, alive
+        threading.Thread(target=self._front.get_ready, daemon=True).start()
         try:
-            with left_closed():
+            with left_closed(), _few_collections():
                 self._server.run(sockets=[self._door.socket])
         finally:
             self._door.close()
@@ -161,6 +163,20 @@ class QueryTool:
     def stop(self) -> None:
         """Let what is being answered come to its end, then stop."""
         self._server.should_exit = True
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Within it nobody looks for circles among what stays, and seldom among what is new."""
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
 
 
 class _Server(uvicorn.Server):

@@ -24,7 +24,7 @@ from eree.web.comparison import (
     ranking,
     threshold,
 )
-from eree.web.dataset import JOBS, DataSet
+from eree.web.dataset import DataSet
 from eree.web.export import (
     EXPORTS,
     Metadata,
@@ -34,6 +34,7 @@ from eree.web.export import (
     plain_name,
     profile_file,
 )
+from eree.web.figures import JOBS
 from eree.web.machines import Machines
 from eree.web.methods import mechanisms_used, protected_words, step_words
 from eree.web.notes import certified, described
@@ -212,6 +213,7 @@ class Site:
             found = made.as_json() | ({"pair": two.as_json()} if two else {})
             return self._with_metadata(data, asked, found, "ranking.")
         shown = made.shown(page_of(len(made), PAGE_AREAS, asked.page))
+        axis = data.variable(asked.by[0]).axis(asked.groups.get(asked.by[0]))
         return self._data_page(
             "ranking.html",
             data,
@@ -219,9 +221,7 @@ class Site:
             areas=shown,
             pair=two,
             names=names,
-            known=data.variable(asked.by[0])
-            .axis(asked.groups.get(asked.by[0]))
-            .labels[:MOST_KNOWN],
+            known=axis.labels[:MOST_KNOWN],
             extras=[(one, own[one]) for one in PAIR if one in own],
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),

@@ -118,7 +118,10 @@ class Pages:
             },
             "Markup": Markup,
         }
-        for name in sources:
+
+    def compile(self) -> None:
+        """Compile all templates; otherwise each is compiled when it is first asked for."""
+        for name in self._environment.list_templates():
             self._environment.get_template(name)
 
     def prefix(self, code: str) -> str:
