@@ -63,7 +63,7 @@ class Outside(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         if tag not in ("meta", "link", "input", "img", "br"):
-            english = tag in SKIPPED or given.get("lang") == "en"
+            english = tag in SKIPPED or given.get("lang") == "en" or given.get("translate") == "no"
             self.open.append(tag != "html" and (english or any(self.open)))
         for name in ("aria-label", "title", "placeholder", "alt"):
             self._read(given.get(name) or "")

@@ -102,6 +102,7 @@ def run_query_tool(
 ) -> None:
     """Verify folders and serve them behind a door; says where, once the first may ask."""
     from eree.web.catalogue import releases_in, seen_in
+    from eree.web.codelists import CodeLists
     from eree.web.generations import MOST_WORKERS, Generations
     from eree.web.operations import Counters, log_form
     from eree.web.server import QueryTool
@@ -110,7 +111,7 @@ def run_query_tool(
         raise Refusal(f"--workers is a number from 1 to {MOST_WORKERS}")
     if watch is not None and not 1 <= watch <= MOST_SECONDS:
         raise Refusal(f"--watch is a number of seconds from 1 to {MOST_SECONDS:,}")
-    counters = Counters(2 * workers) if metrics else None
+    counters, lists = Counters(2 * workers) if metrics else None, CodeLists()
     form = log_form(log)
 
     def complain(reason: str) -> None:
@@ -127,6 +128,7 @@ def run_query_tool(
                 site=site,
                 progress=tell,
                 counters=counters,
+                lists=lists,
                 log=form,
                 left_out=None if watch is None else complain,
             )

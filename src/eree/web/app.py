@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
+from eree.web.codelists import FORMS, MOST_SENT, CodeLists
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
@@ -67,12 +69,13 @@ def application(
     home: str,
     limits: Limits | None = None,
     branding: Branding | None = None,
+    lists: CodeLists | None = None,
 ) -> Front:
     """The whole application over a catalogue; `home` is the address that citations give.
 
     Where that has a path, links on pages begin with it; requests come without it.
     """
-    site = Site(catalogue, home, branding)
+    site = Site(catalogue, home, branding, lists)
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
         return Kept(site.refused(status, reason, as_json))
@@ -134,6 +137,25 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
 
         return Route(path, endpoint, methods=["GET"])
 
+    async def keep_list(request: Request) -> Response:
+        kind = header_of(request.scope, b"content-type").decode("latin-1")
+        as_json, body = not kind.startswith(FORMS), await _body(request)
+        if body is None:
+            return refuse(413, f"a list has at most {MOST_SENT:,} bytes", as_json)
+
+        def work() -> Kept:
+            try:
+                with speaking(site.language):
+                    made = site.keep_list(
+                        **request.path_params, sent_as=(kind, body), as_json=as_json
+                    )
+                return Kept(made)
+            except Refusal as refusal:
+                return refuse(404 if isinstance(refusal, Missing) else 400, str(refusal), as_json)
+
+        key = request.scope["path"].encode(), blake2b(body).digest(), as_json
+        return await desk.answer(key, work, request.receive, request.path_params["name"])
+
     data = "/d/{name}"
     routes: list[BaseRoute] = [
         route("/", lambda _p, q, j: site.first(q, j), at_once=True),
@@ -173,11 +195,23 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
     for path, page in pages[:2]:  # rankings and decisions
         routes.append(route(f"{data}{path}.{{ending}}", _as_file(page)))
     routes += [route(f"{data}{path}", page) for path, page in pages[:-1]]
+    routes.append(Route(f"{data}/lists/{{variable:path}}", keep_list, methods=["POST"]))
     routes.append(
         route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q))
     )
     routes.append(route(data, pages[-1][1]))
     return routes
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent; nothing where it is more than is read."""
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_SENT:
+            return None
+    return b"".join(parts)
 
 
 def _in_frame(page: View) -> View:

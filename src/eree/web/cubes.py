@@ -89,7 +89,8 @@ class CubeSet(DataSet):
         if asked.measure != JOBS:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
         levels = {n: cast(Level, level) for n, level in asked.groups.items() if n in asked.by}
-        query = CubeQuery(asked.by, asked.where, levels)
+        where = {n: tuple(self.variable(n).spelled_out(c)) for n, c in asked.where.items()}
+        query = CubeQuery(asked.by, where, levels)
         found = [_figures(one, asked) for one in self.cube.tables(query, coarser)]
         if not self._renamed:
             return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -61,7 +61,7 @@ class Variable:
     """What a table may be by: codes in their order, with labels, and the groups above them.
 
     `levels` go from the coarsest to the finest; a table may show the groups of a level, and a
-    filter may keep a group.
+    filter may keep a group.  `lists` finds the codes of a list that a reader sent, by its name.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Variable:
     labels: tuple[str, ...]
     levels: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     level_labels: Mapping[str, str] = field(default_factory=dict)
+    lists: Callable[[str], tuple[int, ...] | None] | None = None
 
     def called(self, names: Mapping[str, Mapping[str, str]]) -> Variable:
         """The same with names for its codes and for those of its levels, where they are known."""
@@ -108,18 +109,39 @@ class Variable:
 
     def knows(self, code: str) -> bool:
         """Whether a filter may keep it."""
-        return code in self._order
+        return code in self._order or self._listed(code) is not None
 
     def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
-        """Codes of a filter in one order, each once: groups first."""
-        return tuple(sorted({*codes} & self._order.keys(), key=self._order.__getitem__))
+        """Codes of a filter in one order, each once: lists first, then groups."""
+        return tuple(
+            sorted(filter(self.knows, {*codes}), key=lambda c: (self._order.get(c, -1), c))
+        )
 
     def held(self, codes: Iterable[str]) -> list[int]:
-        """The places of codes and of what groups hold, in order."""
+        """The places of codes and of what groups and lists hold, in order."""
         found: set[int] = set()
         for code in codes:
-            found.update((self.places[code],) if code in self.places else self.groups[code].members)
+            found.update((self.places[code],) if code in self.places else self._group(code).members)
         return sorted(found)
+
+    def spelled_out(self, codes: Iterable[str]) -> list[str]:
+        """Codes and groups of a filter, with the codes of lists in their place."""
+        found = {code: None for code in codes if code in self._order}
+        lists = self.held(code for code in codes if code not in self._order)
+        return [*found, *(self.codes[p] for p in lists if self.codes[p] not in found)]
+
+    def _group(self, code: str) -> Group:
+        """A group that a filter keeps, or a list."""
+        found = self.groups.get(code) or self._listed(code)
+        if found is None:
+            raise Refusal("a list of codes is no longer kept; send it again")
+        return found
+
+    def _listed(self, name: str) -> Group | None:
+        places = self.lists(name) if self.lists is not None else None
+        if places is None:
+            return None
+        return Group(name, say("a list of %(count)s codes", count=f"{len(places):,}"), places)
 
     def filter_of(self, code: str, level: str | None) -> tuple[str, ...]:
         """The codes of a filter that keeps what a side shows at a code, be it of a level or not."""
@@ -174,6 +196,8 @@ class Variable:
 
     def describe(self, code: str) -> str:
         """A code or a group with its label, where that says more."""
+        if code not in self._order:
+            return self._group(code).label
         label = self.labels[self.places[code]] if code in self.places else self.groups[code].label
         return label if label.casefold() == code.casefold() else f"{code} {label}"
 
@@ -311,6 +335,20 @@ class DataSet(ABC):
             return
         self.variables = tuple(variable.called(names) for variable in self.variables)
         self._by_name = {variable.name: variable for variable in self.variables}
+
+    def with_lists(self, find: Callable[[str, int, str], tuple[int, ...] | None]) -> None:
+        """Filters may keep lists that readers sent: `find` has the places of their codes.
+
+        It is asked by what a list is of, how many codes that has, and the name of the list.
+        """
+        self.variables = tuple(
+            replace(v, lists=partial(find, self.list_of(v), len(v.codes))) for v in self.variables
+        )
+        self._by_name = {variable.name: variable for variable in self.variables}
+
+    def list_of(self, variable: Variable) -> str:
+        """What a list of codes of a variable is of."""
+        return f"{self.name} {variable.name}"
 
     def finds(self, words: Sequence[str]) -> bool:
         """Whether each of some words is in what is said of it, or in the name of a variable."""

@@ -21,6 +21,7 @@ from typing import Literal, cast
 from urllib.parse import parse_qsl, quote
 
 from eree.errors import Refusal
+from eree.web.codelists import MARK
 from eree.web.dataset import ERRORS, DataSet, Error
 from eree.web.figures import Asked
 from eree.web.shares import SHARES, level_of_parts
@@ -177,6 +178,8 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
         elif name.startswith(WHERE):
             variable = data.variable(name.removeprefix(WHERE))
             if not variable.knows(value):
+                if value.startswith(MARK):
+                    raise Refusal("a list of codes is kept for a day; send this one again")
                 raise Refusal(f"{variable.name} has no code {value!r}; choose from its list")
             where.setdefault(variable.name, []).append(value)
         elif name.startswith(GROUP):

@@ -25,6 +25,7 @@ from eree.web.answer import TooLarge, answer
 from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
+from eree.web.codelists import MOST_SENT, CodeLists
 from eree.web.desk import SECURITY
 from eree.web.operations import Counters, LogForm, Porch
 from eree.web.query import default_query
@@ -45,6 +46,8 @@ MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
 MOST_HEAD, MOST_LINES = 32_768, 100
 #: Seconds within which a request arrives whole, and in which something of an answer is read.
 ASK_SECONDS, READ_SECONDS = 15.0, 60.0
+#: Bytes of a body beyond the most that are taken, by which it is known to be too long.
+READ_AHEAD = 65_536
 #: So long a refusal waits to be read, before the connection is closed.
 LAST_SECONDS = 2.0
 
@@ -91,13 +94,15 @@ class QueryTool:
         progress: Progress | None = None,
         door: Door | None = None,
         counters: Counters | None = None,
+        lists: CodeLists | None = None,
         log: LogForm | None = None,
         left_out: Callable[[str], None] | None = None,
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`.
 
         `site` is a file that says the name, logo, colours and languages of pages.  With `counters`
-        there is an address of metrics, and with `log` a line of stderr for each answer.
+        there is an address of metrics, and with `log` a line of stderr for each answer; `lists`
+        are those that readers send, shared by all processes that fork from here.
         `left_out` hears why a folder is not served; without it that is refused.
         """
         self._door = door or Door(host, port)  # before anything slow is done
@@ -105,15 +110,15 @@ class QueryTool:
             public = None if home is None else _checked_home(home)
             branding = Branding() if site is None else Branding.read(site)
             self.catalogue = Catalogue.open(folders, progress, maps, branding.names, left_out)
+            self.address = self._door.address
+            self.home = public or self.address
+            self._front = application(self.catalogue, self.home, branding=branding, lists=lists)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):  # what the first pages need may be in the cache
                     answer(data, default_query(data))
         except BaseException:
             self._door.close()
             raise
-        self.address = self._door.address
-        self.home = public or self.address
-        self._front = application(self.catalogue, self.home, branding=branding)
         porch = Porch(
             self._front,
             self._front.desk,
@@ -225,7 +230,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._answering = self.app
-        self._size = self._lines = self._hosts = 0
+        self._size = self._lines = self._hosts = self._sent = 0
         self._asking = self._fresh = self._deaf = False
         self._unread = 0
         self._late: asyncio.TimerHandle | None = None
@@ -261,7 +266,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: it has so many seconds to arrive."""
         super().on_message_begin()
-        self._size = self._lines = self._hosts = 0
+        self._size = self._lines = self._hosts = self._sent = 0
         self._asking = self._fresh = True
         self._wait(ASK_SECONDS)
 
@@ -287,7 +292,10 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Let a body pass by, unread: no page has a use for one."""
+        """Take what is sent with POST; any other body passes by, unread."""
+        self._sent += len(body)
+        if self.scope["method"] == "POST" and self._sent <= MOST_SENT + READ_AHEAD:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A request has arrived whole."""

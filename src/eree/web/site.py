@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from eree.errors import Refusal
-from eree.web.address import looked_for, query_of, refuse_settings, with_own_settings
+from eree.web.address import query_of, refuse_settings, with_own_settings
 from eree.web.answer import answer, flags_on, page_of, pages_of
-from eree.web.branding import Branding
-from eree.web.catalogue import Catalogue, Missing
+from eree.web.catalogue import Missing
+from eree.web.codelists import KEPT_SECONDS, codes_in, fields_of
 from eree.web.comparison import (
     DEFAULT_PER_JOB,
     Slip,
@@ -24,7 +21,7 @@ from eree.web.comparison import (
     ranking,
     threshold,
 )
-from eree.web.dataset import DataSet
+from eree.web.dataset import DataSet, Variable
 from eree.web.export import (
     EXPORTS,
     Metadata,
@@ -35,17 +32,15 @@ from eree.web.export import (
     profile_file,
 )
 from eree.web.figures import JOBS
-from eree.web.machines import Machines
-from eree.web.methods import mechanisms_used, protected_words, step_words
+from eree.web.house import House
+from eree.web.methods import protected_words, step_words
 from eree.web.notes import certified, described
-from eree.web.openapi import openapi
-from eree.web.query import EXTRAS, TABS, Query, default_query, quoted, read, sent, written
+from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, sent, written
 from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
-from eree.web.render.maps import PAGE_AREAS, Picture, chosen, maps_of
-from eree.web.render.pages import KINDS, Pages
+from eree.web.render.maps import PAGE_AREAS, Picture, chosen
 from eree.web.render.pictures import chart_file, map_file
-from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply, moved
+from eree.web.reply import HTML, Reply, moved
 from eree.web.reply import as_json as in_json
 from eree.web.words import say
 
@@ -53,81 +48,8 @@ from eree.web.words import say
 PAIR, MOST_KNOWN = ("one", "two"), 300
 
 
-class Site:
-    """All that can be asked of a catalogue; `home` is the public address of the tool.
-
-    Pages are in the first language of its branding; `within` has the same in another.
-    """
-
-    def __init__(self, catalogue: Catalogue, home: str, branding: Branding | None = None) -> None:
-        self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.path = urlsplit(self.home).path  # what all addresses begin with
-        self.machines = Machines(catalogue.data_sets, self.home, branding or Branding())
-        self.pages = Pages(self.home, branding or Branding(), self.machines)
-        self.language = self.pages.branding.languages[0]
-        self._apart = {data.name: catalogue.noised_apart(data) for data in catalogue.data_sets}
-        self._certificates: dict[str, list[dict[str, Any]]] = {
-            data.name: data.certificates() for data in catalogue.data_sets
-        }
-        self._maps = {data.name: maps_of(data, catalogue.maps) for data in catalogue.data_sets}
-
-    def within(self, language: str) -> Site:
-        """The same in another language."""
-        found = copy(self)
-        found.language = language
-        return found
-
-    @property
-    def prefix(self) -> str:
-        """What addresses of pages in its language begin with."""
-        return self.pages.prefix(self.language)
-
-    # ------------------------------------------------------------------------------ the house
-
-    def first(self, query: str, as_json: bool) -> Reply:
-        """The list of data sets, all or those that have words."""
-        find = looked_for("the first page", query)
-        found = self.catalogue.found(find)
-        if as_json:
-            return in_json({"data_sets": [described(data, self.home) for data in found]})
-        groups: dict[str, list[DataSet]] = {}
-        for data in found:
-            groups.setdefault(data.heading, []).append(data)
-        here = f"/?{written([('find', find)])}" if find else "/"
-        known = {"every": self.catalogue.data_sets, "found": found, "mapped": self._maps}
-        return self._page("home.html", here, groups=groups, find=find, **known)
-
-    def api(self, query: str) -> Reply:
-        """The OpenAPI document."""
-        refuse_settings("this document", query)
-        return Reply(200, JSON, self._openapi)
-
-    @cached_property
-    def _openapi(self) -> bytes:
-        return json.dumps(openapi(self.catalogue, self.home), ensure_ascii=False).encode()
-
-    def help(self, query: str) -> Reply:
-        """How addresses are made, for those who program."""
-        refuse_settings("this page", query)
-        known = {"data_sets": self.catalogue.data_sets, "default_query": default_query}
-        return self._page("api.html", "/api", **known)
-
-    def methods(self, query: str) -> Reply:
-        """How figures are protected, for the public."""
-        refuse_settings("this page", query)
-        found = self.catalogue.data_sets
-        steps = dict.fromkeys(step_words(*data.units) for data in found)
-        used = mechanisms_used(found, self._certificates)
-        known = {"data_sets": found, "steps": list(steps), "mechanisms": used}
-        return self._page("methods.html", "/methods", **known)
-
-    def static(self, name: str) -> Reply:
-        """A file that pages need."""
-        if name not in self.pages.static:
-            raise Missing("there is no such file")
-        return Reply(200, KINDS[name.rpartition(".")[2]], self.pages.static[name])
-
-    # ------------------------------------------------------------------------- one data set
+class Site(House):
+    """All that can be asked of a catalogue."""
 
     def table(self, name: str, query: str, as_json: bool) -> Reply:
         """The table builder with its result; or the result as JSON."""
@@ -301,64 +223,70 @@ class Site:
 
     def codes(self, name: str, variable: str, query: str, as_json: bool) -> Reply:
         """The codes of a variable, found by words, to keep some of them."""
+        data, known = self._variable(name, variable)
+        asked, extras = with_own_settings(data, query, ("find", "tab", *EXTRAS))
+        find = extras.get("find", "")
+        if extras.get("tab", "") not in TABS:
+            raise Refusal("there is no such page of a data set")
+        if as_json:
+            names, about = ("code", "label", "level"), {"variable": known.name}
+            listed = [{n: getattr(c, n) for n in names} for c in known.listed(find)]
+            return in_json({**about, "label": known.label, "find": find, "codes": listed})
+        return self._codes_page(data, known, asked, extras)
+
+    def keep_list(
+        self, name: str, variable: str, sent_as: tuple[str, bytes], as_json: bool
+    ) -> Reply:
+        """Keep a list of codes that a reader sends, and go on to the table with it."""
+        data, known = self._variable(name, variable)
+        fields = fields_of(*sent_as)
+        text = "\n".join(value for field, value in fields if field in ("codes", "file"))
+        rest = [pair for pair in fields if pair[0] not in ("codes", "file", "skip")]
+        try:
+            codes = codes_in(known, text, skip=("skip", YES) in fields)
+            found = self.lists.keep(data.list_of(known), len(known.codes), known.held(codes))
+        except Refusal as refusal:
+            if as_json:
+                raise
+            made = sent(data, rest)
+            shown = {"slips": (str(refusal),), "pasted": text}
+            own = {"tab": made.page, **dict(made.extras)}
+            return self._codes_page(data, known, made.query, own, **shown)
+        if as_json:
+            end = datetime.now(UTC) + timedelta(seconds=KEPT_SECONDS)
+            until = end.isoformat("T", "seconds")
+            said = {"list": found, "codes": len(known.held((found,))), "kept_until": until}
+            return in_json({**said, "query": written([(f"{WHERE}{known.name}", found)])}, 201)
+        where = sent(data, [*rest, (f"{WHERE}{known.name}", found)]).address(data)
+        return moved(303, self.path + self.prefix + where)
+
+    def _variable(self, name: str, variable: str) -> tuple[DataSet, Variable]:
         data = self.catalogue.data_set(name)
         if variable not in {one.name for one in data.variables}:
             raise Missing("there is no such variable in this data set")
-        known = data.variable(variable)
-        asked, extras = with_own_settings(data, query, ("find", "tab", *EXTRAS))
-        find, tab = extras.get("find", ""), extras.get("tab", "")
-        if tab not in TABS:
-            raise Refusal("there is no such page of a data set")
-        found = known.listed(find)
-        if as_json:
-            return in_json(
-                {
-                    "variable": known.name,
-                    "label": known.label,
-                    "find": find,
-                    "codes": [
-                        {n: getattr(c, n) for n in ("code", "label", "level")} for c in found
-                    ],
-                }
-            )
+        return data, data.variable(variable)
+
+    def _codes_page(
+        self, data: DataSet, variable: Variable, asked: Query, own: Mapping[str, str], **given: Any
+    ) -> Reply:
         return self._data_page(
             "codes.html",
             data,
             asked,
-            variable=known,
-            lines=found,
-            find=find,
-            here=f"/codes/{quoted(known.name)}",
-            own=[(n, extras[n]) for n in ("find", "tab") if n in extras],
-            back=tab,
-            extras=[(n, extras[n]) for n in EXTRAS if n in extras],
+            variable=variable,
+            lines=variable.listed(own.get("find", "")),
+            find=own.get("find", ""),
+            here=f"/codes/{quoted(variable.name)}",
+            own=[(n, own[n]) for n in ("find", "tab") if n in own],
+            back=own.get("tab", ""),
+            extras=[(n, own[n]) for n in EXTRAS if n in own],
+            **given,
         )
 
     def build(self, name: str, query: str) -> Reply:
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
         return moved(303, self.path + self.prefix + sent(data, read(query)).address(data))
-
-    def refused(
-        self,
-        status: int,
-        reason: str,
-        as_json: bool,
-        instead: str = "",
-        left: Sequence[str] = (),
-    ) -> Reply:
-        """A page that says what went wrong, and what would work.
-
-        `instead` is an address that leaves out what means nothing.
-        """
-        sentence = reason[:1].upper() + reason[1:]
-        if as_json:
-            error = {"status": status, "message": sentence}
-            error |= {"instead": f"{self.home}{instead}"} if instead else {}
-            return in_json({"error": error}, status)
-        known = {"status": status, "heading": HEADINGS.get(status, OTHERWISE), "reason": sentence}
-        known |= {"instead": instead, "left": left, "data_sets": self.catalogue.data_sets}
-        return Reply(status, HTML, self.pages.render("error.html", self.language, "/", **known))
 
     # ------------------------------------------------------------------------------ inside
 
@@ -376,9 +304,6 @@ class Site:
         found = in_json({"metadata": about, "query": query.address(), **made})
         return found.named(file_name(data, query, f"{page}json"))
 
-    def _page(self, template: str, here: str, **given: Any) -> Reply:
-        return Reply(200, HTML, self.pages.render(template, self.language, here, **given))
-
     def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
         tab = template.removesuffix(".html").replace("table", "")
         own = [*given.get("extras", ()), *given.pop("own", ())]
@@ -393,6 +318,7 @@ class Site:
             "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
             "extras": [],
             "slips": (),
+            "pasted": "",
             "pages": 1,
         }
         status = 400 if given.get("slips") else 200

@@ -43,7 +43,12 @@ SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
 #: Words that the script shows, which come with every page that is not English.
-SCRIPT = say("Copy"), say("Copied"), say("The search got no answer; press Find.")
+SCRIPT = (
+    say("Copy"),
+    say("Copied"),
+    say("Copy for a spreadsheet"),
+    say("The search got no answer; press Find."),
+)
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
 #: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
 _LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')

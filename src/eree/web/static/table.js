@@ -78,6 +78,21 @@
       });
       box.append(button);
     }
+    const file = document.querySelector('.links a[href*=".csv?"]');
+    if (file) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = say("Copy for a spreadsheet");
+      button.addEventListener("click", async () => {
+        try {
+          const text = await (await fetch(file.href)).text();
+          await navigator.clipboard.writeText(tabbed(text));
+          button.textContent = say("Copied");
+        } catch { location.assign(file.href); } // no clipboard: the file itself
+      });
+      file.parentElement.append(button);
+    }
     for (const link of document.querySelectorAll("[data-area]")) {
       const area = document.querySelector(`.map a[data-code="${CSS.escape(link.dataset.area)}"]`);
       if (!area) continue;
@@ -94,6 +109,17 @@
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  // A file of commas as cells that a spreadsheet takes when they are pasted.
+  function tabbed(text) {
+    const field = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/gy;
+    let found, made = "";
+    while ((found = field.exec(text)) && (found[0] || field.lastIndex < text.length)) {
+      const plain = found[1].startsWith('"') ? found[1].slice(1, -1).replaceAll('""', '"') : found[1];
+      made += plain.replace(/[\t\r\n]+/g, " ") + (found[2] === "," ? "\t" : found[2] ? "\n" : "");
+    }
+    return made;
   }
 
   // Zoom, and areas that are selected by a click or by a frame around them: what is picked is ticked in the form below.

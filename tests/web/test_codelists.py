@@ -1,0 +1,231 @@
+"""Long lists of codes: sent in any form, kept for a day in bounded memory, known to all workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from eree.errors import Refusal
+from eree.web import codelists
+from eree.web.catalogue import Catalogue
+from eree.web.codelists import MOST_SENT, CodeLists, codes_in, fields_of
+from eree.web.dataset import DataSet, Group, Variable
+from started import started
+
+PLACE = Variable(
+    "place",
+    "Place",
+    ("01", "02", "03 east", "04"),
+    ("One", "Two", "Three", "Four"),
+    {"county": (Group("A", "A", (0, 1)), Group("B", "B", (2, 3)))},
+)
+
+
+@given(
+    st.integers(1, 3_000).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1))))
+)
+def test_what_is_kept_is_found_under_a_name_of_its_own(given_: tuple[int, set[int]]) -> None:
+    count, places = given_
+    lists = CodeLists()
+    name = lists.keep("jobs place", count, places)
+    assert lists.find("jobs place", count, name) == tuple(sorted(places))
+    assert lists.keep("jobs place", count, places) == name
+    assert lists.find("jobs sector", count, name) is None
+    other = CodeLists()
+    assert other.find("jobs place", count, name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "~", "~short", "01", f"~{'é' * 16}", f"~{'a' * 16}", "a" * 17]
+)
+def test_what_is_no_name_of_a_list_is_not_found(name: str) -> None:
+    lists = CodeLists()
+    lists.keep("of", 4, [1, 2])
+    assert lists.find("of", 4, name) is None
+
+
+def test_half_of_a_list_is_not_found() -> None:
+    lists = CodeLists()
+    name = lists.keep("of", 4_000, Random(1).sample(range(4_000), 1_500))
+    whole = bytes(lists._memory)
+    start = next(at for at in range(0, len(whole), codelists._SLOT) if whole[at])
+    for at in range(codelists._HEAD.size, codelists._HEAD.size + 60, 7):
+        lists._memory[start + at] ^= 0xFF
+        assert lists.find("of", 4_000, name) is None
+        lists._memory[start + at] ^= 0xFF
+    assert lists.find("of", 4_000, name) is not None
+
+
+def test_a_list_is_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists, now = CodeLists(), time.time()
+    name = lists.keep("of", 10, [3])
+    monkeypatch.setattr(codelists.time, "time", lambda: now + codelists.KEPT_SECONDS - 60)
+    assert lists.find("of", 10, name) == (3,)
+    monkeypatch.setattr(codelists.time, "time", lambda: now + codelists.KEPT_SECONDS + 60)
+    assert lists.find("of", 10, name) is None
+
+
+def test_memory_is_bounded_and_the_oldest_make_room() -> None:
+    lists = CodeLists()
+    size = len(lists._memory)
+    names = [lists.keep("of", 5_000, [number]) for number in range(3_000)]
+    assert len(lists._memory) == size
+    found = [lists.find("of", 5_000, name) == (n,) for n, name in enumerate(names)]
+    assert all(found[-100:]) and 300 < sum(found) <= codelists._SLOTS
+
+
+def test_a_list_that_fills_more_than_its_place_is_refused() -> None:
+    with pytest.raises(Refusal, match="half of it"):
+        CodeLists().keep("of", 1_000_000, Random(1).sample(range(1_000_000), 400_000))
+    assert CodeLists().keep("of", 8_000_000, range(0, 8_000_000, 1_000))
+
+
+def test_processes_that_fork_share_lists() -> None:
+    lists = CodeLists()
+    there, back = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(back, lists.keep("of", 100, [7, 50]).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert lists.find("of", 100, os.read(there, 100).decode()) == (7, 50)
+    os.close(there)
+    os.close(back)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("01\n02\n", ["01", "02"]),
+        ("\ufeff01\r\n\r\n 04 ", ["01", "04"]),
+        ("geoid,name\n01,One\n04,Four", ["01", "04"]),
+        ('name;code\n"One";"01"\n"Two";"02"', ["01", "02"]),
+        ("01, 02, 04", ["01"]),  # a line of a file names one code
+        ("01 02 04", ["01", "02", "04"]),
+        ("03 east\n03 east", ["03 east"]),
+        ("A\n04", ["A", "04"]),
+        ("name\tcode\nThree\t03 east", ["03 east"]),
+    ],
+)
+def test_lists_are_read_as_people_have_them(text: str, codes: list[str]) -> None:
+    assert codes_in(PLACE, text) == codes
+
+
+def test_lines_that_name_no_code_are_named() -> None:
+    with pytest.raises(Refusal, match=r"2 of the lines name no code of place: '99'; 'x,y'"):
+        codes_in(PLACE, "01\n99\n02\nx,y\n")
+    assert codes_in(PLACE, "01\n99\n02\nx,y\n", skip=True) == ["01", "02"]
+    for nothing in ("", "\n\n", "99"):
+        with pytest.raises(Refusal, match="no line names"):
+            codes_in(PLACE, nothing, skip=True)
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["", "multipart/form-data; boundary=b", *codelists.FORMS]),
+)
+def test_whatever_is_sent_is_read_or_refused(body: bytes, kind: str) -> None:
+    try:
+        found = fields_of(kind, body)
+    except Refusal:
+        return
+    assert all(isinstance(part, str) for pair in found for part in pair)
+
+
+def asked(client: TestClient, data: DataSet, name: str) -> list[dict[str, Any]]:
+    found = client.get(f"/d/{data.name}.json?rows=place&where.place={name}&show=interval")
+    assert found.status_code == 200, found.text
+    cells: list[dict[str, Any]] = found.json()["cells"]
+    return cells
+
+
+def test_a_list_filters_as_its_codes_do(client: TestClient, catalogue: Catalogue) -> None:
+    data = next(one for one in catalogue.data_sets if one.name.startswith("jobs"))
+    codes = data.variable("place").codes[::2]
+    sent = client.post(f"/d/{data.name}/lists/place", content="\n".join(codes))
+    assert sent.status_code == 201
+    said = sent.json()
+    assert said["codes"] == len(codes) and said["query"] == f"where.place={said['list']}"
+    one_by_one = "&".join(f"where.place={code}" for code in codes)
+    plain = client.get(f"/d/{data.name}.json?rows=place&{one_by_one}&show=interval").json()
+    assert asked(client, data, said["list"]) == plain["cells"]
+    page = client.get(f"/d/{data.name}?rows=sector&where.place={said['list']}&show=margin")
+    assert page.status_code == 200 and f"a list of {len(codes)} codes" in page.text
+    for path in ("/chart", "/ranking", "/codes/place", ".csv", ".xlsx", "/about"):
+        where = f"/d/{data.name}{path}?rows=place&where.place={said['list']}&show=margin"
+        assert client.get(where).status_code == 200, path
+    other = next(one for one in catalogue.data_sets if one.name.startswith("branches"))
+    assert client.get(f"/d/{other.name}?rows=place&where.place={said['list']}").status_code == 400
+
+
+def test_a_cube_takes_lists(client: TestClient, catalogue: Catalogue) -> None:
+    data = next(one for one in catalogue.data_sets if one.kind == "cube")
+    variable = max(data.variables, key=lambda v: len(v.codes))
+    codes = variable.codes[:7]
+    sent = client.post(f"/d/{data.name}/lists/{variable.name}", content="\n".join(codes)).json()
+    one_by_one = "&".join(f"where.{variable.name}={code}" for code in codes)
+    rows = f"/d/{data.name}.json?rows={variable.name}&show=margin&"
+    by_list = client.get(f"{rows}where.{variable.name}={sent['list']}").json()
+    assert by_list["cells"] == client.get(f"{rows}{one_by_one}").json()["cells"]
+
+
+def test_a_form_leads_on_to_the_table_or_comes_back_with_what_was_entered(
+    client: TestClient, catalogue: Catalogue
+) -> None:
+    data = next(one for one in catalogue.data_sets if one.name.startswith("jobs"))
+    codes = data.variable("place").codes[:3]
+    where = f"/d/{data.name}/lists/place"
+    fields = {"tab": "ranking", "at.sector": "rows", "order": "sector", "show": "interval"}
+    files = {"file": ("list.csv", "\n".join(codes).encode(), "text/csv")}
+    sent = client.post(where, data=fields | {"codes": ""}, files=files, follow_redirects=False)
+    assert sent.status_code == 303
+    there = sent.headers["location"]
+    assert there.startswith(f"/d/{data.name}/ranking?rows=sector&where.place=~")
+    assert client.get(there).status_code == 200
+    slip = client.post(where, data=fields | {"codes": f"{codes[0]}\nnowhere <b>"}, files=files)
+    assert slip.status_code == 400
+    assert "nowhere &lt;b&gt;" in slip.text and "1 of the lines name no" in slip.text
+    assert 'name="at.sector" value="rows"' in slip.text
+    skipped = client.post(
+        where,
+        data=fields | {"codes": "x\nnowhere", "skip": "yes"},
+        files=files,
+        follow_redirects=False,
+    )
+    assert skipped.status_code == 303
+
+
+def test_what_cannot_be_kept_is_refused(client: TestClient, catalogue: Catalogue) -> None:
+    name = catalogue.data_sets[0].name
+    assert client.post(f"/d/{name}/lists/place", content=b"\xff\xfe").status_code == 400
+    assert client.post(f"/d/{name}/lists/nothing", content="01").status_code == 404
+    assert client.post("/d/nothing/lists/place", content="01").status_code == 404
+    assert client.post(f"/d/{name}/lists/place", content="x" * (MOST_SENT + 1)).status_code == 413
+    assert client.get(f"/d/{name}/lists/place").status_code == 405
+    gone = client.get(f"/d/{name}?rows=place&where.place=~{'a' * 16}")
+    assert gone.status_code == 400 and "kept for a day" in gone.text
+
+
+def test_a_list_is_known_to_all_workers_and_a_body_is_bounded(releases: list[Path]) -> None:
+    with started(releases[0], "--workers", "2") as tool:
+        name = next(one for one in tool.names() if one.startswith("jobs"))
+        listed = json.loads(tool.get(f"/d/{name}/codes/place.json"))["codes"]
+        codes = [code["code"] for code in listed if not code["level"]][:5]
+        where = f"{tool.address}/d/{name}/lists/place"
+        request = Request(where, "\n".join(codes).encode(), {"content-type": "text/plain"})
+        with urlopen(request, timeout=60) as reply:
+            found = json.loads(reply.read())["list"]
+        for number in range(20):  # new connections come to either worker, new questions to no cache
+            level = ("0.8", "0.9", "0.95", "0.99")[number % 4]
+            query = f"rows=place&where.place={found}&confidence={level}&page=1"
+            assert len(json.loads(tool.get(f"/d/{name}.json?{query}"))["cells"]) <= 5
