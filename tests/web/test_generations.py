@@ -8,12 +8,16 @@ import shutil
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
 
 import pages
+from eree.errors import Refusal
+from eree.web.generations import Generations
+from eree.web.server import Door, QueryTool
 from processes import PATIENCE, until
 from started import children, started
 
@@ -120,3 +124,17 @@ def test_settings_that_mean_nothing_are_refused(
     with socket.socket():
         done = pages.command("serve", "nowhere", option, value, "--port", "0", cwd=tmp_path)
     assert (done.status, done.err) == (2, f"eree: {said}\n")
+
+
+class Dying(QueryTool):
+    """A tool whose workers end as soon as they begin."""
+
+    def run(self, ready: Callable[[], None] | None = None, alive: int | None = None) -> None:
+        os._exit(3)
+
+
+def test_workers_that_end_again_and_again_are_given_up(releases: list[Path]) -> None:
+    with Door(port=0) as door:
+        tool = Generations(lambda: Dying([releases[1]], door=door), workers=2)
+        with pytest.raises(Refusal, match="again and again"):
+            tool.run(lambda _said: pytest.fail("nobody is ready"), pytest.fail)

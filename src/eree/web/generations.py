@@ -230,12 +230,23 @@ class Generations:
         gc.collect()
         gc.freeze()  # what is shared stays shared
         workers = {self._worker(place, tool, alive, tell): place for place in range(self._workers)}
+        early, since = 0, time.monotonic()
         while workers:
             stopped = bool(select.select([alive], [], [], _PAUSE)[0])
             while workers and (process := os.waitpid(-1, 0 if stopped else os.WNOHANG)[0]):
                 place = workers.pop(process)
-                if not stopped:
-                    workers[self._worker(place, tool, alive, tell)] = place
+                if stopped:
+                    continue
+                early, since = (
+                    early + 1 if time.monotonic() - since < _EARLY else 1,
+                    time.monotonic(),
+                )
+                if early > _MOST_EARLY:
+                    for other in workers:
+                        os.kill(other, signal.SIGTERM)
+                    _report(tell, refused="worker processes end again and again; see what they say")
+                    return
+                workers[self._worker(place, tool, alive, tell)] = place
 
     def _worker(self, place: int, tool: QueryTool, alive: int, tell: int) -> int:
         process = os.fork()
@@ -252,6 +263,8 @@ class Generations:
         return process
 
 
+#: A worker that ends within so many seconds of another is one of a row; a longer row is the end.
+_EARLY, _MOST_EARLY = 2.0, 20
 _HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
