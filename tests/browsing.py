@@ -126,15 +126,11 @@ def views(tool: QueryTool) -> dict[str, str]:
     }
 
 
-#: Pages whose pictures are in the documentation.
-LIGHT = (
-    *("home", "table", "nested", "chart", "heat", "map", "ranking", "threshold", "about"),
-    *("methods", "error"),
-)
+#: Pages whose pictures are in the documentation, by colours and width.
 PICTURES = {
-    ("light", 1280): LIGHT,
-    ("light", 390): LIGHT,
-    ("dark", 1280): ("table",),
+    ("light", 1280): ("home", "table", "nested", "chart", "map", "ranking", "about"),
+    ("light", 390): ("table", "ranking"),
+    ("dark", 1280): (),
     ("dark", 390): ("map",),
 }
 

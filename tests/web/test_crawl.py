@@ -88,6 +88,7 @@ class Page(HTMLParser):
         self.marks: set[str] = set()
         self.forms: list[tuple[str, list[tuple[str, str]]]] = []
         self.buttons: list[tuple[int, tuple[str, str]]] = []
+        self.lists: set[str] = set()  # forms that take a list, and are empty as they are
         self._select: str | None = None
         self._area: str | None = None
         self.feed(text)
@@ -100,6 +101,7 @@ class Page(HTMLParser):
             self.marks.add(given["id"])
         if tag == "form":
             self.forms.append((given["action"], []))
+            self.lists |= {given["action"]} if given.get("method") == "post" else set()
         if not self.forms:
             return
         fields = self.forms[-1][1]
@@ -121,7 +123,7 @@ class Page(HTMLParser):
 
     def sent(self) -> list[str]:
         """What a browser asks for when a form is sent as it is, by each of its buttons."""
-        found = [f"{action}?{urlencode(fields)}" for action, fields in self.forms]
+        found = [f"{a}?{urlencode(fields)}" for a, fields in self.forms if a not in self.lists]
         for number, button in self.buttons:
             action, fields = self.forms[number]
             found.append(f"{action}?{urlencode([*fields, button])}")

@@ -18,7 +18,7 @@ import pytest
 
 import pages
 from processes import running, until
-from web.test_generations import Tool, started
+from started import Tool, started
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
 EXAMPLE = pages.ROOT / "examples" / "deploy" / "nginx.conf"

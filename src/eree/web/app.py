@@ -18,7 +18,7 @@ from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.codelists import FORMS, MOST_SENT, CodeLists
+from eree.web.codelists import FORMS, MOST_SENT
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
@@ -69,13 +69,12 @@ def application(
     home: str,
     limits: Limits | None = None,
     branding: Branding | None = None,
-    lists: CodeLists | None = None,
 ) -> Front:
     """The whole application over a catalogue; `home` is the address that citations give.
 
     Where that has a path, links on pages begin with it; requests come without it.
     """
-    site = Site(catalogue, home, branding, lists)
+    site = Site(catalogue, home, branding)
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
         return Kept(site.refused(status, reason, as_json))

@@ -25,6 +25,7 @@ from eree.survey.files import KIND
 from eree.survey.protected import ProtectedCube
 from eree.verification.verify import verify
 from eree.web.branding import unknown_names
+from eree.web.codelists import CodeLists
 from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet, Variable
 from eree.web.held import Held
@@ -50,6 +51,11 @@ class Catalogue:
 
     data_sets: tuple[DataSet, ...]
     maps: Mapping[str, AreaMap] = field(default_factory=dict)
+    lists: CodeLists = field(default_factory=CodeLists)  # that readers send
+
+    def __post_init__(self) -> None:
+        for data in self.data_sets:
+            data.with_lists(self.lists.find)
 
     @classmethod
     def open(
@@ -59,12 +65,14 @@ class Catalogue:
         maps: Iterable[str] = (),
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         left_out: Callable[[str], None] | None = None,
+        lists: CodeLists | None = None,
     ) -> Catalogue:
         """Open and verify release folders; refuses one that is not sound, by its first fault.
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
         `left_out` hears why a folder is not served, which is no reason then not to serve others.
+        `lists` are in memory that several processes share.
         """
         report = progress or (lambda _step, _done: None)
         given = list(folders)
@@ -101,7 +109,7 @@ class Catalogue:
             data.called({name: _titles(data, name, one) for name, one in read.items()})
             data.called(names)
         report("done", 1.0)
-        return cls(tuple(found), read)
+        return cls(tuple(found), read, lists or CodeLists())
 
     @cached_property
     def by_name(self) -> Mapping[str, DataSet]:

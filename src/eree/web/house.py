@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from eree.web.address import looked_for, refuse_settings
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.codelists import CodeLists
 from eree.web.dataset import DataSet
 from eree.web.machines import Machines
 from eree.web.methods import mechanisms_used, step_words
@@ -31,18 +30,8 @@ class House:
     Pages are in the first language of its branding; `within` has the same in another.
     """
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        home: str,
-        branding: Branding | None = None,
-        lists: CodeLists | None = None,
-    ) -> None:
-        """`lists` are those that readers send, in memory that several processes may share."""
+    def __init__(self, catalogue: Catalogue, home: str, branding: Branding | None = None) -> None:
         self.catalogue, self.home = catalogue, home.rstrip("/")
-        self.lists = lists or CodeLists()
-        for data in catalogue.data_sets:
-            data.with_lists(self.lists.find)
         self.path = urlsplit(self.home).path  # what all addresses begin with
         self.machines = Machines(catalogue.data_sets, self.home, branding or Branding())
         self.pages = Pages(self.home, branding or Branding(), self.machines)

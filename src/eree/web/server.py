@@ -109,10 +109,12 @@ class QueryTool:
         try:
             public = None if home is None else _checked_home(home)
             branding = Branding() if site is None else Branding.read(site)
-            self.catalogue = Catalogue.open(folders, progress, maps, branding.names, left_out)
+            self.catalogue = Catalogue.open(
+                folders, progress, maps, branding.names, left_out, lists
+            )
             self.address = self._door.address
             self.home = public or self.address
-            self._front = application(self.catalogue, self.home, branding=branding, lists=lists)
+            self._front = application(self.catalogue, self.home, branding=branding)
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):  # what the first pages need may be in the cache
                     answer(data, default_query(data))
@@ -231,7 +233,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._answering = self.app
         self._size = self._lines = self._hosts = self._sent = 0
-        self._asking = self._fresh = self._deaf = False
+        self._asking = self._fresh = self._deaf = self._leaving = False
         self._unread = 0
         self._late: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -244,6 +246,15 @@ class Connection(HttpToolsProtocol):
             return
         self._wait(ASK_SECONDS)
         self._watch = self.loop.call_later(READ_SECONDS, self._look)
+
+    def shutdown(self) -> None:
+        """The server stops: what was asked, or is on its way on a new connection, is answered."""
+        asked: Any = self.cycle  # none before the first request
+        if asked is not None:
+            super().shutdown()
+        elif not self.transport.is_closing():
+            self._leaving = True
+            self._wait(LAST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget all clocks."""
@@ -288,7 +299,7 @@ class Connection(HttpToolsProtocol):
         elif len(self.connections) > MOST_CONNECTIONS:
             self.app = _refusal(503, "too many questions at once; try again soon")
         super().on_headers_complete()
-        if self.parser.should_upgrade():  # whatever else it would speak, we do not
+        if self._leaving or self.parser.should_upgrade():  # whatever else it would speak, we do not
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:

@@ -244,7 +244,9 @@ class Site(House):
         rest = [pair for pair in fields if pair[0] not in ("codes", "file", "skip")]
         try:
             codes = codes_in(known, text, skip=("skip", YES) in fields)
-            found = self.lists.keep(data.list_of(known), len(known.codes), known.held(codes))
+            found = self.catalogue.lists.keep(
+                data.list_of(known), len(known.codes), known.held(codes)
+            )
         except Refusal as refusal:
             if as_json:
                 raise
