@@ -122,7 +122,7 @@ def test_lists_are_read_as_people_have_them(text: str, codes: list[str]) -> None
 
 
 def test_lines_that_name_no_code_are_named() -> None:
-    with pytest.raises(Refusal, match=r"2 of the lines name no code of place: '99'; 'x,y'"):
+    with pytest.raises(Refusal, match=r"2 lines name no code of place: '99'; 'x,y'"):
         codes_in(PLACE, "01\n99\n02\nx,y\n")
     assert codes_in(PLACE, "01\n99\n02\nx,y\n", skip=True) == ["01", "02"]
     for nothing in ("", "\n\n", "99"):
@@ -161,6 +161,7 @@ def test_a_list_filters_as_its_codes_do(client: TestClient, catalogue: Catalogue
     assert asked(client, data, said["list"]) == plain["cells"]
     page = client.get(f"/d/{data.name}?rows=sector&where.place={said['list']}&show=margin")
     assert page.status_code == 200 and f"a list of {len(codes)} codes" in page.text
+    assert "Address for a day" in page.text and "is kept for a day" in page.text
     for path in ("/chart", "/ranking", "/codes/place", ".csv", ".xlsx", "/about"):
         where = f"/d/{data.name}{path}?rows=place&where.place={said['list']}&show=margin"
         assert client.get(where).status_code == 200, path
@@ -194,7 +195,7 @@ def test_a_form_leads_on_to_the_table_or_comes_back_with_what_was_entered(
     assert client.get(there).status_code == 200
     slip = client.post(where, data=fields | {"codes": f"{codes[0]}\nnowhere <b>"}, files=files)
     assert slip.status_code == 400
-    assert "nowhere &lt;b&gt;" in slip.text and "1 of the lines name no" in slip.text
+    assert "nowhere &lt;b&gt;" in slip.text and "1 line names no" in slip.text
     assert 'name="at.sector" value="rows"' in slip.text
     skipped = client.post(
         where,

@@ -118,9 +118,8 @@ def codes_in(variable: Variable, text: str, *, skip: bool = False) -> list[str]:
     if unknown and not skip:
         shown = "; ".join(repr(line[:40]) for line in unknown[:MOST_NAMED])
         more = " and others" if len(unknown) > MOST_NAMED else ""
-        raise Refusal(
-            f"{len(unknown):,} of the lines name no code of {variable.name}: {shown}{more}"
-        )
+        lines = "1 line names" if len(unknown) == 1 else f"{len(unknown):,} lines name"
+        raise Refusal(f"{lines} no code of {variable.name}: {shown}{more}")
     if not found:
         raise Refusal(f"no line names a code of {variable.name}")
     return list(dict.fromkeys(found))

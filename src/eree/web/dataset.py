@@ -107,9 +107,13 @@ class Variable:
         """The order of what a filter may keep: groups first."""
         return {code: place for place, code in enumerate((*self.groups, *self.codes))}
 
+    def declares(self, code: str) -> bool:
+        """Whether it is a code or a group, and no list that a reader sent."""
+        return code in self._order
+
     def knows(self, code: str) -> bool:
         """Whether a filter may keep it."""
-        return code in self._order or self._listed(code) is not None
+        return self.declares(code) or self._listed(code) is not None
 
     def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
         """Codes of a filter in one order, each once: lists first, then groups."""
@@ -345,6 +349,14 @@ class DataSet(ABC):
             replace(v, lists=partial(find, self.list_of(v), len(v.codes))) for v in self.variables
         )
         self._by_name = {variable.name: variable for variable in self.variables}
+
+    def keeps_lists(self, where: Mapping[str, Sequence[str]]) -> bool:
+        """Whether a filter keeps a list that a reader sent, which is forgotten after a day."""
+        return any(
+            not self.variable(name).declares(code)
+            for name, codes in where.items()
+            for code in codes
+        )
 
     def list_of(self, variable: Variable) -> str:
         """What a list of codes of a variable is of."""

@@ -12,8 +12,10 @@ from eree.web.words import Joined, say
 
 def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
     """What a reader of the figures must know."""
+    listed = [say("A list of codes in an address is kept for a day, and the address with it.")]
+    listed = listed if data.keeps_lists(query.where) else []
     if query.measure != "jobs":
-        return (say("Numbers of workplaces are public and exact."),)
+        return (say("Numbers of workplaces are public and exact."), *listed)
     found: list[str] = [
         say("Figures have noise in them; each has its error beside it.")
         if data.warnings
@@ -68,7 +70,7 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
                 names=Joined("; ", names),
             )
         )
-    return (*data.warnings, *found)
+    return (*data.warnings, *found, *listed)
 
 
 def described(data: DataSet, home: str) -> dict[str, Any]:
