@@ -7,15 +7,20 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from playwright.sync_api import Browser
 
 import eree
 import eree_study
 import pages
+from browsing import browser, opened
+
+__all__ = ["browser"]
 
 DOCS = pages.ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -76,14 +81,6 @@ def commands(*group: str) -> list[tuple[str, ...]]:
     return [words for name in names for words in ((*group, name), *commands(*group, name))]
 
 
-def test_every_command_shows_its_help_in_the_docs() -> None:
-    shown = (DOCS / "commands.md").read_text(encoding="utf-8")
-    found = commands()
-    assert {("check",), ("ledger",), ("ledger", "verify")} <= set(found)
-    missing = [words for words in found if f"$ eree {' '.join(words)} --help\n" not in shown]
-    assert missing == []
-
-
 # ----------------------------------------------------------------------------------- the site
 
 one_build = pytest.mark.xdist_group("site")
@@ -116,11 +113,41 @@ def test_make_docs_builds_strictly() -> None:
 
 
 @one_build
+def test_every_command_shows_its_help_on_the_site(site: Path) -> None:
+    page = (site / "commands.html").read_text(encoding="utf-8")
+    shown = unescape(re.sub(r"<[^>]+>", "", page))
+    found = commands()
+    assert {("check",), ("ledger",), ("ledger", "verify"), ("cube", "synth")} <= set(found)
+    missing = [w for w in found if pages.shell(f"eree {' '.join(w)} --help", DOCS) not in shown]
+    assert missing == []
+
+
+@one_build
 def test_the_site_can_be_searched_in_the_words_of_the_domain(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     text = " ".join(entry["text"] for entry in index["docs"])
     for word in ("establishment", "employer", "disclosure avoidance", "contingency table"):
         assert word in text
+
+
+@one_build
+def test_a_site_opened_from_its_files_can_be_searched(site: Path, browser: Browser) -> None:
+    context = opened(browser)
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for start, typed, found in (
+        ("index.html", "rolled back", "ledger.html"),
+        ("ledger.html", "staircase", "proofs.html"),
+    ):
+        page.goto((site / start).as_uri())
+        page.locator(".md-search__input").click()
+        page.keyboard.type(typed)
+        page.locator(f".md-search-result__link[href*='{found}']").first.click()
+        page.wait_for_url(f"**/{found}*")
+    assert asked
+    assert [url for url in asked if not url.startswith(site.as_uri())] == []
+    context.close()
 
 
 @one_build

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ from torture.interval_tallies import LEAST, enough, fault
 RESULTS = OUT / "intervals"
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 IMAGES = PAGE.parent / "images"
-MARK, UNLIKE_MARK, RANKS_MARK, SHARES_MARK = "coverage", "unlike", "ranks", "shares"
+MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
 #: Shares of epsilon that a size profile may have.
 SHARES = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.2)
 #: A sector whose workplaces get one size.
 SECTOR = "62"
 POPULATIONS, EPSILONS = ("usual", "other"), ("1", "2", "4")
+#: The population that the page shows; the file beside it has both.
+USUAL = POPULATIONS[0]
 #: Sums with fewer pairs are not in the picture.
 FEW = 100
 UNLIKE = {
@@ -58,29 +62,20 @@ def coverage_table(results: dict[str, dict[str, Any]]) -> str:
         "| | redraws | cells | sums by place | by sector | by state | strata missed |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
+    wanted = [("cells", "all"), *(("sums", f"by {n}") for n in ("place", "sector", "state"))]
     for epsilon in EPSILONS:
-        for name in POPULATIONS:
-            found = results[f"{name}-{epsilon}"]
-            wanted = [
-                ("cells", "all"),
-                *(("sums", f"by {n}") for n in ("place", "sector", "state")),
-            ]
-            shown = [_shown(_stratum(found, *each)) for each in wanted]
-            lines.append(
-                f"| {name}, epsilon {epsilon} | {found['redraws']} | {' | '.join(shown)} |"
-                f" {_missed(found)} |"
-            )
-    for name in POPULATIONS:
-        found = results[f"workers-{name}-2"]
-        shown = [
-            _shown(_stratum(found, *each))
-            for each in (("cells", "all"), ("sums", "by sex and place"))
-        ]
-        over = _shown(_stratum(found, "sums", "by sex and education"))
+        found = results[f"{USUAL}-{epsilon}"]
+        shown = [_shown(_stratum(found, *each)) for each in wanted]
         lines.append(
-            f"| worker cells, {name}, epsilon 2 | {found['redraws']} | {' | '.join(shown)} |"
-            f" {over} | – | {_missed(found)} |"
+            f"| epsilon {epsilon} | {found['redraws']} | {' | '.join(shown)} | {_missed(found)} |"
         )
+    found = results[f"workers-{USUAL}-2"]
+    of_workers = [("cells", "all"), *(("sums", f"by sex and {n}") for n in ("place", "education"))]
+    shown = [_shown(_stratum(found, *each)) for each in of_workers]
+    lines.append(
+        f"| worker cells, epsilon 2 | {found['redraws']} | {' | '.join(shown)} | – |"
+        f" {_missed(found)} |"
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -106,8 +101,8 @@ def ranks_table(results: dict[str, dict[str, Any]]) -> str:
         "thresholds undecided": ("undecided", "{:.0%}"),
         "redraws with a wrong decision": ("a decision wrong", "{:.0%}"),
     }
-    keys = [f"{name}-{epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
-    heads = [f"{name}, {epsilon}" for epsilon in EPSILONS for name in POPULATIONS]
+    keys = [f"{USUAL}-{epsilon}" for epsilon in EPSILONS]
+    heads = [f"epsilon {epsilon}" for epsilon in EPSILONS]
     lines = [f"| | {' | '.join(heads)} |", "|---" + "|--:" * len(heads) + "|"]
     lines.append(f"| redraws | {' | '.join(str(results[key]['ranked']) for key in keys)} |")
     for title, (figure, text) in rows.items():
@@ -136,19 +131,22 @@ def unlike_table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def shares_table(results: dict[str, dict[str, Any]]) -> str:
-    """What a size profile brings in a small population, by its share of epsilon."""
-    keys = {
-        "cells": ("cells", "all"),
-        "noisy counts of 200 to 999": ("noisy count", "200 to 999"),
-        "sums by place": ("sums", "by place"),
-        "by sector": ("sums", "by sector"),
-    }
-    lines = [f"| share of epsilon | {' | '.join(keys)} |", "|--:" * (1 + len(keys)) + "|"]
-    for share in SHARES:
-        each = [_shown(_stratum(results[f"share-{share}"], *key)) for key in keys.values()]
-        lines.append(f"| {100 * share:g}% | {' | '.join(each)} |")
-    return "\n".join(lines) + "\n"
+def grid(results: dict[str, dict[str, Any]]) -> str:
+    """Every figure: coverage and width of each stratum of each run, and what came of ranks."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["run", "redraws", "kind", "label", "pairs", "calibrated", "known", "width"])
+    for name in sorted(results):
+        found = results[name]
+        for s in found["strata"]:
+            shares = [f"{s[key]:.4f}" for key in ("coverage", "known", "width")]
+            table.writerow([name, found["redraws"], s["kind"], s["label"], s["pairs"], *shares])
+        for way, value in found.get("ranks", {}).items():
+            if way.startswith("calibrated: "):
+                figure = way.removeprefix("calibrated: ")
+                ends = [f"{value:.4f}", f"{found['ranks'][f'scale known: {figure}']:.4f}"]
+                table.writerow([name, found["ranked"], "ranks", figure, "", *ends, ""])
+    return text.getvalue()
 
 
 def picture(results: dict[str, dict[str, Any]], paths: Iterable[Path]) -> None:
@@ -181,6 +179,6 @@ def write() -> None:
     page = marks.replaced(page, MARK, coverage_table(results))
     page = marks.replaced(page, RANKS_MARK, ranks_table(results))
     page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
-    page = marks.replaced(page, SHARES_MARK, shares_table(results))
     PAGE.write_text(page, encoding="utf-8")
+    PAGE.with_suffix(".csv").write_text(grid(results), encoding="utf-8")
     picture(results, [IMAGES / "intervals.svg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -128,6 +129,24 @@ def test_find_a_code_in_a_long_list(page: Page, tool: QueryTool) -> None:
     reach(page, ".picker .go")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**where.{variable.name}={code}**")
+
+
+def test_send_a_list_of_codes(page: Page, tool: QueryTool, tmp_path: Path) -> None:
+    data = next(one for one in tool.catalogue.data_sets if one.name.startswith("tracts"))
+    codes, file = data.variable("tract").codes[:40:2], tmp_path / "tracts.csv"
+    file.write_text("tract,name\n" + "".join(f"{code},here\n" for code in codes), encoding="utf-8")
+    page.goto(f"{tool.address}/d/{data.name}/codes/tract?rows=tract&show=margin")
+    page.get_by_text("Keep a list of codes of your own").click()
+    page.get_by_label("Paste codes").fill("no tract\nand no other")
+    page.get_by_role("button", name="Keep this list").click()
+    assert "names no code of tract: 'and no other'" in page.get_by_role("alert").inner_text()
+    assert page.get_by_label("Paste codes").input_value() == "no tract\nand no other"
+    page.get_by_label("Paste codes").fill("")
+    page.set_input_files("#file", file)
+    page.get_by_role("button", name="Keep this list").click()
+    page.wait_for_url("**where.tract=~**")
+    assert page.locator("tbody th").count() == len(codes)
+    assert f"a list of {len(codes)} codes" in page.locator("caption").inner_text()
 
 
 def test_read_an_error(page: Page, tool: QueryTool) -> None:
@@ -295,6 +314,19 @@ def test_an_address_is_copied(browser: Browser, tool: QueryTool) -> None:
     page.get_by_role("button", name="Copy: API address").click()
     page.wait_for_selector("text=Copied")
     assert page.evaluate("navigator.clipboard.readText()") == page.input_value("#api-address")
+    context.close()
+
+
+def test_a_table_is_copied_for_a_spreadsheet(browser: Browser, tool: QueryTool) -> None:
+    context = opened(browser, permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
+    page.get_by_role("button", name="Copy for a spreadsheet").click()
+    page.wait_for_selector("text=Copied")
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    file = page.request.get(f"{tool.address}/d/{jobs(tool)}.csv?rows=place&rows=sector&show=margin")
+    rows = list(csv.reader(io.StringIO(file.text().removeprefix("\ufeff"))))
+    assert [line.split("\t") for line in lines] == rows and len(rows) > 20
     context.close()
 
 
