@@ -83,19 +83,6 @@ def verdicts(found: Iterable[tuple[str, str, Claim]], on: str) -> str:
     return table(("claim", "holds"), rows)
 
 
-def converged(found: Convergence) -> str:
-    """Shares of runs that converge, by case and criterion."""
-    rows = (
-        (
-            f"{redrawn:.0%}",
-            f"{found.smallest[k].min():g} to {found.smallest[k].max():g}",
-            *(span_of(found.shares(criterion)[k]) for criterion in RELATIVE),
-        )
-        for k, redrawn in enumerate(found.redrawn)
-    )
-    return table(("redrawn", "smallest total", *(one.description for one in RELATIVE)), rows)
-
-
 def table_4(results: Results) -> str:
     """Table 4 as printed, of the runs that converged, and of all, for 1 to 4 variables."""
     given: dict[str, tuple[Sequence[float], ...]] = {
