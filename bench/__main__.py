@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 import eree
-from bench import commands, cubes, draws, ledger, totals, web
+from bench import commands, cubes, draws, ledger, page, totals, web
 from bench.contest import Result, as_rows, run
 
 PAPERS_JOBS = 10_900_000
@@ -34,7 +34,6 @@ WEB = ["DuckDB", "NumPy", "Starlette", "uvicorn", "uvloop", "httptools"]
 LEDGERS = ["SQLAlchemy", "psycopg"]
 RELEASES = ["DuckDB", "OpenDP", "Polars", "pyarrow"]
 OUT = Path("build/bench")
-PAGE = Path("docs/benchmarks.md")
 PARTS = ["tables", "draws", "releases", "commands", "ledger", "totals", "cubes", "web"]
 
 
@@ -138,15 +137,6 @@ def releases(chosen: argparse.Namespace) -> list[Result]:
     return results
 
 
-def write_page(mark: str, text: str) -> None:
-    """Replace what stands between two marks of the page, and nothing else."""
-    begin, end = f"<!-- {mark}:begin -->\n", f"<!-- {mark}:end -->"
-    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
-    _, closed, after = rest.partition(end)
-    assert found and closed, f"{PAGE} has no place for {mark}"
-    PAGE.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--national", action="store_true", help="130 million jobs as well")
@@ -199,8 +189,10 @@ def main() -> None:
     (OUT / "bench.md").write_text(text, encoding="utf-8")
     (OUT / "bench.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if chosen.page:
-        for mark, part in texts.items():
-            write_page(mark, part)
+        grid = page.GRID.read_text(encoding="utf-8")
+        page.GRID.write_text(page.kept(grid, texts), encoding="utf-8")
+        shown = page.PAGE.read_text(encoding="utf-8")
+        page.PAGE.write_text(page.written(shown, texts), encoding="utf-8")
     print(text)
     tell(f"{OUT}/bench.md and bench.json written")
 

@@ -1,73 +1,113 @@
-"""The campaigns as a page: one table for each part, with figures and times.
+"""The campaigns as files: all figures in a CSV file, and on the page a short table for each part.
 
-A part that was not run keeps the table that it has.
+A part that was not run keeps what it has.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import eree
 from torture import marks
-from torture.figures import PARTS, Case, Figures
+from torture.figures import PARTS, Case
 
 PAGE = Path(__file__).parents[1] / "docs" / "campaigns.md"
-#: A campaign with more cases than this has one row for all of them.
-MOST_ROWS = 4
+GRID = PAGE.with_suffix(".csv")
+HEADS = ("part", "campaign", "case", "date", "wall_seconds", "processor_seconds", "figure", "value")
+#: How many of its figures, but those that are 0, a row of the page shows.
+SHOWN = 2
+
+
+def held(cases: Sequence[Case]) -> Iterator[str]:
+    """The parts that were run and held as a whole."""
+    for part in PARTS:
+        of_part = [case for case in cases if case.part == part]
+        if of_part and all(case.held for case in of_part):
+            yield part
 
 
 def written(page: str, cases: Sequence[Case]) -> str:
     """The page with a new table for every part that was run and held as a whole."""
-    for part in PARTS:
-        of_part = [case for case in cases if case.part == part]
-        if of_part and all(case.held for case in of_part):
-            page = marks.replaced(page, part, table(of_part))
+    for part in held(cases):
+        page = marks.replaced(page, part, table([case for case in cases if case.part == part]))
     return page
 
 
+def kept(grid: str, cases: Sequence[Case]) -> str:
+    """The CSV file with new figures for every part that was run and held as a whole."""
+    new = set(held(cases))
+    before = [case for case in read(grid) if case.part not in new]
+    now = sorted((case for case in cases if case.part in new), key=lambda case: case.campaign)
+    together = sorted([*before, *now], key=lambda case: PARTS.index(case.part))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([HEADS, *_rows(together)])
+    return text.getvalue()
+
+
+def _rows(cases: Iterable[Case]) -> Iterator[tuple[object, ...]]:
+    for case in cases:
+        named = (case.part, case.campaign, case.case, case.date)
+        times = (case.wall_seconds, case.processor_seconds)
+        for word, value in case.figures.items() or [("", "")]:
+            yield (*named, *times, word, value)
+
+
+def read(grid: str) -> list[Case]:
+    """The cases of a CSV file; only such as held are in it."""
+    found: dict[tuple[str, ...], Case] = {}
+    for row in csv.DictReader(io.StringIO(grid)):
+        key = tuple(row[name] for name in HEADS[:4])
+        times = (float(row["wall_seconds"]), float(row["processor_seconds"]))
+        case = found.setdefault(key, Case(*key[:3], {}, True, key[3], *times))
+        if row["figure"]:
+            value = float(row["value"])
+            case.figures[row["figure"]] = int(value) if value == int(value) else value
+    return list(found.values())
+
+
 def table(cases: Sequence[Case]) -> str:
-    """The table of one part."""
-    date = max(case.date for case in cases)
+    """The table of one part: a row for each campaign; times are in minutes and seconds."""
     lines = [
-        f"Run on {date} with eree {eree.__version__} and Python {platform.python_version()} on"
-        f" {platform.system()}, {os.cpu_count()} cores.",
+        f"Run on {max(case.date for case in cases)}, {os.cpu_count()} cores.",
         "",
-        "| campaign | figures | wall time | processor time |",
-        "|---|---|--:|--:|",
+        "| campaign | figures | processor time |",
+        "|---|---|--:|",
     ]
     for name in sorted({case.campaign for case in cases}):
         together = [case for case in cases if case.campaign == name]
-        if len(together) > MOST_ROWS:
-            lines.append(row(name, {"cases": len(together)} | joined(together), together))
-            continue
-        for case in together:
-            known = f"{name} ({case.case})" if case.case else name
-            lines.append(row(known, case.figures, [case]))
-    lines.append(row("together", {}, cases))
+        seconds = round(sum(case.processor_seconds for case in together))
+        figures = "<br>".join(_joined(together))
+        lines.append(f"| {name} | {figures} | {seconds // 60}:{seconds % 60:02} |")
     return "\n".join(lines) + "\n"
 
 
-def row(name: str, figures: Figures, cases: Sequence[Case]) -> str:
-    """One row; times are in minutes and seconds."""
-    found = [f"{number(value)} {word.replace('_', ' ')}" for word, value in figures.items()]
-    wall = sum(case.wall_seconds for case in cases)
-    processor = sum(case.processor_seconds for case in cases)
-    times = [f"{round(seconds) // 60}:{round(seconds) % 60:02}" for seconds in (wall, processor)]
-    return "| " + " | ".join([name, "<br>".join(found), *times]) + " |"
-
-
-def joined(cases: Sequence[Case]) -> Figures:
-    """The figures of some cases: their sums, and the least of those that are called smallest."""
+def _joined(cases: Sequence[Case]) -> list[str]:
+    """Sums of what was counted, the span of other numbers; the least of what is called smallest."""
     found: dict[str, list[float]] = {}
     for case in cases:
         for word, value in case.figures.items():
             found.setdefault(word, []).append(value)
-    return {word: (min if "smallest" in word else sum)(all_) for word, all_ in found.items()}
+    lines = []
+    worst = [word for word in found if "smallest" in word or "greatest" in word]
+    for word in dict.fromkeys([*list(found)[:1], *worst, *found]):
+        values = found[word]
+        if not any(values):
+            continue
+        if "smallest" in word:
+            shown = _number(min(values))
+        elif "greatest" in word:
+            shown = _number(max(values))
+        elif all(value == int(value) for value in values):
+            shown = _number(sum(values))
+        else:
+            shown = " to ".join(dict.fromkeys(map(_number, (min(values), max(values)))))
+        lines.append(f"{shown} {word.replace('_', ' ')}")
+    return lines[:SHOWN]
 
 
-def number(value: float) -> str:
+def _number(value: float) -> str:
     """Integers in full, other numbers with three digits."""
     return f"{int(value):,}" if value == int(value) else f"{value:.3g}"

@@ -65,5 +65,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         page = campaigns_page.PAGE.read_text(encoding="utf-8")
         cases = [read(file) for file in KEPT]
         campaigns_page.PAGE.write_text(campaigns_page.written(page, cases), encoding="utf-8")
+        grid = campaigns_page.GRID.read_text(encoding="utf-8")
+        campaigns_page.GRID.write_text(campaigns_page.kept(grid, cases), encoding="utf-8")
         if any(case.part == "intervals" for case in cases):
             intervals_page.write()

@@ -1,41 +1,67 @@
-"""The papers' grid as a page: one table for each alpha, mechanisms down, epsilons across."""
+"""The papers' grid as files: all points in a CSV file, and a few of them in a table of the page."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from pathlib import Path
 
-from eree.mechanisms.grid import ALPHAS, EPSILONS, Point
+from eree.mechanisms.grid import Point
 from torture import marks
 
 MARK = "grid"
+GRID = Path(__file__).parents[1] / "docs" / "certificates.csv"
+HEADS = (
+    *("mechanism", "alpha", "epsilon", "found_epsilon", "found_delta"),
+    *("error_small", "error_large"),
+)
+#: The points that the page shows.
+ALPHA, EPSILONS = "0.1", ("1", "2")
 
 
-def figures(point: Point) -> str:
-    """Found loss, and the errors of a small and of a large cell."""
+def row(point: Point) -> tuple[str, ...]:
+    """Found loss, and the errors of a small and of a large cell; empty where there is none."""
+    named = (point.mechanism, point.alpha, point.epsilon)
     if point.refusal is not None:
-        return "–"
+        return (*named, "", "", "", "")
     assert point.small is not None
     assert point.large is not None
-    loss = f"{point.found_epsilon:.4f}"
-    if point.claimed_delta:
-        loss += f", δ {point.found_delta:.1e}"
-    return f"{loss}<br>{point.small:.3g} · {point.large:.3g}"
+    delta = f"{point.found_delta:.1e}" if point.claimed_delta else "0"
+    errors = (f"{point.small:.3g}", f"{point.large:.3g}")
+    return (*named, f"{point.found_epsilon:.4f}", delta, *errors)
 
 
-def tables(points: Sequence[Point]) -> str:
-    """All tables of the grid."""
-    by = {(p.alpha, p.mechanism, p.epsilon): p for p in points}
-    names = list(dict.fromkeys(p.mechanism for p in points))
-    lines: list[str] = []
-    for alpha in ALPHAS:
-        lines += [f"**alpha = {alpha}**", ""]
-        lines.append("| mechanism | " + " | ".join(f"epsilon {e}" for e in EPSILONS) + " |")
-        lines.append("|---" * (len(EPSILONS) + 1) + "|")
-        for name in names:
-            cells = " | ".join(figures(by[alpha, name, epsilon]) for epsilon in EPSILONS)
-            lines.append(f"| `{name}` | {cells} |")
-        lines.append("")
-    return "\n".join(lines)
+def grid(points: Sequence[Point]) -> str:
+    """The CSV file of all points."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([HEADS, *map(row, points)])
+    return text.getvalue()
+
+
+def rows(text: str) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    """What a CSV file says of a mechanism at an alpha and an epsilon."""
+    _, *lines = csv.reader(io.StringIO(text))
+    return {(name, alpha, epsilon): tuple(rest) for name, alpha, epsilon, *rest in lines}
+
+
+def table(text: str) -> str:
+    """The table of the page, from the CSV file."""
+    found = rows(text)
+    lines = [
+        "| mechanism | " + " | ".join(f"epsilon {epsilon}" for epsilon in EPSILONS) + " |",
+        "|---" * (len(EPSILONS) + 1) + "|",
+    ]
+    for name in dict.fromkeys(name for name, _, _ in found):
+        cells = (_cell(*found[name, ALPHA, epsilon]) for epsilon in EPSILONS)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(loss: str, delta: str, small: str, large: str) -> str:
+    if not loss:
+        return "–"
+    return f"{loss}{f', δ {delta}' * (delta != '0')}<br>{small} · {large}"
 
 
 def shown(page: str) -> str:

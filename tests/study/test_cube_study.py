@@ -26,8 +26,10 @@ from eree_study.querytool.evaluation import ARMS
 
 FILES = [
     "querytool.md",
+    "claims.csv",
     "table-4.csv",
     "convergence.csv",
+    "columns.csv",
     "calibrations.csv",
     "noise.png",
     "noise.svg",
@@ -120,7 +122,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 def test_everything_is_written_and_published(study: eree_study.CubeStudy, home: Path) -> None:
     assert [file.name for file in study.files] == FILES
     assert sorted(path.name for path in (home / "here").iterdir()) == sorted(FILES)
-    assert all(file.stat().st_size > 1_000 for file in study.files)
+    assert all(file.stat().st_size > 1_000 for file in study.files if file.name != "columns.csv")
     found = rows(home / "here" / "table-4.csv")
     assert {row["arm"] for row in found} == set(ARMS)
     [finest] = [
@@ -139,7 +141,11 @@ def test_everything_is_written_and_published(study: eree_study.CubeStudy, home: 
     page = (home / "here" / "querytool.md").read_text(encoding="utf-8")
     assert page.startswith("# The query tool's evaluation, rerun\n")
     assert "`eree cube study --runs 4 --seed 5` wrote this page." in page
-    assert "| noise changes 23.5% of the cells | **no** | 0.182% by the distribution |" in page
+    assert "| noise changes 23.5% of the cells | **no** |" in page
+    judged = {(row["claim"], row["on"]): row for row in rows(home / "here" / "claims.csv")}
+    noise = judged["noise changes 23.5% of the cells", ""]
+    assert (noise["holds"], noise["figures"]) == ("no", "0.182% by the distribution")
+    assert {on for _, on in judged} >= {*study.converged, "epsilon 1", "epsilon 4, zeros"}
     assert set(re.findall(r"\]\(([a-z]+\.png)\)", page)) == {f for f in FILES if "png" in f}
     assert study.verdicts["the variance of the noise is 0.00182"] == "yes"
     assert study.converged.keys() == {

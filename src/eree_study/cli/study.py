@@ -251,4 +251,4 @@ def cube_study(out: Path, runs: int, seed: int, as_json: bool) -> None:
         click.echo(f"{share:6.1%} of {runs:,} runs converged on {name}")
     for claim, holds in found.verdicts.items():
         click.echo(f"{holds:17}  {claim}")
-    click.echo(f"{out}: querytool.md, table-4.csv, convergence.csv, calibrations.csv, pictures")
+    click.echo(f"{out}: querytool.md, claims.csv and other tables, pictures")

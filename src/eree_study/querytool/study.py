@@ -51,15 +51,27 @@ class Study:
     evened: Results
     calibrations: Sequence[Calibrations]
 
-    def paper_claims(self) -> Iterator[tuple[str, list[Claim], list[Claim]]]:
-        """Headings and claims about the paper, on the survey and on the evened cube."""
-        for heading, made in (
+    def paper_claims(self) -> Iterator[tuple[str, str, Claim]]:
+        """Claims about the paper: the cube that they are judged on, what about, and the claim."""
+        for claim in claims.noise_claims():
+            yield "", "The noise", claim
+        for claim in claims.convergence_claims(self.convergence):
+            yield "", "Convergence", claim
+        for about, made in (
             ("The first column, without calibration", claims.reading_claims),
             ("Runs that converge, and the other columns", claims.selection_claims),
             ("All runs", claims.expectation_claims),
-            ("Other ways to calibrate", claims.other_claims),
+            (tables.OTHERS, claims.other_claims),
         ):
-            yield heading, list(made(self.survey)), list(made(self.evened))
+            for cube in (self.evened, self.survey):
+                yield from ((cube.name, about, claim) for claim in made(cube))
+
+    def calibration_claims(self) -> Iterator[tuple[str, str, Claim]]:
+        """The same about calibrations under a guarantee."""
+        for one in self.calibrations:
+            on = f"epsilon {one.epsilon}{', zeros' * bool(one.zeros)}"
+            for claim in claims.calibration_claims(one):
+                yield on, "Under a guarantee", claim
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +104,9 @@ def cube_study(
 ) -> CubeStudy:
     """Rerun the query tool's evaluation on synthetic surveys, and compare calibrations.
 
-    Writes `querytool.md`, `table-4.csv`, `convergence.csv`, `calibrations.csv` and pictures into a
-    new or empty folder, which appears whole or not at all.  The same seed gives the same figures.
+    Writes `querytool.md`, `claims.csv`, `table-4.csv`, `convergence.csv`, `columns.csv`,
+    `calibrations.csv` and pictures into a new or empty folder, which appears whole or not at all.
+    The same seed gives the same figures.
     """
     tell = progress or (lambda _step, _done: None)
     settings = Settings(runs, seed)
@@ -103,9 +116,11 @@ def cube_study(
         names = [path.name for path in _write(folder, found)]
     tell("done", 1.0)
     cubes = (found.survey, found.evened)
-    judged = [*claims.noise_claims()]
-    for _, _, evened in found.paper_claims():
-        judged += evened
+    judged = [
+        claim
+        for on, about, claim in found.paper_claims()
+        if on != found.survey.name and about != "Convergence"
+    ]
     return CubeStudy(
         tuple(Path(out) / name for name in names),
         runs,
@@ -143,10 +158,16 @@ def _write(folder: Path, found: Study) -> Iterator[Path]:
     file = folder / "querytool.md"
     file.write_text(study_page(found, PICTURES), encoding="utf-8")
     yield file
+    judged = [*found.paper_claims(), *found.calibration_claims()]
+    names = ["about", "claim", "on", "holds", "figures"]
+    rows_of = ((about, c.statement, on, c.holds, c.figures) for on, about, c in judged)
+    yield _table(folder / "claims.csv", names, rows_of)
     rows = (row for cube in (found.survey, found.evened) for row in cube.rows())
     yield _table(folder / "table-4.csv", list(Row.__annotations__), map(astuple, rows))
     names = ["redrawn", "seed", "smallest", "criterion", "limit", "share"]
     yield _table(folder / "convergence.csv", names, _convergence(found.convergence))
+    names = ["redrawn", "limit", "share", "dimension", "without", "raked", "reduction_agrees"]
+    yield _table(folder / "columns.csv", names, _columns(found.convergence))
     names = ["cube", "cells", "zeros", "epsilon", "method", "dimension", "measure", "mean", "error"]
     yield _table(folder / "calibrations.csv", names, _calibrations(found.calibrations))
     for name in PICTURES:
@@ -165,8 +186,13 @@ def study_page(study: Study, pictures: Sequence[str]) -> str:
     known, evened = study.survey.expected["none"], study.evened
     near = nearest_reading(known, PRINTED[:SHARP])
     means = [evened.means("none", runs)[:SHARP] for runs in ("converged", "not converged")]
-    pairs = list(tables.pairs(study.convergence))
-    spans = np.array([pair.reduction for pair in pairs]).T
+    failing: dict[str, str] = {}
+    held: dict[str, bool] = {}
+    for on, _, claim in study.calibration_claims():
+        held[claim.statement] = held.get(claim.statement, True) and claim.holds == "yes"
+        if claim.holds != "yes":
+            before = failing.get(claim.statement)
+            failing[claim.statement] = f"{before} and {on}" if before else on
     return page(
         "eree_study.querytool",
         "querytool.md",
@@ -183,8 +209,9 @@ def study_page(study: Study, pictures: Sequence[str]) -> str:
         below=1 - np.array(PRINTED[:SHARP]) / known[near][:SHARP],
         shares=np.array([study.convergence.shares(criterion) for criterion in CRITERIA]),
         selected=[1 - one / other for one, other in zip(*means, strict=False)],
-        pairs=pairs,
-        reductions=", ".join(f"{span.min():.1%} to {span.max():.1%}" for span in spans),
+        pairs=list(tables.pairs(study.convergence)),
+        held=list(held.values()),
+        failing=failing,
         best=1 - evened.expected["least-squares"]["centred"] / known["centred"],
         covered_by_laplace=1 - exp(-calibrations.WIDTH * sqrt(2)),
     )
@@ -197,6 +224,13 @@ def _convergence(found: Convergence) -> Iterator[Sequence[object]]:
             for i, seed in enumerate(found.seeds):
                 smallest, share = float(found.smallest[k, i]), float(shares[k, i])
                 yield redrawn, seed, smallest, criterion.kind, criterion.limit, share
+
+
+def _columns(found: Convergence) -> Iterator[Sequence[object]]:
+    for pair in tables.pairs(found):
+        for d, (before, after) in enumerate(zip(pair.before, pair.after, strict=True), start=1):
+            named = (pair.redrawn, pair.criterion.limit, pair.share, d)
+            yield (*named, float(before), float(after), pair.reduced)
 
 
 def _calibrations(found: Sequence[Calibrations]) -> Iterator[Sequence[object]]:

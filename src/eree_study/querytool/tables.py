@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
-
-import numpy as np
 
 from eree.random.exact import Array
 from eree.survey.settings import METHODS
@@ -15,13 +13,10 @@ from eree_study.papers.markdown import table
 from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
 from eree_study.querytool.claims import (
     SHARP,
-    calibration_claims,
     column_claims,
     number,
 )
-from eree_study.querytool.convergence import CRITERIA, RELATIVE, Convergence, Criterion
-from eree_study.querytool.evaluation import ARMS
-from eree_study.querytool.readings import READINGS
+from eree_study.querytool.convergence import RELATIVE, Convergence, Criterion
 from eree_study.querytool.results import (
     FEWEST,
     PRINTED,
@@ -30,15 +25,15 @@ from eree_study.querytool.results import (
     Results,
 )
 
-NOISY_CONTROLS = [arm for arm in ARMS if arm.endswith(" controls")]
+#: Claims of ours, which the paper does not make.
+OTHERS = "Other ways to calibrate"
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Table 4's columns for cases that are redrawn and a criterion that enough runs meet.
 
-    Variances are those of tables of 1 to 4 variables, the reduction that of 2 to 4; verdicts are
-    those of `column_claims`.
+    Variances are those of tables of 1 to 4 variables; verdicts are those of `column_claims`.
     """
 
     redrawn: float
@@ -49,13 +44,8 @@ class Pair:
     verdicts: Sequence[str]
 
     @property
-    def reduction(self) -> Array:
-        """By how much noise is less after raking."""
-        return np.asarray(1 - self.after[1:] / self.before[1:])
-
-    @property
     def reduced(self) -> str:
-        """Whether that is as printed."""
+        """Whether noise is reduced as printed."""
         return self.verdicts[3]
 
 
@@ -83,37 +73,18 @@ def times_least_squares(found: Calibrations) -> str:
     return ", ".join(short(one / other) for one, other in zip(theirs, mine, strict=True))
 
 
-def verdicts(found: Iterable[Claim]) -> str:
-    """Claims, one by one."""
-    rows = ((claim.statement, f"**{claim.holds}**", claim.figures) for claim in found)
-    return table(("claim", "holds", "figures"), rows)
-
-
-def side_by_side(claims: Mapping[str, Sequence[Claim]]) -> str:
-    """Claims by the name of the cube that they are judged on; first the one that counts."""
-    rows, (first, second) = [], claims
-    for one, other in zip(*claims.values(), strict=True):
-        same = (other.holds, other.figures) == (one.holds, one.figures)
-        beside = ("the same", "") if same else (other.holds, other.figures)
-        rows.append((one.statement, f"**{one.holds}**", one.figures, *beside))
-    return table(("claim", f"on {first}", "", f"on {second}", ""), rows)
-
-
-def converged(found: Convergence) -> str:
-    """Shares of runs that converge, by case and criterion."""
+def verdicts(found: Iterable[tuple[str, str, Claim]], on: str) -> str:
+    """The paper's claims as judged on one cube, or known without one; not their figures."""
     rows = (
-        (
-            f"{redrawn:.0%}",
-            f"{found.smallest[k].min():g} to {found.smallest[k].max():g}",
-            *(span_of(found.shares(criterion)[k]) for criterion in CRITERIA),
-        )
-        for k, redrawn in enumerate(found.redrawn)
+        (claim.statement, f"**{claim.holds}**")
+        for name, about, claim in found
+        if name in ("", on) and about != OTHERS
     )
-    return table(("redrawn", "smallest total", *(one.description for one in CRITERIA)), rows)
+    return table(("claim", "holds"), rows)
 
 
 def table_4(results: Results) -> str:
-    """Table 4 as printed, of the runs that converged, and of all."""
+    """Table 4 as printed, of the runs that converged, and of all, for 1 to 4 variables."""
     given: dict[str, tuple[Sequence[float], ...]] = {
         "printed": (PRINTED, PRINTED_RAKED, PRINTED_REDUCTION)
     }
@@ -121,32 +92,10 @@ def table_4(results: Results) -> str:
         if found := results.means("rake", runs):
             given[label] = results.means("none", runs), found, results.reductions("rake", runs)
     heads, columns = [], []
-    for label, (without, raked, reductions) in given.items():
+    for label, columns_of in given.items():
+        without, raked, reductions = (column[:SHARP] for column in columns_of)
         heads += [f"{label}: without", "with", "less by"]
         columns += [[*map(number, without)], [*map(number, raked)], [*map(_less_by, reductions)]]
-    return _numbered(heads, columns)
-
-
-def by_dimension(results: Results, arms: Sequence[str]) -> str:
-    """Variances over all runs, each with its reduction but those without calibration."""
-    heads, columns = [], []
-    for arm in arms:
-        heads.append("without" if arm == "none" else ARMS[arm])
-        columns.append(list(map(number, results.means(arm))))
-        if arm != "none":
-            heads.append("less by")
-            columns.append(list(map(_less_by, results.reductions(arm))))
-    return _numbered(heads, columns)
-
-
-def runaways(results: Results) -> str:
-    """What raking of signed cells leaves over all runs."""
-    heads, columns = [], []
-    for arm in (arm for arm in ARMS if arm.startswith("rake") and "nonnegative" not in arm):
-        heads += [f"{ARMS[arm]}: mean", "median", "worse", "tenfold"]
-        columns += [list(map(number, some)) for some in (results.means(arm), results.medians(arm))]
-        shares = (results.worse(arm), results.exploded(arm))
-        columns += [[f"{share:.1%}" for share in some] for some in shares]
     return _numbered(heads, columns)
 
 
@@ -158,17 +107,6 @@ def _numbered(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _less_by(reduction: float) -> str:
     return f"{reduction:.1%}" if reduction > -9 else f"× {short(1 - reduction)}"
-
-
-def readings(results: Results) -> str:
-    """Variances expected without calibration, by the way to read them."""
-    variances = {"printed": PRINTED} | {
-        reading: results.expected["none"][reading] for reading in READINGS
-    }
-    return table(
-        ("reading", *map(str, results.dimensions)),
-        ((name, *(f"{value:.3f}" for value in values)) for name, values in variances.items()),
-    )
 
 
 def calibrated(found: Calibrations) -> str:
@@ -183,13 +121,3 @@ def calibrated(found: Calibrations) -> str:
         for method in METHODS
     ]
     return _numbered([LABELS[method] for method in METHODS], columns)
-
-
-def what_holds(found: Sequence[Calibrations]) -> str:
-    """The claims about each cube under a guarantee, side by side."""
-    rows = (
-        (together[0].statement, *(f"**{claim.holds}**: {claim.figures}" for claim in together))
-        for together in zip(*(calibration_claims(one) for one in found), strict=True)
-    )
-    names = [f"epsilon {one.epsilon}{', zeros' * bool(one.zeros)}" for one in found]
-    return table(("claim", *names), rows)
