@@ -167,6 +167,27 @@ def test_the_dilation_of_lemma_5_6_costs_three_quarters_of_epsilon_instead_of_a_
     assert slide + 3 * EPSILON / 4 < EPSILON  # so Algorithm 3 is saved from this slip, not by it
 
 
+@pytest.mark.parametrize(("alpha", "epsilon"), [("0.1", 2.0), ("0.1", 0.3813), ("0.2", 4.0)])
+def test_smooth_gamma_of_the_slides_is_private_in_spite_of_its_lemma(
+    alpha: str, epsilon: float
+) -> None:
+    """Every growth of the largest workplace, or of another, at outputs near and far."""
+    away = np.concatenate([np.linspace(0, 60, 1_201), np.geomspace(60, 1e7, 300)])
+    losses = []
+    for largest in [*range(45), 1_000]:
+        for growth in range(1, max(int(Fraction(alpha) * largest), 1) + 1):
+            scales = [16 * max(float(alpha) * x, 1) / epsilon for x in (largest, largest + growth)]
+            for after in scales:  # another workplace grows as far: the scale stays
+                output = np.concatenate([-away, away]) * after
+                before = np.log(scales[0]) + np.log1p((output / scales[0]) ** 4)
+                losses.append(before - np.log(after) - np.log1p(((output - growth) / after) ** 4))
+    worst = float(np.abs(losses).max())
+    bound = 3**0.75 * epsilon / 16 + 3 * math.log1p(float(alpha))
+    assert worst < bound < 0.893 * epsilon
+    if (alpha, epsilon) == ("0.1", 2.0):
+        assert worst == pytest.approx(0.495, abs=1e-3)
+
+
 @pytest.mark.parametrize("spread", [0.05, 0.19, 0.4])
 def test_the_error_of_theorem_5_3_has_one_minus_the_square_of_lambda(spread: float) -> None:
     """The report and the slides print 1 - lambda/2, and a bound for every lambda below 1."""

@@ -93,11 +93,17 @@ def test_measures_are_what_their_names_say(places: Counted) -> None:
                     for n, p in zip(noisy, published, strict=True)
                 ]
             )
+        some = counts[at] > 0
+        expected["relative"] = (errors[:, some] / counts[at][some]).mean(axis=1)
         for measure, values in expected.items():
             row = found[stratum, measure]
             assert row.value == pytest.approx(values.mean())
             assert row.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(trials))
             assert row.trials == trials
+        squares = (errors**2).mean(axis=1)
+        root, spread = np.sqrt(squares.mean()), squares.std(ddof=1) / np.sqrt(trials)
+        assert found[stratum, "l2"].value == pytest.approx(root)
+        assert found[stratum, "l2"].standard_error == pytest.approx(spread / (2 * root))
         released = np.abs(np.maximum(noisy, 0) - counts)[:, at]
         for suffix, published in infused.items():
             theirs = np.abs(published - counts)[:, at]
@@ -109,7 +115,11 @@ def test_measures_are_what_their_names_say(places: Counted) -> None:
                 assert row.value == pytest.approx(a.mean() / b.mean())
                 relative = [v.std(ddof=1) / np.sqrt(trials) / v.mean() for v in (a, b)]
                 assert row.standard_error == pytest.approx(row.value * np.hypot(*relative))
-            some = counts[at] > 0
+            roots = [np.sqrt((e**2).mean()) for e in (errors, theirs)]
+            assert found[stratum, "l2_ratio" + suffix].value == pytest.approx(roots[0] / roots[1])
+            shares = [(e[:, some] / counts[at][some]).mean() for e in (errors, theirs)]
+            ratio = found[stratum, "relative_ratio" + suffix].value
+            assert ratio == pytest.approx(shares[0] / shares[1])
             mine, theirs = (e.mean(axis=0)[some] / counts[at][some] for e in (errors, theirs))
             share = (mine <= theirs + 0.1).mean()
             assert found[stratum, "within_10_points" + suffix].value == pytest.approx(
@@ -146,9 +156,26 @@ def test_errors_that_are_known_are_not_drawn(places: Counted) -> None:
     counts, times = np.unique(places.counts, return_counts=True)
     exact = [made.mean_error(Cell(int(n), int(n)))[0] for n in counts]
     assert found["l1"].value == pytest.approx(np.average(exact, weights=times), rel=1e-3)
+    squares = [made.mean_error(Cell(int(n), int(n)))[1] ** 2 for n in counts]
+    root = np.sqrt(np.average(squares, weights=times))
+    assert found["l2"].value == pytest.approx(root, rel=1e-3)
+    shares = np.array(exact)[counts > 0] / counts[counts > 0]
+    mean = np.average(shares, weights=times[counts > 0])
+    assert found["relative"].value == pytest.approx(mean, rel=1e-3)
     trials = {name: row.trials for name, row in found.items()}
-    assert {trials[name] for name in ("l1", "l1_ratio", "dollars", "within_10_points")} == {0}
+    sizes = {f"{name}{ratio}" for name in ("l1", "l2", "relative") for ratio in ("", "_ratio")}
+    assert {trials[name] for name in (*sizes, "dollars", "within_10_points")} == {0}
     assert trials["bias"] == trials["l1_ratio_released"] == 2
+
+
+def test_an_infinite_mean_square_is_written_as_one(places: Counted) -> None:
+    workload, epsilon = WORKLOADS["workload-1"], Fraction("0.3")
+    [one] = [o for o in contenders(workload, 1, TENTH, epsilon) if o.name == "log-laplace"]
+    comparison = Comparison(workload, places, trials=2, seed=1)
+    rows = {r.measure: r for r in comparison.rows(one, TENTH, epsilon) if r.stratum == "all"}
+    for measure in ("l2", "l2_ratio", "l2_ratio_wide"):
+        assert (rows[measure].value, rows[measure].standard_error) == (np.inf, 0.0)
+    assert np.isfinite(rows["l1"].value)
 
 
 def test_one_trial_alone_is_not_sure_of_anything() -> None:
@@ -169,7 +196,9 @@ def test_exact_errors_are_uncertain_only_by_what_they_are_held_against(places: C
         0.0,
         0,
     )
-    infusion = {r.mechanism: r for r in comparison.infusion() if r.stratum == "all"}
+    infused = [r for r in comparison.infusion() if r.stratum == "all"]
+    assert {row.measure for row in infused} == {"l1", "l2", "relative"}
+    infusion = {row.mechanism: row for row in infused if row.measure == "l1"}
     assert {row.trials for row in infusion.values()} == {4}
     assert all(row.epsilon is None and row.alpha is None for row in infusion.values())
     for ratio, name in (("l1_ratio", "infusion"), ("l1_ratio_wide", "infusion-wide")):

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import hypot, nan, sqrt
+from math import hypot, isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,10 +84,17 @@ class Estimate:
         """In another unit."""
         return Estimate(self.value * factor, self.error * abs(factor), self.trials)
 
+    def root(self) -> Estimate:
+        """The square root, with an error to the first order."""
+        root = sqrt(self.value)
+        return Estimate(root, self.error / (2 * max(root, _LEAST)), self.trials)
+
     def over(self, other: Estimate) -> Estimate:
         """The ratio to an independent figure, with an error to the first order."""
         below = max(other.value, _LEAST)
         ratio = self.value / below
+        if not isfinite(ratio):
+            return Estimate(ratio, 0.0, self.trials)
         return Estimate(ratio, hypot(self.error, ratio * other.error) / below, self.trials)
 
 
@@ -118,11 +125,11 @@ def infusions(cells: Counted, ramp: Ramp, trials: int, seed: int, name: str) -> 
 class Yardstick:
     """What contenders are held against: noise infusion of the same cells, and true ranks.
 
-    `means` are infusion's mean errors by range and stratum; `limits` the relative error of every
-    cell that is not empty plus 10 points, by range, over all trials and without each group of them.
+    `sizes` are infusion's errors by range, stratum and measure; `limits` the relative error of
+    every cell that is not empty plus 10 points, by range, over all trials and without each group.
     """
 
-    means: Mapping[str, Mapping[str, Estimate]]
+    sizes: Mapping[str, Found]
     limits: Mapping[str, NDArray[np.float32]]
     ranks: Mapping[str, Mapping[str, list[Array]]]
     true_ranks: Mapping[str, Array]
@@ -131,7 +138,7 @@ class Yardstick:
     def of(cls, cells: Counted, trials: int, seed: int, *, ranked: bool) -> Yardstick:
         """Infuse the cells."""
         strata = cells.strata if ranked else {}
-        means, limits, ranks = {}, {}, {}
+        sizes, limits, ranks = {}, {}, {}
         for name, ramp in RAMPS.items():
             errors = Errors(cells, trials)
             ranks[name] = {stratum: list[Array]() for stratum in strata}
@@ -139,31 +146,35 @@ class Yardstick:
                 errors.add(np.abs(published - cells.counts))
                 for stratum, at in strata.items():
                     ranks[name][stratum].append(rankdata(published[at]))
-            means[name], limits[name] = errors.means(), errors.relative() + np.float32(POINTS)
+            sizes[name], limits[name] = errors.sizes(), errors.relative() + np.float32(POINTS)
         true = {stratum: rankdata(cells.counts[at]) for stratum, at in strata.items()}
-        return cls(means, limits, ranks, true)
+        return cls(sizes, limits, ranks, true)
 
 
 class Errors:
-    """Errors of trials: their means by stratum, and relative ones for every cell not empty."""
+    """Errors of trials: their sizes by stratum, and relative ones for every cell not empty.
+
+    `l1` is the mean absolute error, `l2` the root mean squared one, `relative` the mean over cells
+    with jobs of the absolute error as a share of the count.
+    """
 
     def __init__(self, cells: Counted, trials: int) -> None:
         self.cells, self.trials, self.done = cells, trials, 0
         groups = min(GROUPS, trials)
-        self._means: dict[str, list[float]] = defaultdict(list)
+        self._tried: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._sums = np.zeros((groups, len(cells.some)), dtype=np.float32)
         self._sizes = np.array([len(range(g, trials, groups)) for g in range(groups)])
 
     def add(self, errors: Array) -> None:
         """The errors of one more trial."""
-        for stratum, mean in self.cells.means(errors).items():
-            self._means[stratum].append(mean)
+        for key, value in sizes_of(self.cells, errors, errors**2).items():
+            self._tried[key].append(value)
         self._sums[self.done % len(self._sums)] += errors[self.cells.some]
         self.done += 1
 
-    def means(self) -> dict[str, Estimate]:
-        """The mean error by stratum."""
-        return {stratum: Estimate.of(values) for stratum, values in self._means.items()}
+    def sizes(self) -> Found:
+        """The sizes of the errors by stratum and measure."""
+        return rooted({key: Estimate.of(values) for key, values in self._tried.items()})
 
     def relative(self) -> NDArray[np.float32]:
         """Mean relative errors of the cells that are not empty, then without each group."""
@@ -176,6 +187,22 @@ class Errors:
         return (np.stack(rows) / counts).astype(np.float32)
 
 
+def sizes_of(cells: Counted, errors: Array, squares: Array) -> dict[tuple[str, str], float]:
+    """Means by stratum and measure; those of `l2` are of squares, and have to be rooted."""
+    relative = errors[cells.some] / cells.counts[cells.some]
+    means = {
+        "l1": cells.means(errors),
+        "l2": cells.means(squares),
+        "relative": cells.means_of_some(relative),
+    }
+    return {(stratum, name): mean for name, by in means.items() for stratum, mean in by.items()}
+
+
+def rooted(found: Found) -> Found:
+    """With the roots of the mean squares."""
+    return {key: one.root() if key[1] == "l2" else one for key, one in found.items()}
+
+
 class Comparison:
     """One workload: its cells, and what they are held against."""
 
@@ -186,7 +213,7 @@ class Comparison:
     def infusion(self) -> Iterator[Row]:
         """What infusion itself does: its error in jobs, and how well it ranks."""
         for ramp, suffix in SUFFIXES.items():
-            found = {(s, "l1"): mean for s, mean in self.yardstick.means[ramp].items()}
+            found = dict(self.yardstick.sizes[ramp])
             for stratum, ranks in self.yardstick.ranks[ramp].items():
                 true = self.yardstick.true_ranks[stratum]
                 values = [correlation(rank, true) for rank in ranks]
@@ -201,7 +228,7 @@ class Comparison:
         if expected is None or self.workload.study == "paper":
             found = self._drawn(one, said, plain(epsilon))
         if expected is not None:  # exact, also where tails are so heavy that draws say little
-            found |= self._exact(expected)
+            found |= self._exact(expected, one.root_mean_squares(self.cells))
         yield from self._rows(one.name, said, plain(epsilon), one.delta, found)
 
     def _rows(
@@ -211,21 +238,24 @@ class Comparison:
         for (stratum, measure), one in found.items():
             yield Row(*of, stratum, measure, one.value, one.error, one.trials)
 
-    def _exact(self, errors: Array) -> Found:
-        """From the expected error of every cell."""
+    def _exact(self, errors: Array, roots: Array | None) -> Found:
+        """From the expected errors of every cell."""
+        assert roots is not None  # they are known where the others are
         some = self.cells.some
         relative = (errors[some] / self.cells.counts[some]).astype(np.float32)
-        found = self._sizes({s: Estimate(mean) for s, mean in self.cells.means(errors).items()})
+        means = sizes_of(self.cells, errors, roots**2)
+        found = self._sizes(rooted({key: Estimate(mean) for key, mean in means.items()}))
         return found | self._alike(relative[None], 0)
 
-    def _sizes(self, means: Mapping[str, Estimate]) -> Found:
-        """What follows from mean sizes of errors, by stratum and measure."""
-        found: Found = {}
-        for stratum, mine in means.items():
-            found[stratum, "l1"] = mine
+    def _sizes(self, sizes: Found) -> Found:
+        """What follows from sizes of errors: ratios to infusion's, and dollars."""
+        found = dict(sizes)
+        for (stratum, name), mine in sizes.items():
             for ramp, suffix in SUFFIXES.items():
-                found[stratum, "l1_ratio" + suffix] = mine.over(self.yardstick.means[ramp][stratum])
-            found[stratum, "dollars"] = mine.times(PER_JOB * len(self.cells.strata[stratum]))
+                theirs = self.yardstick.sizes[ramp][stratum, name]
+                found[stratum, f"{name}_ratio{suffix}"] = mine.over(theirs)
+            if name == "l1":
+                found[stratum, "dollars"] = mine.times(PER_JOB * len(self.cells.strata[stratum]))
         return found
 
     def _alike(self, relative: NDArray[np.float32], trials: int) -> Found:
@@ -238,7 +268,7 @@ class Comparison:
         found: Found = {}
         for ramp, suffix in SUFFIXES.items():
             alike = [
-                self.cells.shares(mine <= limit)
+                self.cells.means_of_some(mine <= limit, empty=1.0)
                 for mine, limit in zip(
                     *np.broadcast_arrays(relative, self.yardstick.limits[ramp]), strict=True
                 )
@@ -272,12 +302,12 @@ class Comparison:
                     tried[stratum, "spearman" + suffix].append(correlation(rank, infused))
                 true = self.yardstick.true_ranks[stratum]
                 tried[stratum, "spearman_truth"].append(correlation(rank, true))
-        narrow = self.yardstick.means["narrow"]
-        found = self._sizes(errors.means()) | self._alike(errors.relative(), trials)
+        narrow = self.yardstick.sizes["narrow"]
+        found = self._sizes(errors.sizes()) | self._alike(errors.relative(), trials)
         for (stratum, name), values in tried.items():
             estimate = Estimate.of(values)
             if name == "released":
-                name, estimate = "l1_ratio_released", estimate.over(narrow[stratum])
+                name, estimate = "l1_ratio_released", estimate.over(narrow[stratum, "l1"])
             found[stratum, name] = estimate
         return found
 

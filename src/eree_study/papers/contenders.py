@@ -29,11 +29,6 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import NODE, Strong, Weak
 from eree.random.exact import Array, Integers
 from eree.random.source import Random
-from eree_study.papers.report_algorithms import (
-    draw_report,
-    mean_report_errors,
-    worst_delta,
-)
 from eree_study.papers.workloads import Counted, Workload
 
 #: Single-cell mechanisms with an alpha, as published and ours.
@@ -77,6 +72,11 @@ class Contender(ABC):
         del cells
         return None
 
+    def root_mean_squares(self, cells: Counted) -> Array | None:
+        """The root mean squared error of every cell; known where the mean absolute error is."""
+        del cells
+        return None
+
 
 @dataclass(frozen=True)
 class Single(Contender):
@@ -93,6 +93,10 @@ class Single(Contender):
     def expected(self, cells: Counted) -> Array:
         """By the largest workplace, or by the count where that is all the noise looks at."""
         return self.mechanism.mean_errors(cells.counts, cells.sizes(self.strong))
+
+    def root_mean_squares(self, cells: Counted) -> Array:
+        """By the same."""
+        return _root_mean_squares(self.mechanism, cells.counts, cells.sizes(self.strong))
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,13 @@ class Truncated(Contender):
         error = self.mechanism.mean_error(Cell(0))[0]
         errors: Array = missing + np.exp(-self.mechanism.decay * missing) * error
         return errors
+
+    def root_mean_squares(self, cells: Counted) -> Array | None:
+        """What is left out, squared, and the variance of the noise, whose mean is 0."""
+        if self.mechanism.decay is None:
+            return None
+        missing = (cells.counts - self._kept(cells)).astype(np.float64)
+        return np.hypot(missing, self.mechanism.mean_error(Cell(0))[1])
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,12 @@ class Together(Contender):
             return None
         return self.mechanism.mean_errors(cells.counts, cells.largest_total)
 
+    def root_mean_squares(self, cells: Counted) -> Array | None:
+        """By the same."""
+        if self.mechanism.first_stage is not None:
+            return None
+        return _root_mean_squares(self.mechanism, cells.counts, cells.largest_total)
+
 
 @dataclass(frozen=True)
 class Shrunk(Contender):
@@ -173,36 +190,10 @@ class Shrunk(Contender):
         return shrunk_counts(groups, cells.kinds, classed, self.shape).ravel().astype(np.float64)
 
 
-@dataclass(frozen=True)
-class Reported(Contender):
-    """Algorithm 2 or 3 of the report, as printed: not private."""
-
-    alpha: Fraction
-    epsilon: Fraction
-    strong: bool
-
-    @property
-    def _algorithm(self) -> int:
-        return 2 if self.name == "report-laplace" else 3
-
-    def draw(self, cells: Counted, random: Random) -> Array:
-        """In doubles, with the scale of the largest workplace."""
-        return draw_report(
-            self._algorithm,
-            cells.counts,
-            cells.sizes(self.strong),
-            alpha=self.alpha,
-            epsilon=self.epsilon,
-            random=random,
-        )
-
-    def expected(self, cells: Counted) -> Array:
-        """By the largest workplace."""
-
-        def error(x: int) -> float:
-            return mean_report_errors(self._algorithm, x, self.alpha, self.epsilon)
-
-        return by_size(cells.sizes(self.strong), error)
+def _root_mean_squares(mechanism: Mechanism, counts: Integers, largests: Integers) -> Array:
+    """By the count where noise is added to a transform of it, else by the largest workplace."""
+    sizes = largests if mechanism.transform is None else counts
+    return by_size(sizes, lambda x: mechanism.mean_error(Cell(x))[1])
 
 
 def by_size(
@@ -211,7 +202,10 @@ def by_size(
 ) -> Array:
     """An error that depends on a size alone: exact at many sizes, interpolated between them."""
     at = SIZES[: int(np.searchsorted(SIZES, sizes.max(initial=0))) + 1]
-    errors: Array = np.interp(sizes, at, np.array([error(int(x)) for x in at]))
+    known = np.array([error(int(x)) for x in at])
+    finite = np.isfinite(known)
+    errors: Array = np.interp(sizes, at, np.where(finite, known, 0.0))
+    errors[np.interp(sizes, at, ~finite) > 0] = np.inf
     return errors
 
 
@@ -243,11 +237,6 @@ def contenders(
             delta = shares * _true_delta(alpha, each) if name == "smooth-laplace" else 0.0
             yield Single(name, min(delta, 1.0), made, strong)
     yield from _own(alpha, each, workload.strong, touched, shares)
-    if workload.study == "report":
-        delta = min(shares * _worst_delta(alpha, each), 1.0)
-        yield Reported("report-laplace", delta, alpha, each, strong)
-        if float(each) >= 4 * float(np.log1p(float(alpha))):
-            yield Reported("report-gamma", 1.0, alpha, each, strong)
     if together:
         yield from _vectors(workload, cells, alpha, epsilon)
 
@@ -311,9 +300,6 @@ def _single(
         return made
     except Refusal:
         return None
-
-
-_worst_delta = lru_cache(maxsize=256)(worst_delta)
 
 
 @lru_cache(maxsize=256)

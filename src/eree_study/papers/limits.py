@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import comb, exp, log, log1p
+from math import comb, exp, log, log1p, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -257,6 +257,10 @@ class KnownScales(Contender):
         """The scale: the mean size of Laplace noise."""
         return np.repeat(self.scales(cells) / self.epsilon, cells.workers)
 
+    def root_mean_squares(self, cells: Counted) -> Array | None:
+        """The variance of Laplace noise is twice its squared scale."""
+        return np.repeat(sqrt(2) * self.scales(cells) / self.epsilon, cells.workers)
+
 
 @dataclass(frozen=True)
 class KnownScalesShrunk(KnownScales):
@@ -267,6 +271,10 @@ class KnownScalesShrunk(KnownScales):
 
     def expected(self, cells: Counted) -> None:
         """It has to be drawn."""
+        del cells
+
+    def root_mean_squares(self, cells: Counted) -> None:
+        """That, too."""
         del cells
 
     def draw(self, cells: Counted, random: Random) -> Array:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
-from math import exp, log1p
+from math import exp, log1p, sqrt
 
 import numpy as np
 from scipy.integrate import quad
@@ -46,7 +46,7 @@ def draw_report(
     if algorithm == 3 and log1p(float(share)) > float(rate) / 4:
         raise Refusal("the report's Algorithm 3 needs epsilon of at least 4 ln(1 + alpha)")
     scales = largests * np.float64(_TIMES[algorithm] * share / rate)
-    drawn = (_laplace if algorithm == 2 else _quartic)(len(counts), random)
+    drawn = (_laplace if algorithm == 2 else draw_quartic)(len(counts), random)
     noisy: Array = counts + (scales * drawn + _laplace(len(counts), random) / float(rate))
     return noisy
 
@@ -131,8 +131,8 @@ def _laplace(cells: int, random: Random) -> Array:
     return noise
 
 
-def _quartic(cells: int, random: Random) -> Array:
-    """Cauchy draws, kept with the probability (1 + z^2) / (1 + z^4) over its greatest value."""
+def draw_quartic(cells: int, random: Random) -> Array:
+    """Draws of Z: of Cauchy draws a share (1 + z^2) / (1 + z^4), over its greatest, is kept."""
     drawn = np.empty(cells)
     pending = np.arange(cells)
     while pending.size:
@@ -151,8 +151,7 @@ def mean_report_errors(algorithm: int, largest: int, alpha: Exact, epsilon: Exac
     With a L + b L' it is (a^2 + a b + b^2) / (a + b).  With a Z + b L' it is that of a Z, and b
     times the mean of e^(-a |Z| / b): given a Z = z, the mean of |z + b L'| is |z| + b e^(-|z| / b).
     """
-    a = float(_TIMES[algorithm] * exact(alpha, "alpha") * largest / exact(epsilon, "epsilon"))
-    b = float(1 / exact(epsilon, "epsilon"))
+    a, b = _scales(algorithm, largest, alpha, epsilon)
     if algorithm == 2:
         return (a * a + a * b + b * b) / (a + b)
 
@@ -165,3 +164,15 @@ def mean_report_errors(algorithm: int, largest: int, alpha: Exact, epsilon: Exac
     edges = [0.0, min(1.0, b / a if a else 1.0), 5.0, np.inf]
     decay = sum(quad(rest, low, high, limit=200)[0] for low, high in pairwise(edges))
     return float(a / np.sqrt(2) + b * decay)
+
+
+def root_mean_square_report(algorithm: int, largest: int, alpha: Exact, epsilon: Exact) -> float:
+    """The root of the mean squared error: the variance of L is 2, and that of Z is 1."""
+    a, b = _scales(algorithm, largest, alpha, epsilon)
+    return sqrt((2 if algorithm == 2 else 1) * a * a + 2 * b * b)
+
+
+def _scales(algorithm: int, largest: int, alpha: Exact, epsilon: Exact) -> tuple[float, float]:
+    """The scales of both noises in a cell with such a largest workplace."""
+    share, rate = exact(alpha, "alpha"), exact(epsilon, "epsilon")
+    return float(_TIMES[algorithm] * share * largest / rate), float(1 / rate)

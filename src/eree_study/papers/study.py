@@ -26,7 +26,8 @@ from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree.partial import is_partial, replacing_file, sweep
 from eree.policy.plain_data import parsed
 from eree_study.papers.comparison import Comparison, Row
-from eree_study.papers.contenders import Contender, contenders
+from eree_study.papers.contenders import SHRUNK_AT, Contender, contenders
+from eree_study.papers.drafts import drafts
 from eree_study.papers.limits import limits
 from eree_study.papers.workloads import (
     WHOLE,
@@ -43,7 +44,7 @@ from eree_study.synth.population import USUAL, Progress, assumptions_named
 DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
-FORMAT = 5
+FORMAT = 6
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 _ROWS = TypeAdapter(list[Row])
@@ -194,6 +195,7 @@ def run_study(
     begin(study)
     _count(study, wanted, lambda step, done: tell(step, 0.1 * done))
     parts = [part for part in parts_of(wanted) if not part.file(study.folder).exists()]
+    parts.sort(key=_takes_long)
     given = [(study, part) for part in parts]
     for done, (number, _) in enumerate(on_every_core(work, given, processes), start=1):
         tell(parts[number].describe(), 0.1 + 0.9 * done / len(parts))
@@ -253,6 +255,12 @@ def parts_of(wanted: Iterable[Workload]) -> Iterator[Part]:
                 yield Part(workload.name, alpha, epsilon)
 
 
+def _takes_long(part: Part) -> bool:
+    """Whether estimates are shrunk in a part: those come last."""
+    together = WORKLOADS[part.workload].paying == "together"
+    return together and (Fraction(part.alpha or 0), Fraction(part.epsilon)) in SHRUNK_AT
+
+
 def work(study: Study, part: Part) -> None:
     """Compare everyone in one part, and write the figures down."""
     comparison = _comparison(study, part.workload)
@@ -264,7 +272,7 @@ def work(study: Study, part: Part) -> None:
     known: dict[Contender, list[Row]] = {}
     taking_part = (
         one
-        for those in (contenders, by_workplace, limits)
+        for those in (contenders, drafts, by_workplace, limits)
         for one in those(comparison.workload, workers, alpha, epsilon)
     )
     for one in taking_part:

@@ -257,16 +257,18 @@ class Counted:
         """The cells that are not empty."""
         return np.flatnonzero(self.counts)
 
-    def shares(self, chosen: NDArray[np.bool_]) -> dict[str, float]:
-        """The share of the cells not empty that are chosen, by stratum; 1 where all are empty."""
+    def means_of_some(
+        self, values: Array | NDArray[np.bool_], *, empty: float = 0.0
+    ) -> dict[str, float]:
+        """The mean over the cells not empty of every stratum; `empty` where all cells are."""
         stratum = self.stratum[self.some] + 1
-        found = np.bincount(stratum[chosen], minlength=len(STRATA) + 1)
+        found = np.bincount(stratum, weights=values, minlength=len(STRATA) + 1)
         there = np.bincount(stratum, minlength=len(STRATA) + 1)
-        shares = {WHOLE: float(found.sum() / there.sum()) if there.sum() else 1.0}
+        means = {WHOLE: float(found.sum() / there.sum()) if there.sum() else empty}
         for number, name in enumerate(STRATA, start=1):
             if name in self.strata:
-                shares[name] = float(found[number] / there[number]) if there[number] else 1.0
-        return shares
+                means[name] = float(found[number] / there[number]) if there[number] else empty
+        return means
 
     def below(self, theta: int) -> Integers:
         """The counts without workplaces of theta or more workers."""
