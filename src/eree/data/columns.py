@@ -15,7 +15,6 @@ from eree.data.sources import ColumnKind, Source
 from eree.errors import Fault
 from eree.policy.schema import (
     Attribute,
-    Dialect,
     JobTable,
     KeyedTable,
     Kind,
@@ -43,13 +42,6 @@ def files_of(schema: Schema) -> dict[str, str]:
         "job": schema.job.file,
     } | {f"reference.{r.name}": r.file for r in schema.references.values()}
     return {table: file for table, file in files.items() if file}
-
-
-def dialect_of(schema: Schema, table: str) -> Dialect:
-    """How the CSV files of a table are written."""
-    own = {"workplace": schema.workplace.dialect, "worker": schema.worker.dialect}
-    references = {f"reference.{name}": r.dialect for name, r in schema.references.items()}
-    return (own | references | {"job": schema.job.dialect})[table]
 
 
 def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
@@ -141,17 +133,11 @@ def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
 
 
 def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterator[Fault]:
-    tables: dict[str, KeyedTable | JobTable] = {
-        "workplace": schema.workplace,
-        "worker": schema.worker,
-        "job": schema.job,
-    }
-    declared, wanted = tables[table], wanted_columns(schema)[table]
-    ignored, understood = declared.ignore, True
-    match declared:
-        case KeyedTable(key=key):
+    wanted, understood, ignored = wanted_columns(schema)[table], False, tuple[str, ...]()
+    match schema.declared(table):
+        case KeyedTable(key=key, ignore=ignored):
             understood = bool(key)
-        case JobTable(worker=worker, workplace=workplace):
+        case JobTable(worker=worker, workplace=workplace, ignore=ignored):
             understood = bool(worker and workplace)
     for number, name in enumerate(source.columns if understood else (), start=1):
         if name not in wanted and name not in ignored:

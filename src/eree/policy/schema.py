@@ -91,13 +91,34 @@ PLAIN = Dialect()
 
 
 @dataclass(frozen=True)
+class DatabaseTable:
+    """A table, or a view, of a database: of a DuckDB file, or of PostgreSQL.
+
+    `name` may begin with the schema and a dot.  `file` is the DuckDB file; without it `address`
+    names the environment variable that holds the address of PostgreSQL, so that no password stands
+    in a declaration.
+    """
+
+    name: str
+    file: str = ""
+    address: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.file or 'PostgreSQL'}"
+
+
+@dataclass(frozen=True)
 class KeyedTable:
-    """Where the workplace or the worker table lies, and which column names its rows."""
+    """Where the workplace or the worker table lies, and which column names its rows.
+
+    Of a table in a database `file` is what reports call it.
+    """
 
     file: str
     key: str
     ignore: tuple[str, ...] = ()
     dialect: Dialect = PLAIN
+    database: DatabaseTable | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +145,7 @@ class JobTable:
     most_per_worker: int = 1
     dialect: Dialect = PLAIN
     greatest: str | None = None
+    database: DatabaseTable | None = None
 
     @property
     def counted(self) -> Counted:
@@ -139,6 +161,7 @@ class Reference:
     file: str
     key: str
     dialect: Dialect = PLAIN
+    database: DatabaseTable | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +189,17 @@ class Schema:
     def public_columns(self) -> frozenset[str]:
         """The names of the columns of workplaces that are public."""
         return frozenset(a.name for a in self.columns_of("workplace") if not a.confidential)
+
+    def declared(self, table: str) -> KeyedTable | JobTable | Reference:
+        """What is declared of `workplace`, `worker`, `job` or `reference.NAME`."""
+        if table.startswith("reference."):
+            return self.references[table.removeprefix("reference.")]
+        tables: dict[str, KeyedTable | JobTable] = {
+            "workplace": self.workplace,
+            "worker": self.worker,
+            "job": self.job,
+        }
+        return tables[table]
 
     def key(self, owner: Owner) -> str:
         """The column that names the rows of a table."""
