@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from eree.data.columns import wanted_columns, with_missing
+from eree.data.columns import as_declared, wanted_columns
 from eree.data.engine import DuckEngine
 from eree.data.postgres import Postgres
 from eree.data.sources import Source, Unusable, arrow_columns, inspect_source, kind_of, others_of
@@ -45,7 +45,7 @@ class Databases:
             except Unusable as unusable:
                 source, faults = None, [Fault(table, declared.file, "", unusable.rule)]
         if source is not None:
-            source = with_missing(self._schema, table, source)
+            source = as_declared(self._schema, table, source)
         return source, faults
 
     def _found(self, table: str, asked: DatabaseTable) -> Source:

@@ -26,8 +26,10 @@ _BLOCK = 1 << 24
 _TYPES: dict[int, pa.DataType] = {
     16: pa.bool_(),
     **dict.fromkeys((20, 21, 23), pa.int64()),
+    1082: pa.date32(),
     **dict.fromkeys((18, 19, 25, 1042, 1043, 2950), pa.string()),  # texts, names and UUIDs
 }
+_NUMERIC = 1700
 
 
 class Postgres:
@@ -97,6 +99,14 @@ class Postgres:
         types = dict[str, pa.DataType | None]()
         for column in described:
             known = pa.string() if column.type_code in codes else _TYPES.get(column.type_code)
+            digits, decimals = column.precision, column.scale
+            if (
+                column.type_code == _NUMERIC
+                and digits
+                and digits <= 28
+                and 0 <= (decimals or 0) <= 10
+            ):
+                known = pa.decimal128(digits, decimals or 0)
             types[column.name] = known
         listed = [(column.name, types[column.name] or pa.null()) for column in described]
         arrow_columns(pa.schema(listed))  # names that cannot be used

@@ -23,10 +23,10 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Fault
-from eree.policy.schema import Dialect, Encoding, Value
+from eree.policy.schema import Classes, Dialect, Encoding, Value
 
 Format = Literal["parquet", "csv", "arrow", "duckdb", "postgres"]
-ColumnKind = Literal["string", "integer", "boolean", "other"]
+ColumnKind = Literal["string", "integer", "decimal", "date", "boolean", "other"]
 
 #: The rule that a file breaks whose rows stop being readable.
 DAMAGED: Mapping[Format, str] = {
@@ -44,8 +44,8 @@ class Source:
     """Files of one format with the same columns, in a fixed order, or `rows` that are in memory.
 
     All CSV columns are texts.  `others` has the types of columns of which none can be used.
-    `missing` are the values of fields that have none, by column.  `name` is that of a table in a
-    DuckDB file.
+    `missing` are the values of fields that have none, by column, and `classes` how numbers and
+    dates are sorted into values.  `name` is that of a table in a DuckDB file.
     """
 
     format: Format
@@ -56,6 +56,7 @@ class Source:
     encoding: Encoding = "utf-8"
     rows: pa.Table | None = field(default=None, repr=False, compare=False)
     missing: Mapping[str, Value] = field(default_factory=dict)
+    classes: Mapping[str, Classes] = field(default_factory=dict)
     name: str = ""
 
 
@@ -68,11 +69,19 @@ def kind_of(arrow_type: pa.DataType) -> ColumnKind:
         return "string"
     if pa.types.is_integer(arrow_type) and arrow_type != pa.uint64():  # uint64 overflows a bigint
         return "integer"
+    if (
+        pa.types.is_decimal(arrow_type)
+        and arrow_type.precision <= 28
+        and 0 <= arrow_type.scale <= 10
+    ):
+        return "decimal"  # of 38 digits, ten of them after the point
+    if pa.types.is_date32(arrow_type):
+        return "date"
     return "boolean" if pa.types.is_boolean(arrow_type) else "other"
 
 
 def others_of(columns: Mapping[str, pa.DataType]) -> dict[str, str]:
-    """The types, in Arrow's words, of columns without texts, integers or truth values."""
+    """The types, in Arrow's words, of columns of which none can be used."""
     return {name: str(held) for name, held in columns.items() if kind_of(held) == "other"}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eree.data.columns import column_faults, files_of, resolved, with_missing
+from eree.data.columns import as_declared, column_faults, files_of, resolved
 from eree.data.databases import Databases
 from eree.data.engine import DuckEngine, Engine, open_engine
 from eree.data.faulty_rows import FaultyRows
@@ -115,7 +115,7 @@ def check(
         for table in files_of(declared):
             if table in frames:
                 source, problems = frame_source(frames[table], table)
-                source = source and with_missing(declared, table, source)
+                source = source and as_declared(declared, table, source)
             else:
                 source, problems = databases.look_at(table)
             faults += problems

@@ -209,13 +209,13 @@ class _Reading:
         known = len(self.faults.found)
         settings = self.faults.read(AttributeSettings, raw, place)
         understood = len(self.faults.found) == known
-        values: tuple[Value, ...] | None = None
-        kind, found = settings.type, dict[str, str]()
-        if settings.values is not None:
+        values, kind, classes = self.codes.classes(settings, place)
+        found, sorted_ = dict[str, str](), settings.ranges is not None or settings.years is not None
+        if settings.values is not None and not sorted_:
             values, kind, found = self.codes.values(
                 settings.values, settings.type, f"{place}.values"
             )
-        elif table != "workplace" and understood:
+        elif table != "workplace" and understood and not sorted_:
             self.faults.add(f"{place}.values", f"a {table} attribute declares all of its values")
         if table != "workplace" and settings.confidential:
             self.faults.add(f"{place}.confidential", f"{table} attributes are always confidential")
@@ -230,8 +230,8 @@ class _Reading:
             rule = "must be of the type of the values; of integers without values, say the type"
             self.faults.add(f"{place}.missing", rule)
             missing = None
-        confidential = settings.confidential
-        return Attribute(name, table, label, kind, values, labels, confidential, missing=missing)
+        read = Attribute(name, table, label, kind, values, labels, settings.confidential)
+        return replace(read, missing=missing, classes=classes)
 
     def ordered_groups(self) -> list[tuple[str, Any]]:
         """The groups, each after the one that it is made of."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from typing import Literal
 
 Value = str | int
@@ -48,6 +50,23 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Classes:
+    """How a column of numbers, or of dates, is sorted into the values of an attribute.
+
+    Each value has those from its `least` one to before the next; by year it is the year of a date.
+    """
+
+    values: tuple[Value, ...]
+    least: tuple[Decimal, ...] | tuple[date, ...]
+    by_year: bool = False
+
+    @property
+    def of_dates(self) -> bool:
+        """Whether the column holds dates, not numbers."""
+        return isinstance(self.least[0], date)
+
+
+@dataclass(frozen=True)
 class Attribute:
     """One attribute of workplaces, workers or jobs, and the `table` that holds its column.
 
@@ -55,6 +74,7 @@ class Attribute:
     A group is an attribute computed from another: `of` names the finer attribute and `members`
     sends each of its values to one of ours; `provenance` says what it was made of, if it was made
     of released sizes.  A field without a value has the value `missing`, if that is declared.
+    Where there are `classes`, the column holds numbers or dates, and values are made of them.
     """
 
     name: str
@@ -68,6 +88,7 @@ class Attribute:
     members: Mapping[Value, str] = field(default_factory=dict)
     provenance: Provenance | None = None
     missing: Value | None = None
+    classes: Classes | None = None
 
     @property
     def owner(self) -> Owner:

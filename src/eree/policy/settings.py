@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -67,6 +68,22 @@ class AttributeSettings(Settings):
     values: Annotated[
         Codes | FileName | None,
         Field(description="must be a list of texts or of integers, or the name of a CSV file"),
+    ] = None
+    ranges: Annotated[
+        dict[
+            Annotated[StrictStr, Field(pattern=r"^[^'\"`\\$\x00-\x1f\x7f]+$")],
+            StrictInt | StrictStr | Annotated[date, Field(strict=True)],
+        ]
+        | None,
+        Field(
+            description="must give each value the least number or date that it has, such as"
+            ' { low = 0, high = "1250.01" }; names cannot hold quotes, backslashes, $ or control'
+            " characters, and decimals stand in quotes"
+        ),
+    ] = None
+    years: Annotated[
+        list[Annotated[StrictInt, Field(ge=1, le=9999)]] | None,
+        Field(min_length=2, max_length=2, description="must be the first and the last year"),
     ] = None
     labels: Labels = {}
     confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
