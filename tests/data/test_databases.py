@@ -339,14 +339,21 @@ def test_types_of_postgres(office: str, tmp_path: Path) -> None:
             "alter table worker alter grade type smallint",
             "alter table workplace alter state type char(5)",
             "alter table job add main boolean default true, add hired timestamptz default now()",
+            "alter table worker add born date default '1969-12-31', add pay numeric(9, 2)",
+            "update worker set pay = worker_id * 1000.01",
         ):
             other.execute(text)
     town = named(Town(), postgres=VARIABLE)
     town.schema["job"] |= {"primary": "main", "ignore": ["hired"]}
+    town.schema["worker"]["attributes"] |= {
+        "born": {"ranges": {"before 1970": "1900-01-01", "later": "1970-01-01"}},
+        "pay": {"ranges": {"low": 0, "high": "4000.04"}},
+    }
     tables = eree.load(town.write(tmp_path))
-    assert eree.tabulate(tables, by=["state", "sex"]).confidential["state"].to_pylist() == [
-        *("17", "17", "18", "18")
-    ]
+    found = eree.tabulate(tables, by=["state", "sex"]).confidential["state"].to_pylist()
+    assert found == ["17", "17", "18", "18"]
+    assert eree.tabulate(tables, by=["born"]).confidential["count"].to_pylist() == [6, 0]
+    assert eree.tabulate(tables, by=["pay"]).confidential["count"].to_pylist() == [3, 3]
     town.schema["job"]["ignore"], town.schema["job"]["attributes"] = [], {"hired": ["x"]}
     assert reported(town.write(tmp_path)) == [
         ("job", "hired", "the column holds values of another type (timestamptz), not texts", None)
