@@ -32,7 +32,7 @@ def test_the_draft_of_sound_files_is_a_schema_that_they_pass(tmp_path: Path, end
             path.write_bytes(csv_bytes(TABLES[name]).replace(b",", separator))
     for order in permutations(NAMES):
         made = eree.draft_schema([tmp_path / f"{name}.{suffix}" for name in order])
-        assert {table: file.stem for table, file in made.tables.items()} == {
+        assert {table: Path(file).stem for table, file in made.tables.items()} == {
             name: name for name in NAMES
         }
         assert stat.S_IMODE(made.file.stat().st_mode) == 0o600

@@ -255,7 +255,7 @@ def test_a_release_is_published_from_frames(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["spark", "local[2]"])
 def test_frames_are_not_sent_to_spark(engine: str) -> None:
-    refused = "data frames are counted in this process, by DuckDB; for Spark write them as Parquet"
+    refused = "data frames and tables of databases are counted in this process, by DuckDB"
     with pytest.raises(eree.Refusal, match=refused):
         eree.check(frames(Town()), without_files(SCHEMA), engine=engine)
     tables = eree.load(frames(Town()), without_files(SCHEMA))

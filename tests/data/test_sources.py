@@ -28,7 +28,8 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 FORMATS = (
-    "must be Parquet (.parquet) or CSV (.csv, .tsv, .csv.gz, .tsv.gz), one format for all parts"
+    "must be Parquet (.parquet) or CSV (.csv, .tsv, .csv.gz, .tsv.gz), one format for all parts;"
+    " tables of databases are named by source"
 )
 
 

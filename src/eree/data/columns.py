@@ -15,7 +15,7 @@ from eree.data.sources import ColumnKind, Source
 from eree.errors import Fault
 from eree.policy.schema import (
     Attribute,
-    Dialect,
+    Classes,
     JobTable,
     KeyedTable,
     Kind,
@@ -30,6 +30,8 @@ EITHER: frozenset[ColumnKind] = frozenset(("string", "integer"))
 WORDS: Mapping[ColumnKind, str] = {
     "string": "texts",
     "integer": "integers",
+    "decimal": "decimals",
+    "date": "dates",
     "boolean": "true or false",
     "other": "values of another type",
 }
@@ -45,13 +47,6 @@ def files_of(schema: Schema) -> dict[str, str]:
     return {table: file for table, file in files.items() if file}
 
 
-def dialect_of(schema: Schema, table: str) -> Dialect:
-    """How the CSV files of a table are written."""
-    own = {"workplace": schema.workplace.dialect, "worker": schema.worker.dialect}
-    references = {f"reference.{name}": r.dialect for name, r in schema.references.items()}
-    return (own | references | {"job": schema.job.dialect})[table]
-
-
 def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]]:
     """The columns that each table must have, and the kinds of values each may hold."""
     job = schema.job
@@ -65,10 +60,7 @@ def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]
     if job.greatest:
         wanted["job"][job.greatest] = frozenset(("integer",))
     for table in TABLES:
-        wanted[table] |= {
-            a.name: EITHER if a.kind is None else frozenset((a.kind,))
-            for a in schema.columns_of(table)
-        }
+        wanted[table] |= {a.name: _kinds(a) for a in schema.columns_of(table)}
     for reference in schema.references.values():
         attribute = schema.attributes.get(reference.key)
         kind = attribute.kind if attribute else None
@@ -78,6 +70,13 @@ def wanted_columns(schema: Schema) -> dict[str, dict[str, frozenset[ColumnKind]]
         table: {column: kinds for column, kinds in columns.items() if column}
         for table, columns in wanted.items()
     }
+
+
+def _kinds(attribute: Attribute) -> frozenset[ColumnKind]:
+    """The kinds of values that the column of an attribute may hold."""
+    if attribute.classes is not None:
+        return frozenset(("date",) if attribute.classes.of_dates else ("integer", "decimal"))
+    return EITHER if attribute.kind is None else frozenset((attribute.kind,))
 
 
 def usable_columns(schema: Schema, sources: Mapping[str, Source]) -> set[tuple[str, str]]:
@@ -141,17 +140,11 @@ def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
 
 
 def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterator[Fault]:
-    tables: dict[str, KeyedTable | JobTable] = {
-        "workplace": schema.workplace,
-        "worker": schema.worker,
-        "job": schema.job,
-    }
-    declared, wanted = tables[table], wanted_columns(schema)[table]
-    ignored, understood = declared.ignore, True
-    match declared:
-        case KeyedTable(key=key):
+    wanted, understood, ignored = wanted_columns(schema)[table], False, tuple[str, ...]()
+    match schema.declared(table):
+        case KeyedTable(key=key, ignore=ignored):
             understood = bool(key)
-        case JobTable(worker=worker, workplace=workplace):
+        case JobTable(worker=worker, workplace=workplace, ignore=ignored):
             understood = bool(worker and workplace)
     for number, name in enumerate(source.columns if understood else (), start=1):
         if name not in wanted and name not in ignored:
@@ -215,18 +208,46 @@ def plain(source: Source, name: str) -> str:
     return f"coalesce({column}, {value})"
 
 
-def with_missing(schema: Schema, table: str, source: Source) -> Source:
-    """A source that knows which values its missing fields have."""
-    declared = schema.attributes.values()
-    found = {a.name: a.missing for a in declared if a.table == table and a.missing is not None}
-    return replace(source, missing=found)
+def as_declared(schema: Schema, table: str, source: Source) -> Source:
+    """A source that knows which values its missing fields, its numbers and its dates have."""
+    own = [a for a in schema.attributes.values() if a.table == table and a.of is None]
+    missing = {a.name: a.missing for a in own if a.missing is not None}
+    classes = {a.name: a.classes for a in own if a.classes is not None}
+    return replace(source, missing=missing, classes=classes)
+
+
+def as_number(held: str) -> str:
+    """A number without rounding; null for a text that is none."""
+    return f"try_cast({held} as decimal(38,10))"
+
+
+def as_date(held: str) -> str:
+    """A date; null for a text that is none."""
+    return f"try_cast({held} as date)"
+
+
+def _sorted(source: Source, name: str, classes: Classes) -> str:
+    """The value that a number or a date is sorted into; an empty text, which none is, if into none.
+
+    The names of values hold no quotes and no backslashes.
+    """
+    held = (as_date if classes.of_dates else as_number)(plain(source, name))
+    if classes.by_year:
+        return f"cast(extract(year from {held}) as bigint)"
+    begins = [(as_date if classes.of_dates else as_number)(f"'{low}'") for low in classes.least]
+    each = list(zip(begins, classes.values, strict=True))[::-1]
+    cases = " ".join(f"when {held} >= {low} then '{value}'" for low, value in each)
+    return f"case {cases} when {held} is not null then '' end"
 
 
 def typed(source: Source, name: str, kind: Kind | None) -> str:
     """A column in the type that the schema declares for it."""
+    classes = source.classes.get(name)
+    if classes is not None:
+        return _sorted(source, name, classes)
     column = plain(source, name)
-    as_number = source.format == "csv" and kind == "integer"
-    return f"try_cast({column} as bigint)" if as_number else column
+    integer = source.format == "csv" and kind == "integer"
+    return f"try_cast({column} as bigint)" if integer else column
 
 
 def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kind:

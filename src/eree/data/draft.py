@@ -1,4 +1,4 @@
-"""A first `schema.toml`, made from the three files of linked tables.
+"""A first `schema.toml`, made from three linked tables: their files, or a DuckDB file of them.
 
 What it lists of workers and jobs was found in confidential rows, so the file is for its owner's
 eyes, and says `draft = true`: no plan is made under it until its lists are public code lists.
@@ -15,15 +15,18 @@ from itertools import permutations, product
 from pathlib import Path
 
 from eree.data.columns import plain, quoted
-from eree.data.engine import Engine, open_engine
-from eree.data.sources import Source, inspect_source
-from eree.errors import Faulty, Refusal
+from eree.data.databases import duckdb_source, is_duckdb
+from eree.data.engine import DuckEngine, Engine
+from eree.data.sources import Source, Unusable, inspect_source
+from eree.errors import Fault, Faulty, Refusal
 from eree.partial import appearing_file, new_path
-from eree.policy.schema import RESERVED, Dialect, Table, Value
+from eree.policy.schema import PLAIN, RESERVED, Dialect, Table, Value
 from eree.policy.settings import SCHEMA_FILE
 
 #: A column of workers or jobs with more values is no code.
 MOST_VALUES = 100
+#: Of so many tables at most it is tried which are linked.
+MOST_TABLES = 20
 
 _HEAD = """\
 # A draft, made from the files.  CONFIDENTIAL: the values of workers and jobs were found in their
@@ -41,17 +44,20 @@ class Draft:
     """What was written: where, which file is which table, and the columns that are left out."""
 
     file: Path
-    tables: dict[Table, Path]
+    tables: dict[Table, str]
     ignored: dict[Table, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was looked at."""
+    """A file, or a table of a DuckDB file, that was looked at."""
 
     path: Path
     source: Source
-    dialect: Dialect
+    dialect: Dialect = PLAIN
+
+    def __str__(self) -> str:
+        return f"{self.source.name} in {self.path}" if self.source.name else str(self.path)
 
 
 @dataclass(frozen=True)
@@ -68,15 +74,19 @@ def draft_schema(
 ) -> Draft:
     """Write a first `schema.toml` for three files, beside the first of them or to `out`.
 
-    The jobs are told by columns that name workplaces and workers as their own files do.  A file
+    A DuckDB file stands for all tables that it holds; three of all must be linked.  The jobs are
+    told by columns that name workplaces and workers as their own files do.  A file
     that is there is never replaced, and only its owner can read the new one.
     """
-    if len(files) != 3:
-        raise Refusal("name three files: of workplaces, of workers and of jobs, in any order")
     paths = [Path(file) for file in files]
-    target = new_path(out if out is not None else paths[0].parent / SCHEMA_FILE)
-    looked_at = [_looked_at(path) for path in paths]
-    with closing(open_engine()) as engine:
+    target = new_path(out if out is not None else paths[0].parent / SCHEMA_FILE) if paths else None
+    with closing(DuckEngine()) as engine:
+        looked_at = [found for path in paths for found in _looked_at(path, engine)]
+        if target is None or len(paths) > 3 or not 3 <= len(looked_at) <= MOST_TABLES:
+            raise Refusal(
+                "name three files: of workplaces, of workers and of jobs, in any order; or a DuckDB"
+                f" file that holds these tables, and no more than {MOST_TABLES}"
+            )
         for number, file in enumerate(looked_at):
             engine.load(f"file_{number}", file.source)
         roles = _roles(looked_at, engine)
@@ -85,17 +95,25 @@ def draft_schema(
         text = "\n".join(_lines(roles, names, engine, target.parent, ignored))
     with appearing_file(target) as partial:
         partial.write_text(text, encoding="utf-8")
-    return Draft(target, {table: file.path for table, file in roles.files.items()}, ignored)
+    return Draft(target, {table: str(file) for table, file in roles.files.items()}, ignored)
 
 
-def _looked_at(path: Path) -> _File:
-    """A file in the way of writing CSV that splits its first row."""
+def _looked_at(path: Path, engine: DuckEngine) -> Iterator[_File]:
+    """A file in the way of writing CSV that splits its first row, or the tables of a database."""
+    if path.is_file() and is_duckdb(path):
+        try:
+            for name in engine.names(path):
+                yield _File(path, duckdb_source(engine, path.absolute(), name))
+        except Unusable as unusable:
+            raise Faulty([Fault(path.name, path.name, "", unusable.rule)]) from None
+        return
     faults = []
     for separator, encoding in product(("", ";", "|", "\t"), ("utf-8", "latin-1")):
         dialect = Dialect(separator, "latin-1" if encoding == "latin-1" else "utf-8")
         source, found = inspect_source(path.parent.absolute(), path.name, path.name, dialect)
         if source is not None and not found and len(source.columns) > 1:
-            return _File(path, source, dialect)
+            yield _File(path, source, dialect)
+            return
         faults += found
     if faults:
         raise Faulty(faults[:1])
@@ -111,7 +129,7 @@ def _roles(files: Sequence[_File], engine: Engine) -> _Roles:
         for column in file.source.columns
         if any(column in other.source.columns for other in files if other is not file)
     }
-    for one, other, job in permutations(range(3)):
+    for one, other, job in permutations(range(len(files)), 3):
         shared = [
             [
                 c
@@ -177,7 +195,9 @@ def _lines(
             taken.add(name)
             kept[column] = values
         yield f"[{table}]"
-        yield f"file = {_text(os.path.relpath(file.path, home))}"
+        place = _text(os.path.relpath(file.path, home))
+        named = f"source = {{ duckdb = {place}, table = {_text(source.name)} }}"
+        yield named if source.name else f"file = {place}"
         if file.dialect.separator:
             yield f"separator = {_text(file.dialect.separator)}"
         if file.dialect.encoding != "utf-8":

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 import duckdb
 import pyarrow as pa
 
-from eree.data.sources import Source
+from eree.data.sources import Source, Unusable
 from eree.data.spark import SparkEngine, start_session
 from eree.data.spill import SpillFolder
 from eree.errors import DamagedFile, EngineFailure, Refusal
@@ -25,6 +25,12 @@ from eree.errors import DamagedFile, EngineFailure, Refusal
 BATCH_ROWS = 1 << 16
 MOST_THREADS = 256
 MEMORY_LIMIT = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
+
+
+_NO_DUCKDB = (
+    "cannot be opened as a DuckDB file; it may be of a newer DuckDB, or opened by another program"
+    " to write"
+)
 
 
 class Engine(Protocol):
@@ -50,6 +56,7 @@ class DuckEngine:
             raise Refusal(f"DuckDB may use 1 to {MOST_THREADS} threads, not {threads}")
         self._spill = SpillFolder()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._attached: list[Path] = []
         settings: dict[str, str | bool | int | float | list[str]] = {
             "temp_directory": str(self._spill.path),
             "autoinstall_known_extensions": False,
@@ -80,6 +87,9 @@ class DuckEngine:
         with _own_words():
             if isinstance(data, Source) and data.rows is not None:
                 connection.register(name, data.rows)
+            elif isinstance(data, Source) and data.format == "duckdb":
+                shown = self._shown(connection, data.paths[0], data.name)
+                connection.execute(f'create or replace view "{name}" as {shown}')
             elif isinstance(data, Source):
                 paths = ", ".join(_quote(_literal_glob(path)) for path in data.paths)
                 if data.format == "parquet":
@@ -111,6 +121,52 @@ class DuckEngine:
                 yield from reader
 
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+    def columns(self, path: Path, table: str) -> pa.Schema:
+        """The columns of a table in a DuckDB file; raises `Unusable` where it cannot be read."""
+        connection = self._open()
+        try:
+            found = connection.sql(self._shown(connection, path, table)).limit(0)
+            return cast(pa.Schema, found.to_arrow_table().schema)
+        except (duckdb.CatalogException, duckdb.BinderException):
+            raise Unusable("the file holds no such table, or a view that does not work") from None
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError):
+            raise Unusable(_NO_DUCKDB) from None
+
+    def names(self, path: Path) -> list[str]:
+        """The tables and views of a DuckDB file, in order; raises `Unusable`."""
+        connection = self._open()
+        try:
+            home = self._attach(connection, path)
+            found = connection.execute(
+                "select schema_name, table_name from duckdb_tables()"
+                " where database_name = $1 and not internal union all"
+                " select schema_name, view_name from duckdb_views()"
+                " where database_name = $1 and not internal order by all",
+                [home],
+            ).fetchall()
+        except (duckdb.Error, OSError, RuntimeError):
+            raise Unusable(_NO_DUCKDB) from None
+        named = [(s, n) for s, n in found if not re.search(r'[."`\\\x00-\x1f]', s + n)]
+        return [name if schema == "main" else f"{schema}.{name}" for schema, name in named]
+
+    def _attach(self, connection: duckdb.DuckDBPyConnection, path: Path) -> str:
+        """The name of a DuckDB file in queries; it is opened for reading alone."""
+        if path not in self._attached:
+            name = f"_attached_{len(self._attached)}"
+            connection.execute(f"attach {_quote(str(path))} as {name} (type duckdb, read_only)")
+            self._attached.append(path)
+        return f"_attached_{self._attached.index(path)}"
+
+    def _shown(self, connection: duckdb.DuckDBPyConnection, path: Path, table: str) -> str:
+        """The rows of a table in a DuckDB file; codes and texts with collations as plain texts."""
+        home, (schema, _, name) = self._attach(connection, path), table.rpartition(".")
+        rows = f'select * from {home}."{schema or "main"}"."{name}"'
+        found = connection.sql(rows)
+        held = zip(found.columns, found.types, strict=True)
+        texts = [c.replace('"', '""') for c, kind in held if kind.id in ("enum", "varchar")]
+        plain = [f'"{c}"::varchar collate c as "{c}"' for c in texts]
+        return rows.replace("*", f"* replace ({', '.join(plain)})", 1) if plain else rows
 
     def close(self) -> None:
         """Drop every view and remove the spill folder."""

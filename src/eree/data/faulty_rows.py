@@ -86,7 +86,7 @@ class FaultyRows(RowChecks):
         rows = self._text(table, column, f", {held} as _held, {cast_} as _cast")
         if rule == self.missing:
             return f"{rows} where {held} is null"
-        if rule in (self.mistyped, self.unmarked, self.nul):
+        if rule in (self.mistyped, self.no_number, self.no_date, self.unmarked, self.nul):
             wrong = self._wrong(table, column, "_held", "_cast")
             return f"select * from ({rows}) as r where {wrong}"
         for name in self._declared(table, column):

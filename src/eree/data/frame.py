@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eree.data.columns import resolved, with_missing
+from eree.data.columns import resolved
+from eree.data.databases import Databases
 from eree.data.engine import open_engine
-from eree.data.sources import Source, inspect_source
+from eree.data.sources import Source
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
 from eree.errors import Faulty
@@ -34,14 +35,13 @@ class Frame:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Frame:
-        """The schema of a folder, types settled by the workplace file; raises `Faulty`."""
+        """The schema of a folder, types settled by the workplace table; raises `Faulty`."""
         home = Path(folder)
         schema = read_schema(home)
-        file, dialect = schema.workplace.file, schema.workplace.dialect
-        source, faults = inspect_source(home.absolute(), "workplace", file, dialect)
+        with Databases(schema, home) as databases:
+            source, faults = databases.look_at("workplace")
         if source is None or faults:
             raise Faulty(faults)
-        source = with_missing(schema, "workplace", source)
         return cls(home, resolved(schema, {"workplace": source}), source)
 
     @classmethod

@@ -12,6 +12,7 @@ import pyarrow as pa
 from eree.data.columns import (
     OWNERS,
     TABLES,
+    as_date,
     files_of,
     key_kind,
     plain,
@@ -23,6 +24,7 @@ from eree.data.columns import link_relation as links
 from eree.data.engine import DuckEngine, Engine
 from eree.data.sources import DAMAGED, Source, readable
 from eree.errors import DamagedFile, EngineFailure, Fault
+from eree.policy.codes import NUMBER
 from eree.policy.schema import Kind, Owner, Reference, Schema
 
 #: Dense whole-number ids are looked at in ranges of this many, which DuckDB counts in an array:
@@ -41,6 +43,8 @@ class RowChecks:
     missing = "the value is missing"
     repeats = "the key repeats that of an earlier row"
     mistyped = "the value is not a plainly written integer"
+    no_number = "the value is not a plainly written number of 18 digits and 10 decimals at most"
+    no_date = "the value is not a date such as 2026-05-31"
     unmarked = "must mark the primary job by true or false, or by 1 or 0"
     nul = "the value holds a NUL character, which is part of no text"
 
@@ -172,6 +176,13 @@ class RowChecks:
         source = self.sources[table]
         if table == "job" and column == self.schema.job.primary:
             return f"lower(cast({held} as string)) not in ('0', '1', 'true', 'false')"
+        if (classes := source.classes.get(column)) is not None:
+            if source.format != "csv":
+                return f"{held} <> {held}"  # never
+            if classes.of_dates:
+                again = f"cast({as_date(held)} as string)"
+                return f"{held} is not null and coalesce({again}, '') <> {held}"
+            return f"regexp_replace({held}, '^{NUMBER}$', '') <> ''"
         if plain(source, column) != typed(source, column, self._kind(table, column)):
             # a number is written plainly: no blanks, leading zeros, fraction
             return f"{held} is not null and coalesce(cast({cast} as string), '') <> {held}"
@@ -232,6 +243,8 @@ class RowChecks:
         source, rule = self.sources[table], self.mistyped
         if table == "job" and column == self.schema.job.primary:
             rule = self.unmarked
+        elif (classes := source.classes.get(column)) is not None:
+            rule = self.no_date if classes.of_dates else self.no_number
         elif plain(source, column) == typed(source, column, self._kind(table, column)):
             rule = self.nul
         missing = self._faults(table, column, self.missing, found[f"_null_{place}"])

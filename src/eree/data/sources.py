@@ -23,15 +23,17 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from eree.errors import Fault
-from eree.policy.schema import Dialect, Encoding, Value
+from eree.policy.schema import Classes, Dialect, Encoding, Value
 
-Format = Literal["parquet", "csv", "arrow"]
-ColumnKind = Literal["string", "integer", "boolean", "other"]
+Format = Literal["parquet", "csv", "arrow", "duckdb", "postgres"]
+ColumnKind = Literal["string", "integer", "decimal", "date", "boolean", "other"]
 
 #: The rule that a file breaks whose rows stop being readable.
 DAMAGED: Mapping[Format, str] = {
     "parquet": "cannot be read to the end; the file is damaged",
     "arrow": "the data frame cannot be read by the engine",
+    "duckdb": "cannot be read to the end; the file is damaged, or a view fails",
+    "postgres": "cannot be read by the engine",
     "csv": "cannot be read to the end; lines may end in different ways or be longer than 2 MB, or"
     " text may follow a closing quotation mark",
 }
@@ -42,7 +44,8 @@ class Source:
     """Files of one format with the same columns, in a fixed order, or `rows` that are in memory.
 
     All CSV columns are texts.  `others` has the types of columns of which none can be used.
-    `missing` are the values of fields that have none, by column.
+    `missing` are the values of fields that have none, by column, and `classes` how numbers and
+    dates are sorted into values.  `name` is that of a table in a DuckDB file.
     """
 
     format: Format
@@ -53,6 +56,8 @@ class Source:
     encoding: Encoding = "utf-8"
     rows: pa.Table | None = field(default=None, repr=False, compare=False)
     missing: Mapping[str, Value] = field(default_factory=dict)
+    classes: Mapping[str, Classes] = field(default_factory=dict)
+    name: str = ""
 
 
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -64,11 +69,19 @@ def kind_of(arrow_type: pa.DataType) -> ColumnKind:
         return "string"
     if pa.types.is_integer(arrow_type) and arrow_type != pa.uint64():  # uint64 overflows a bigint
         return "integer"
+    if (
+        pa.types.is_decimal(arrow_type)
+        and arrow_type.precision <= 28
+        and 0 <= arrow_type.scale <= 10
+    ):
+        return "decimal"  # of 38 digits, ten of them after the point
+    if pa.types.is_date32(arrow_type):
+        return "date"
     return "boolean" if pa.types.is_boolean(arrow_type) else "other"
 
 
 def others_of(columns: Mapping[str, pa.DataType]) -> dict[str, str]:
-    """The types, in Arrow's words, of columns without texts, integers or truth values."""
+    """The types, in Arrow's words, of columns of which none can be used."""
     return {name: str(held) for name, held in columns.items() if kind_of(held) == "other"}
 
 
@@ -115,7 +128,7 @@ def inspect_source(
 
 def readable(source: Source) -> bool:
     """Whether all of the files can be read to their end, by Arrow's own readers."""
-    for path in source.paths:
+    for path in source.paths if source.format != "duckdb" else ():
         try:
             if source.format == "csv":
                 read = _CsvFiles(source.separator, source.encoding)
@@ -184,8 +197,8 @@ def _parts(folder: Path, file: str, *, plain: bool) -> tuple[list[Path], str]:
         return [], "the file cannot be opened"
     ends = _PLAIN_CSV if plain else _CSV
     if {_form(p) for p in parts} not in ({".parquet"}, *({end} for end in ends)):
-        words = f"must be Parquet (.parquet) or CSV ({', '.join(ends)})"
-        return [], f"{words}, one format for all parts"
+        words = f"must be Parquet (.parquet) or CSV ({', '.join(ends)}), one format for all parts"
+        return [], words if plain else f"{words}; tables of databases are named by source"
     if any(_shown(part) != part.name for part in parts):
         return [], "a part has a name that is not UTF-8; rename it"
     return parts, ""

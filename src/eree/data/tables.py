@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eree.data.columns import column_faults, dialect_of, files_of, resolved, with_missing
+from eree.data.columns import as_declared, column_faults, files_of, resolved
+from eree.data.databases import Databases
 from eree.data.engine import DuckEngine, Engine, open_engine
 from eree.data.faulty_rows import FaultyRows
 from eree.data.in_memory import frame_source
 from eree.data.rows import RowChecks
-from eree.data.sources import Source, inspect_source
+from eree.data.sources import Source
 from eree.errors import Fault, Faulty, Refusal
 from eree.partial import new_path
 from eree.policy.declarations import inspect_schema
@@ -48,16 +49,17 @@ class Tables:
         return open_engine(engine)
 
     def __repr__(self) -> str:
-        held = any(source.rows is not None for source in self.sources.values())
+        held = any(source.format == "arrow" for source in self.sources.values())
         where = "of data frames" if held else f"in {self.folder}"
         return f"<Tables {where}: {self.workplaces:,} workplaces, the rest confidential>"
 
 
 def _check_engine(sources: Mapping[str, Source], engine: object) -> None:
-    """Refuse to send rows that are in memory somewhere else."""
-    if engine != "duckdb" and any(source.rows is not None for source in sources.values()):
+    """Refuse to send rows that are in memory or in a database somewhere else."""
+    if engine != "duckdb" and any(s.format not in ("parquet", "csv") for s in sources.values()):
         raise Refusal(
-            "data frames are counted in this process, by DuckDB; for Spark write them as Parquet"
+            "data frames and tables of databases are counted in this process, by DuckDB; for Spark"
+            " write them as Parquet"
         )
 
 
@@ -109,18 +111,18 @@ def check(
     faults = list(found)
     looked_at: dict[str, Source] = {}  # the columns are known
     sources: dict[str, Source] = {}  # and the rows can be read
-    for table, file in files_of(declared).items():
-        if table in frames:
-            source, problems = frame_source(frames[table], table)
-        else:
-            dialect = dialect_of(declared, table)
-            source, problems = inspect_source(home.absolute(), table, file, dialect)
-        faults += problems
-        if source is not None:
-            source = with_missing(declared, table, source)
-            looked_at[table] = source
-            if not problems:
-                sources[table] = source
+    with Databases(declared, home) as databases:
+        for table in files_of(declared):
+            if table in frames:
+                source, problems = frame_source(frames[table], table)
+                source = source and as_declared(declared, table, source)
+            else:
+                source, problems = databases.look_at(table)
+            faults += problems
+            if source is not None:
+                looked_at[table] = source
+                if not problems:
+                    sources[table] = source
     declared = resolved(declared, looked_at)
     faults += column_faults(declared, looked_at)
     _check_engine(looked_at, engine)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
-from eree.policy.schema import Kind, Value
-from eree.policy.settings import FileFaults
+from eree.policy.schema import Classes, Kind, Value
+from eree.policy.settings import AttributeSettings, FileFaults
 
 #: Longer ones are no numbers of 64 bits, and Python reads none of thousands of digits.
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,99}")
+
+#: Numbers at which ranges begin, and numbers of a CSV file that are sorted into them.
+NUMBER = "-?(0|[1-9][0-9]{0,17})([.][0-9]{1,10})?"
+_MOST_YEARS = 1_000
 
 #: Integers are kept in 64 bits.
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -50,6 +57,39 @@ class CodeBook:
             self.faults.add(place, "lists a value more than once")
         self._well_formed(listed, place)
         return tuple(dict.fromkeys(listed)), kind, labels
+
+    def classes(
+        self, settings: AttributeSettings, place: str
+    ) -> tuple[tuple[Value, ...] | None, Kind | None, Classes | None]:
+        """The values that ranges or years make of numbers or dates, and how; None if not so."""
+        asked = [name for name in ("ranges", "years") if getattr(settings, name) is not None]
+        if not asked:
+            return None, settings.type, None
+        others = ("years", "values", "type", "missing")
+        twice = [n for n in others if n not in asked[:1] and getattr(settings, n) is not None]
+        for name in twice:
+            self.faults.add(f"{place}.{name}", f"does not go with {asked[0]}; leave one out")
+        if settings.ranges is None:
+            first, last = settings.years or (1, 1)
+            if not first <= last < first + _MOST_YEARS:
+                rule = f"must be in order, and no more than {_MOST_YEARS:,} years"
+                self.faults.add(f"{place}.years", rule)
+                return None, "integer", None
+            years = tuple(range(first, last + 1))
+            begins = tuple(date(year, 1, 1) for year in years)
+            return years, "integer", Classes(years, begins, by_year=True)
+        found = [_bound(low) for low in settings.ranges.values()]
+        numbers = tuple(low for low in found if isinstance(low, Decimal))
+        dates = tuple(low for low in found if isinstance(low, date))
+        if not found or len(found) not in (len(numbers), len(dates)):
+            rule = "must all begin at numbers, with 10 decimals at most, or all at dates"
+        elif any(a >= b for a, b in pairwise(numbers)) or any(a >= b for a, b in pairwise(dates)):
+            rule = "must be in order, the least first"
+        else:
+            names = tuple(settings.ranges)
+            return names, "string", Classes(names, numbers or dates)
+        self.faults.add(f"{place}.ranges", rule)
+        return None, "string", None
 
     def kind(self, values: Iterable[Value], declared: Kind | None, place: str) -> Kind | None:
         """The one type of some values; None if they have several or not the declared one."""
@@ -145,3 +185,15 @@ class CodeBook:
             self.faults.add(place, f"the file {file} has rows of another length than its header")
             return None
         return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _bound(low: str | int | date) -> Decimal | date | None:
+    """The number, or the date, at which a range begins."""
+    if isinstance(low, date):
+        return low
+    if re.fullmatch(NUMBER, str(low)):
+        return Decimal(low)
+    try:
+        return date.fromisoformat(str(low)) if re.fullmatch("[0-9-]{10}", str(low)) else None
+    except ValueError:
+        return None

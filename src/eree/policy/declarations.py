@@ -74,7 +74,7 @@ def _without_files(raw: Mapping[str, Any], frames: Collection[str]) -> Mapping[s
             raise Refusal(f"there is no table {table!r} for a data frame; {words}")
         home, name = (references, table[10:]) if "." in table else (tables, table)
         if isinstance(home.get(name), Mapping):
-            home[name] = {**home[name], "file": table}
+            home[name] = {k: v for k, v in home[name].items() if k != "source"} | {"file": table}
     return tables | ({"reference": references} if references else {})
 
 
@@ -148,7 +148,8 @@ class _Reading:
         elif table.publish_key:  # that a workplace exists is public
             attributes.append(self.attribute(owner, table.key, {}))
         ignore = tuple(table.ignore)
-        return KeyedTable(table.file, table.key, ignore, table.dialect), attributes
+        held = KeyedTable(table.place, table.key, ignore, table.dialect, table.database)
+        return held, attributes
 
     def job(self) -> tuple[JobTable, list[Attribute]]:
         if "job" not in self.raw:
@@ -160,11 +161,12 @@ class _Reading:
         primary, greatest = (rule or None, None) if isinstance(rule, str) else (None, rule.greatest)
         columns = [table.worker, table.workplace, primary or greatest or "", *table.ignore]
         self.purposes("job", columns, table.attributes)
-        links, ignore = (table.file, table.worker, table.workplace), tuple(table.ignore)
+        links, ignore = (table.place, table.worker, table.workplace), tuple(table.ignore)
         most = table.most_per_worker
         if greatest and most > 1:
             self.faults.add("job.most_per_worker", "must be 1 where a rule chooses the primary job")
-        return JobTable(*links, primary, ignore, most, table.dialect, greatest), attributes
+        read = table.dialect, greatest, table.database
+        return JobTable(*links, primary, ignore, most, *read), attributes
 
     def purposes(self, table: str, columns: Iterable[str], attributes: Iterable[str]) -> None:
         """One column is the key, or an attribute, or ignored; never two of these."""
@@ -196,7 +198,7 @@ class _Reading:
             elif attribute.confidential:
                 self.faults.add(place, f"{key} is confidential and cannot be looked up")
                 key = ""
-            yield Reference(name, settings.file, key, settings.dialect)
+            yield Reference(name, settings.place, key, settings.dialect, settings.database)
 
     # -------------------------------------------------------------- attributes
 
@@ -207,13 +209,13 @@ class _Reading:
         known = len(self.faults.found)
         settings = self.faults.read(AttributeSettings, raw, place)
         understood = len(self.faults.found) == known
-        values: tuple[Value, ...] | None = None
-        kind, found = settings.type, dict[str, str]()
-        if settings.values is not None:
+        values, kind, classes = self.codes.classes(settings, place)
+        found, sorted_ = dict[str, str](), settings.ranges is not None or settings.years is not None
+        if settings.values is not None and not sorted_:
             values, kind, found = self.codes.values(
                 settings.values, settings.type, f"{place}.values"
             )
-        elif table != "workplace" and understood:
+        elif table != "workplace" and understood and not sorted_:
             self.faults.add(f"{place}.values", f"a {table} attribute declares all of its values")
         if table != "workplace" and settings.confidential:
             self.faults.add(f"{place}.confidential", f"{table} attributes are always confidential")
@@ -228,8 +230,8 @@ class _Reading:
             rule = "must be of the type of the values; of integers without values, say the type"
             self.faults.add(f"{place}.missing", rule)
             missing = None
-        confidential = settings.confidential
-        return Attribute(name, table, label, kind, values, labels, confidential, missing=missing)
+        read = Attribute(name, table, label, kind, values, labels, settings.confidential)
+        return replace(read, missing=missing, classes=classes)
 
     def ordered_groups(self) -> list[tuple[str, Any]]:
         """The groups, each after the one that it is made of."""

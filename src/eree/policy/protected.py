@@ -145,7 +145,13 @@ def _type_of(schema: Schema, name: str) -> dict[str, Any]:
             f"the ledger's worker types are made of {name}, which is no worker attribute of this"
             " schema; declare it as it was, or spend from another ledger"
         )
-    return attribute_as_declared(attribute, schema.column(name))
+    column = schema.column(name)
+    if column.classes is not None and not column.classes.by_year:
+        raise Refusal(
+            f"{name} is made of ranges, and a ledger is bound to values of types; make the column"
+            " of its values before the data come here"
+        )
+    return attribute_as_declared(attribute, column)
 
 
 def attribute_as_declared(attribute: Attribute, column: Attribute) -> dict[str, Any]:

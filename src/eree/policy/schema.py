@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from typing import Literal
 
 Value = str | int
@@ -48,6 +50,23 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Classes:
+    """How a column of numbers, or of dates, is sorted into the values of an attribute.
+
+    Each value has those from its `least` one to before the next; by year it is the year of a date.
+    """
+
+    values: tuple[Value, ...]
+    least: tuple[Decimal, ...] | tuple[date, ...]
+    by_year: bool = False
+
+    @property
+    def of_dates(self) -> bool:
+        """Whether the column holds dates, not numbers."""
+        return isinstance(self.least[0], date)
+
+
+@dataclass(frozen=True)
 class Attribute:
     """One attribute of workplaces, workers or jobs, and the `table` that holds its column.
 
@@ -55,6 +74,7 @@ class Attribute:
     A group is an attribute computed from another: `of` names the finer attribute and `members`
     sends each of its values to one of ours; `provenance` says what it was made of, if it was made
     of released sizes.  A field without a value has the value `missing`, if that is declared.
+    Where there are `classes`, the column holds numbers or dates, and values are made of them.
     """
 
     name: str
@@ -68,6 +88,7 @@ class Attribute:
     members: Mapping[Value, str] = field(default_factory=dict)
     provenance: Provenance | None = None
     missing: Value | None = None
+    classes: Classes | None = None
 
     @property
     def owner(self) -> Owner:
@@ -91,13 +112,34 @@ PLAIN = Dialect()
 
 
 @dataclass(frozen=True)
+class DatabaseTable:
+    """A table, or a view, of a database: of a DuckDB file, or of PostgreSQL.
+
+    `name` may begin with the schema and a dot.  `file` is the DuckDB file; without it `address`
+    names the environment variable that holds the address of PostgreSQL, so that no password stands
+    in a declaration.
+    """
+
+    name: str
+    file: str = ""
+    address: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.file or 'PostgreSQL'}"
+
+
+@dataclass(frozen=True)
 class KeyedTable:
-    """Where the workplace or the worker table lies, and which column names its rows."""
+    """Where the workplace or the worker table lies, and which column names its rows.
+
+    Of a table in a database `file` is what reports call it.
+    """
 
     file: str
     key: str
     ignore: tuple[str, ...] = ()
     dialect: Dialect = PLAIN
+    database: DatabaseTable | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +166,7 @@ class JobTable:
     most_per_worker: int = 1
     dialect: Dialect = PLAIN
     greatest: str | None = None
+    database: DatabaseTable | None = None
 
     @property
     def counted(self) -> Counted:
@@ -139,6 +182,7 @@ class Reference:
     file: str
     key: str
     dialect: Dialect = PLAIN
+    database: DatabaseTable | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +210,17 @@ class Schema:
     def public_columns(self) -> frozenset[str]:
         """The names of the columns of workplaces that are public."""
         return frozenset(a.name for a in self.columns_of("workplace") if not a.confidential)
+
+    def declared(self, table: str) -> KeyedTable | JobTable | Reference:
+        """What is declared of `workplace`, `worker`, `job` or `reference.NAME`."""
+        if table.startswith("reference."):
+            return self.references[table.removeprefix("reference.")]
+        tables: dict[str, KeyedTable | JobTable] = {
+            "workplace": self.workplace,
+            "worker": self.worker,
+            "job": self.job,
+        }
+        return tables[table]
 
     def key(self, owner: Owner) -> str:
         """The column that names the rows of a table."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Fault, Unreadable, hint
-from eree.policy.schema import DATA_SET, Dialect, Encoding, Kind
+from eree.policy.schema import DATA_SET, DatabaseTable, Dialect, Encoding, Kind
 
 SCHEMA_FILE = "schema.toml"
 
@@ -53,6 +54,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
     required: ClassVar[tuple[str, ...]] = ()
 
+    @classmethod
+    def complaints(cls, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Settings that are required and not given, or that do not go together."""
+        return [(name, "is required and missing") for name in cls.required if name not in given]
+
 
 class AttributeSettings(Settings):
     """An attribute of workplaces, workers or jobs."""
@@ -62,6 +68,22 @@ class AttributeSettings(Settings):
     values: Annotated[
         Codes | FileName | None,
         Field(description="must be a list of texts or of integers, or the name of a CSV file"),
+    ] = None
+    ranges: Annotated[
+        dict[
+            Annotated[StrictStr, Field(pattern=r"^[^'\"`\\$\x00-\x1f\x7f]+$")],
+            StrictInt | StrictStr | Annotated[date, Field(strict=True)],
+        ]
+        | None,
+        Field(
+            description="must give each value the least number or date that it has, such as"
+            ' { low = 0, high = "1250.01" }; names cannot hold quotes, backslashes, $ or control'
+            " characters, and decimals stand in quotes"
+        ),
+    ] = None
+    years: Annotated[
+        list[Annotated[StrictInt, Field(ge=1, le=9999)]] | None,
+        Field(min_length=2, max_length=2, description="must be the first and the last year"),
     ] = None
     labels: Labels = {}
     confidential: Annotated[StrictBool, Field(description="must be true or false")] = False
@@ -79,15 +101,69 @@ Attributes = Annotated[
 ]
 
 
+TableName = Annotated[
+    StrictStr, Field(pattern=r'^[^"`\\\x00-\x1f\x7f.]+(\.[^"`\\\x00-\x1f\x7f.]+)?$')
+]
+
+
+class DuckSettings(Settings):
+    """A table of a DuckDB file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    duckdb: FileName
+    table: TableName
+
+
+class PostgresSettings(Settings):
+    """A table of PostgreSQL, whose address an environment variable holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    postgres: Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    table: TableName
+
+
 class FileSettings(Settings):
     """Where a table lies, and how its files are written if they are CSV."""
 
     file: FileName = ""
+    source: Annotated[
+        DuckSettings | PostgresSettings | None,
+        Field(
+            description='must be such as { duckdb = "office.duckdb", table = "jobs" }, or'
+            ' { postgres = "EREE_DATA", table = "jobs" } with the name of the environment variable'
+            " that holds the address, never the address itself"
+        ),
+    ] = None
     separator: Annotated[
         StrictStr,
         Field(pattern=r"^[,;|\t]$", description=r"must be ',', ';', '|' or a tab, as \"\\t\""),
     ] = ""
     encoding: Annotated[Encoding, Field(description="must be 'utf-8' or 'latin-1'")] = "utf-8"
+
+    @classmethod
+    def complaints(cls, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """The same; a table of a database has no file, and no way of writing CSV."""
+        found = super().complaints(given)
+        if "source" not in given:
+            return found
+        both = [name for name in ("file", "separator", "encoding") if name in given]
+        rule = "is of files, and source of databases; leave one out"
+        return [(n, why) for n, why in found if n != "file"] + [(name, rule) for name in both]
+
+    @property
+    def database(self) -> DatabaseTable | None:
+        """The table of a database, if it is one."""
+        match self.source:
+            case DuckSettings(duckdb=file, table=name):
+                return DatabaseTable(name, file=file)
+            case PostgresSettings(postgres=address, table=name):
+                return DatabaseTable(name, address=address)
+        return None
+
+    @property
+    def place(self) -> str:
+        """What reports call the file, or the table of a database."""
+        return self.file or str(self.database or "")
 
     @property
     def dialect(self) -> Dialect:
@@ -230,9 +306,8 @@ class FileFaults:
         self.unknown(raw, model.model_fields, place)
         given = {name: raw[name] for name in model.model_fields if name in raw}
         inside = f"{place}." if place else ""
-        for name in model.required:
-            if name not in given:
-                self.add(f"{inside}{name}", "is required and missing")
+        for name, rule in model.complaints(given):
+            self.add(f"{inside}{name}", rule)
         try:
             return model.model_validate(given)
         except ValidationError as error:

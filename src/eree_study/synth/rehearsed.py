@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN
 from eree.data.frame import Frame
@@ -65,6 +66,13 @@ def _filled(
     for attribute in schema.columns_of(table):
         if attribute.name not in rows.column_names:
             rows = rows.append_column(attribute.name, _values(attribute, rows.num_rows, random))
+    for attribute in schema.columns_of(table):
+        if attribute.classes is not None:  # the column holds what its values are made of
+            place = rows.column_names.index(attribute.name)
+            kind = pa.date32() if attribute.classes.of_dates else pa.decimal128(28, 10)
+            least = pa.array(list[Any](attribute.classes.least), kind)
+            at = pc.index_in(rows[attribute.name], pa.array(list[Any](attribute.classes.values)))
+            rows = rows.set_column(place, attribute.name, least.take(at))
     for name in ignored:
         rows = rows.append_column(name, pa.array(np.zeros(rows.num_rows, dtype=np.int64)))
     return rows
