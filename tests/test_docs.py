@@ -159,6 +159,9 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     for package in (eree, eree_study):
         for name in package.__all__:
             assert f'id="{package.__name__}.{name}"' in reference, name
+    _, _, publish = text["reference"].partition('id="eree.publish"')
+    for name in ("Plan", "Tables", "Ledger", "Release"):  # types of its signature are links
+        assert f'href="#eree.{name}"' in publish.partition("Args")[0][:8_000], name
 
 
 @one_build

@@ -103,6 +103,19 @@ def check(
     What is returned is false if there is a fault: `if not eree.check("data"): …`.
 
     Raises `Unreadable` only where there is no schema to check against.
+
+    Args:
+        data: A folder with its `schema.toml`, or data frames by the names of the tables.
+        schema: For data frames: a folder that has a schema, or what such a file holds.
+        rows: A new file for the rows that have faults.
+        engine: "duckdb" or "spark", or an engine.
+        memory_limit: The most memory that DuckDB takes, such as "3GB".
+        threads: How many threads it uses.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> bool(eree.check("data"))
+        True
     """
     if rows is not None:
         new_path(rows)
@@ -179,6 +192,18 @@ def load(
     """The linked tables of a folder, or of data frames, as `check` takes them.
 
     Raises `Faulty` with every fault if there is one.
+
+    Args:
+        data: A folder with its `schema.toml`, or data frames by the names of the tables.
+        schema: For data frames: a folder that has a schema, or what such a file holds.
+        engine: "duckdb" or "spark", or an engine.
+        memory_limit: The most memory that DuckDB takes, such as "3GB".
+        threads: How many threads it uses.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.load("data")
+        <Tables in data: ... workplaces, the rest confidential>
     """
     found = check(
         data, schema, engine=engine, memory_limit=memory_limit, threads=threads, progress=progress

@@ -44,6 +44,17 @@ def tabulate(
     values of the worker attributes, in the order of `by` (worker values as declared).  A worker
     attribute in `where` narrows `count` and `largest`; `workplaces` and `largest_total` look at
     workplace attributes alone.  A `bound` limits what one workplace adds to `count` and `largest`.
+
+    Args:
+        tables: Tables that passed every check.
+        by: The attributes to count by.
+        where: The values to keep of some attributes.
+        bound: Limits what one workplace adds.
+        engine: The query engine; without it the one the tables were loaded with.
+
+    Examples:
+        >>> eree.tabulate(eree.load("data"), by=["county", "sector"])
+        <Cells of county × sector: ... cells, confidential>
     """
     marginal = Marginal.over(tables.schema, by, where, bound)
     schema = cell_schema(tables.schema, marginal)
@@ -55,6 +66,18 @@ def stream(tables: Tables, marginal: Marginal, *, engine: object = None) -> Iter
     """The same cells, part by part: nothing but the part at hand need fit into memory.
 
     Of `Marginals` the workplace cells, which are public, are held as well.
+
+    Args:
+        tables: Tables that passed every check.
+        marginal: What to count.
+        engine: The query engine; without it the one the tables were loaded with.
+
+    Examples:
+        >>> tables = eree.load("data")
+        >>> marginal = eree.Marginal.over(tables.schema, ["county", "sector"])
+        >>> for cells in eree.stream(tables, marginal):
+        ...     print(cells)
+        <Cells of county × sector: ... cells, confidential>
     """
     if isinstance(marginal, Marginals):
         return _counted_at_once(tables, marginal, engine)
@@ -129,7 +152,15 @@ def _weights(tables: Tables, workplaces: Iterable[pa.RecordBatch], weigh: Weigh)
 
 
 def new_file(out: str | os.PathLike[str]) -> Path:
-    """The path of a file of cells that can be written; asked before the work starts."""
+    """The path of a file of cells that can be written; asked before the work starts.
+
+    Args:
+        out: A path that ends in `.parquet` or `.csv`.
+
+    Examples:
+        >>> eree.new_file("new.parquet").name
+        'new.parquet'
+    """
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
         raise Refusal(f"{path.name!r} is no name for cells: it must end in .parquet or .csv")
@@ -142,6 +173,18 @@ def write_cells(
     """Stream confidential cells into a new Parquet or CSV file that only its owner can read.
 
     The file appears whole or not at all.  Returns the number of cells.
+
+    Args:
+        tables: Tables that passed every check.
+        marginal: What to count.
+        out: A new file, `.parquet` or `.csv`.
+        engine: The query engine; without it the one the tables were loaded with.
+
+    Examples:
+        >>> tables = eree.load("data")
+        >>> marginal = eree.Marginal.over(tables.schema, ["county", "sector"])
+        >>> eree.write_cells(tables, marginal, "cells.parquet") > 0
+        True
     """
     schema = cell_schema(tables.schema, marginal)
     parts = stream(tables, marginal, engine=engine)

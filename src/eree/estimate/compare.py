@@ -76,6 +76,18 @@ def compare(
     The areas share no cell, so that the variances of their noise add up; cells of one group that
     were drawn at once have a covariance besides.  The ends of the ratio are where the difference of
     the first sum and so many times the second is as far from zero as its noise may be (Fieller).
+
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of one of its tables.
+        first: An area, by the values of its attributes.
+        second: Another one.
+        where: Values to keep, as `{"sector": ["11", "21"]}` or `["sector=11,21"]`.
+        level: The confidence of the intervals.
+
+    Examples:
+        >>> eree.compare("out", "jobs", {"county": "17001"}, {"county": "18001"})
+        Comparison(estimates=..., difference=..., low=..., high=..., ratio=...)
     """
     by = tuple(first)
     if not by or set(second) != set(by):

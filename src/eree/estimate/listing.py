@@ -108,6 +108,14 @@ def new_csv(out: str | os.PathLike[str], *, gzipped: bool = False) -> Path:
     """The path of a CSV file that can be written; asked before the work starts.
 
     With `gzipped` it may end in `.csv.gz` as well.
+
+    Args:
+        out: A path that ends in `.csv`.
+        gzipped: Whether it may end in `.csv.gz`.
+
+    Examples:
+        >>> eree.new_csv("new.csv").name
+        'new.csv'
     """
     path = Path(out)
     if path.suffix != ".csv" and not (gzipped and path.suffixes[-2:] == [".csv", ".gz"]):

@@ -156,6 +156,18 @@ def lodes(
     attributes, such as one state, in all columns.  `numbers` are estimates that agree in all
     tables, `biased-counts` (the same as integers of zero or more), estimates `shrunk` to the shares
     of their kind of workplaces, or the counts as `measured`.
+
+    Args:
+        release: A release, or the name of its folder.
+        geocode: The workplace attribute that becomes `w_geocode`.
+        columns: What the columns are, or a TOML file that says so.
+        tables: The tables that columns may come from.
+        where: Values to keep, as `{"sector": ["11", "21"]}` or `["sector=11,21"]`.
+        numbers: `estimates`, `biased-counts`, `shrunk` or `measured`.
+
+    Examples:
+        >>> eree.lodes("out", "county")
+        <LodesTable ...>
     """
     wanted = columns_given(columns, LODES_COLUMNS)
     only = filter_of(release, where)

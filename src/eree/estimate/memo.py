@@ -10,7 +10,18 @@ from eree.release.plan import Plan
 
 
 def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
-    """The page in Markdown; `left` is what the ledger has before this release, if it is known."""
+    """The page in Markdown; `left` is what the ledger has before this release, if it is known.
+
+    Args:
+        accuracy: What `expected_accuracy` returns.
+        left: What the ledger has before the release.
+
+    Examples:
+        >>> plan = eree.Plan.read("plan.toml")
+        >>> page = eree.memo(eree.expected_accuracy(plan))
+        >>> page.splitlines()[0]
+        '...'
+    """
     plan, price = accuracy.plan, accuracy.plan.price()
     relation, jobs = price.neighbours, plan.schema.job.counted
     lines = [

@@ -282,6 +282,17 @@ def expected_accuracy(
 
     With public `sizes` of workplaces the error of every whole table is predicted; worker cells
     under weak neighbours need public `shares` of workers as well.
+
+    Args:
+        plan: A plan.
+        sizes: Public numbers of workplaces by class of size.
+        shares: Public shares of workers.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> plan = eree.Plan.read("plan.toml")
+        >>> accuracy = eree.expected_accuracy(plan)
+        >>> page = eree.memo(accuracy)
     """
     typical: dict[Mechanism, tuple[dict[int, float], dict[int, int]]] = {}
     found = []

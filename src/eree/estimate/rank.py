@@ -43,6 +43,17 @@ def rank(
 
     Areas with the same noisy sum share a rank, and the next one's counts all that are larger:
     1, 2, 2, 4.  An area's true rank, by the same rule, is from `best` to `worst`.
+
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of one of its tables.
+        by: What makes the areas: attributes of the table, or coarser ones that these lie in.
+        where: Values to keep, as `{"sector": ["11", "21"]}` or `["sector=11,21"]`.
+        level: The confidence of the intervals.
+
+    Examples:
+        >>> eree.rank("out", "jobs", ["county"])
+        <Ranking of jobs by county, from release ...: 3 rows>
     """
     areas, checked = Areas.read(release, table, by, where), checked_level(level)
     totals = areas.totals(checked, simultaneous=True)

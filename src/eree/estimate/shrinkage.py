@@ -90,11 +90,17 @@ def shrink(release: Release, table: str | Iterable[str], by: Iterable[str] = ())
 
     The shares of each group of worker cells are shrunk to those of all groups of its kind (the
     workplace attributes whose values the schema declares), the more, the more noise they have; how
-    much groups of a kind differ is learnt from the table itself.
+    much groups of a kind differ is learnt from the table itself.  Marginals of one draw are
+    estimated together, and have one total.
 
-    Marginals of one draw are estimated together, and have one total.  `by` adds cells up, area by
-    area, where noisy sums show that it helps.  With several tables that share no workplace, the
-    estimates of an area are added up over all of them.
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of a table, or of several that share no workplace, to be added up.
+        by: Attributes to add cells up by, area by area, where noisy sums show that it helps.
+
+    Examples:
+        >>> eree.shrink("out", "sexes")
+        <Shrunk of sexes ...>
     """
     tables, asked = names_of(table), names_of(by)
     if len(tables) > 1 and not asked:

@@ -67,6 +67,18 @@ def threshold(
     With N jobs, damage D and the threshold t an area is above if D > t N.  That is so for all of
     the interval if D > t high, and the contrary if D < t low; where high is not known nothing is
     above.
+
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of one of its tables.
+        by: What makes the areas: attributes of the table, or coarser ones that these lie in.
+        damage: Amounts by area, or a CSV file of them.
+        per_job: The threshold.
+        level: The confidence of the intervals.
+
+    Examples:
+        >>> eree.threshold("out", "jobs", ["county"], {"17001": "1000000"}, per_job=100)
+        <Decisions of jobs by county, from release ...: 1 row>
     """
     least = _amount(per_job, "the threshold per job")
     if least == 0:

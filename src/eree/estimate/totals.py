@@ -1,17 +1,11 @@
 """Sums of released cells, such as all sectors of a place, with two kinds of intervals.
 
-The noisy sum is the sum of the signed noisy counts.  Both intervals are made of public things
-alone.  The calibrated one is what `calibrated` says of the noise: it holds on average over areas if
-the sizes of workplaces are as they are taken to be.  The guaranteed one holds for any data, and for
-each area:
-
-- where every cell has noise of its own, drawn apart, `sum_bounds` says how far the sum may be
-  off: far less than all the cells together, because noise cancels;
-- where a sum takes in all worker cells that were drawn together, the group is taken as one count,
-  whose noise is the sum of theirs;
-- elsewhere (noise on a transformed scale, or drawn for several worker cells together, or of a scale
-  that the cell itself does not bound) the probability to miss is shared out over the cells of the
-  sum, and the ends of the cells' own intervals are added up.
+The noisy sum is that of the signed noisy counts.  Both intervals are made of public things alone.
+The calibrated one is what `calibrated` says of the noise: it holds on average over areas if sizes
+of workplaces are as they are taken to be.  The guaranteed one holds for any data, and each area: by
+`sum_bounds` where every cell has noise of its own, as noise cancels; by the noise of the sum where
+all worker cells that were drawn together are taken in; elsewhere the probability to miss is shared
+out over the cells, and the ends of their own intervals are added up.
 """
 
 from __future__ import annotations
@@ -75,10 +69,19 @@ def area_totals(
 ) -> AreaTotals:
     """Add up the cells of a released table, area by area.
 
-    `by` makes the areas: attributes of the table, or coarser ones that these lie in, such as the
-    state of its tracts.  `where` keeps values of such attributes, as `{"sector": ["11", "21"]}` or
-    `["sector=11,21"]`.  Without a `level` the release's own is taken.
     An area that is not listed has no workplace, so it has no jobs, exactly.
+
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of one of its tables.
+        by: What makes the areas: attributes of the table, or coarser ones that these lie in.
+        where: Values to keep, as `{"sector": ["11", "21"]}` or `["sector=11,21"]`.
+        level: The confidence of the intervals; without it the release's own.
+        simultaneous: Whether all intervals hold together.
+
+    Examples:
+        >>> eree.area_totals("out", "jobs", ["county"])
+        <AreaTotals of jobs by county, from release ...: 3 rows>
     """
     areas = Areas.read(release, table, by, where)
     checked = checked_level(release.record["level"] if level is None else level)

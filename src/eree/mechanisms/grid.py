@@ -82,7 +82,20 @@ def certify_grid(
     progress: Callable[[str, float], None] = lambda _step, _done: None,
     processes: int | None = None,
 ) -> list[Point]:
-    """Certify mechanisms over a grid, on every core; points come in the order of the grid."""
+    """Certify mechanisms over a grid, on every core; points come in the order of the grid.
+
+    Args:
+        names: Names of mechanisms.
+        alphas: Alphas, as texts.
+        epsilons: Epsilons, as texts.
+        progress: Called with a step and the share that is done.
+        processes: On how many processes; one is this one.
+
+    Examples:
+        >>> [point] = eree.certify_grid(["log-laplace"], ["0.1"], ["2"], processes=1)
+        >>> point.holds
+        True
+    """
     wanted = [(name, alpha, epsilon) for name in names for alpha in alphas for epsilon in epsilons]
     found: dict[int, Point] = {}
     for number, point in on_every_core(grid_point, wanted, processes):

@@ -205,7 +205,19 @@ _NAME = "[a-z][a-z0-9-]{0,60}"
 
 
 def register(kind: type[M]) -> type[M]:
-    """Make a mechanism of your own known by its name; a decorator of its class."""
+    """Make a mechanism of your own known by its name; a decorator of its class.
+
+    Args:
+        kind: A class that keeps the contract of `Mechanism`.
+
+    Examples:
+        >>> from eree.mechanisms.scaled.smooth_pareto import SmoothPareto
+        >>> @eree.register
+        ... class Ours(SmoothPareto):
+        ...     name = "ours"
+        >>> eree.mechanism("ours", alpha="0.1", epsilon=2).name
+        'ours'
+    """
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         raise Refusal("a mechanism is a class that keeps the contract of eree.Mechanism")
     missing = sorted(kind.__abstractmethods__)
@@ -342,6 +354,18 @@ def mechanism(
     mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
     mechanism, such as `theta`, the number of `cells` that a vector mechanism protects together, or
     the `blocks` of `marginals-radial`.
+
+    Args:
+        name: A name of `MECHANISMS` or `VECTOR_MECHANISMS`, or `auto`.
+        alpha: The growth that is protected, such as "0.1".
+        epsilon: The privacy loss.
+        delta: The probability of a larger one.
+        **parameters: Those of the mechanism.
+
+    Examples:
+        >>> made = eree.mechanism("smooth-pareto", alpha="0.1", epsilon=2)
+        >>> round(made.expected_error(eree.Cell(count=120, largest=40)).mean_absolute, 2)
+        2.02
     """
     if name == AUTO and alpha is None:
         raise Refusal("auto needs an alpha, such as '0.1'")
@@ -353,7 +377,15 @@ def mechanism(
 
 
 def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:
-    """Parameters of a mechanism from texts such as `theta=50`; integers become numbers."""
+    """Parameters of a mechanism from texts such as `theta=50`; integers become numbers.
+
+    Args:
+        texts: Names and values.
+
+    Examples:
+        >>> eree.parameters_from_text(["theta=50", "aim=squares"])
+        {'theta': 50, 'aim': 'squares'}
+    """
     given: dict[str, int | str] = {}
     for text in texts:
         name, sign, value = text.partition("=")

@@ -56,6 +56,24 @@ def publish(
     The folder `out` must be new or empty.  With `SeededRandom`, for tests and studies of synthetic
     data, the release says that it is not private, and no ledger is charged.  A `rehearsal`, of
     synthetic data, says what it is, is never signed, and never verifies.
+
+    Args:
+        plan: What to publish, at what price.
+        tables: The confidential tables.
+        ledger: What pays for it.
+        out: A new or empty folder.
+        random: A source of randomness; secret without one.
+        signer: A key that signs the release.
+        rehearsal: Whether the data are synthetic, to try a plan.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> plan = eree.Plan.read("plan.toml")
+        >>> total = plan.price()
+        >>> ledger = eree.Ledger.create("new.db", total, data_set=plan.schema.data_set)
+        >>> release = eree.publish(plan, eree.load("data"), ledger=ledger, out="new")
+        >>> ledger.left().epsilon
+        Fraction(0, 1)
     """
     tell = progress or (lambda _step, _done: None)
     source = random or Random()

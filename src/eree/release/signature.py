@@ -50,7 +50,15 @@ class Signer:
 
 
 def public_key_of(file: str | os.PathLike[str]) -> str:
-    """The raw public key, in hexadecimal digits, of a PEM file with a public or private key."""
+    """The raw public key, in hexadecimal digits, of a PEM file with a public or private key.
+
+    Args:
+        file: A PEM file.
+
+    Examples:
+        >>> len(eree.public_key_of("key.pem"))
+        64
+    """
     text = _read(file)
     try:
         key: Any

@@ -27,6 +27,17 @@ def verify(
     `public_key`, in hexadecimal digits, is the one that its signature must be made with; `ledger`
     is the one that it must have been paid from.  `sizes` are the releases that strata of its
     workplaces were made of; the strata are made again from them.
+
+    Args:
+        release: A release, or the name of its folder.
+        ledger: The ledger that it must have been paid from.
+        public_key: The key that it must be signed with, in hexadecimal digits.
+        sizes: The releases that strata of its workplaces were made of.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.verify("out", ledger=eree.Ledger.open("ledger.db")).sound
+        True
     """
     tell, sizes = progress or (lambda _step, _done: None), tuple(sizes)
     if release.record.get("kind") != KIND:
