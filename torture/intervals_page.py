@@ -18,7 +18,7 @@ from torture.interval_tallies import LEAST, enough, fault
 RESULTS = OUT / "intervals"
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 IMAGES = PAGE.parent / "images"
-MARK, UNLIKE_MARK, RANKS_MARK = "coverage", "unlike", "ranks"
+MARK, UNLIKE_MARK = "coverage", "unlike"
 #: Shares of epsilon that a size profile may have.
 SHARES = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.2)
 #: A sector whose workplaces get one size.
@@ -90,31 +90,6 @@ def _missed(found: dict[str, Any]) -> str:
     return f"{sum(bool(fault(s)) for s in judged)} of {len(judged)}"
 
 
-def ranks_table(results: dict[str, dict[str, Any]]) -> str:
-    """Ranks and thresholds beside those with the scale known."""
-    rows = {
-        "joint span of ranks, places": ("joint span", "{:,.0f}"),
-        "redraws in which all joint sums held": ("joint sums held", "{:.0%}"),
-        "redraws in which all joint ranks held": ("joint ranks held", "{:.0%}"),
-        "span of each rank for itself, places": ("own span", "{:,.0f}"),
-        "its coverage": ("own coverage", "{:.1%}"),
-        "thresholds undecided": ("undecided", "{:.0%}"),
-        "redraws with a wrong decision": ("a decision wrong", "{:.0%}"),
-    }
-    keys = [f"{USUAL}-{epsilon}" for epsilon in EPSILONS]
-    heads = [f"epsilon {epsilon}" for epsilon in EPSILONS]
-    lines = [f"| | {' | '.join(heads)} |", "|---" + "|--:" * len(heads) + "|"]
-    lines.append(f"| redraws | {' | '.join(str(results[key]['ranked']) for key in keys)} |")
-    for title, (figure, text) in rows.items():
-        shown = []
-        for key in keys:
-            ranks = results[key]["ranks"]
-            ends = (ranks[f"{way}: {figure}"] for way in ("calibrated", "scale known"))
-            shown.append("{} ({})".format(*(text.format(value) for value in ends)))
-        lines.append(f"| {title} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
-
-
 def unlike_table(results: dict[str, dict[str, Any]]) -> str:
     """Coverage where sizes are unlike the model."""
     lines = [
@@ -177,7 +152,6 @@ def write() -> None:
     results = read()
     page = PAGE.read_text(encoding="utf-8")
     page = marks.replaced(page, MARK, coverage_table(results))
-    page = marks.replaced(page, RANKS_MARK, ranks_table(results))
     page = marks.replaced(page, UNLIKE_MARK, unlike_table(results))
     PAGE.write_text(page, encoding="utf-8")
     PAGE.with_suffix(".csv").write_text(grid(results), encoding="utf-8")
