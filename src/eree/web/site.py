@@ -240,7 +240,8 @@ class Site(House):
         """Keep a list of codes that a reader sends, and go on to the table with it."""
         data, known = self._variable(name, variable)
         fields = fields_of(*sent_as)
-        text = "\n".join(value for field, value in fields if field in ("codes", "file"))
+        own = (value for field, value in fields if field in ("codes", "file"))
+        text = "\n".join(filter(None, own))
         rest = [pair for pair in fields if pair[0] not in ("codes", "file", "skip")]
         try:
             codes = codes_in(known, text, skip=("skip", YES) in fields)
