@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -40,6 +44,7 @@ def test_what_is_kept_is_found_under_a_name_of_its_own(given_: tuple[int, set[in
     name = lists.keep("jobs place", count, places)
     assert lists.find("jobs place", count, name) == tuple(sorted(places))
     assert lists.keep("jobs place", count, places) == name
+    assert CodeLists().keep("jobs place", count, places) != name  # which nobody else can tell
     assert lists.find("jobs sector", count, name) is None
     other = CodeLists()
     assert other.find("jobs place", count, name) is None
@@ -61,6 +66,7 @@ def test_half_of_a_list_is_not_found() -> None:
     start = next(at for at in range(0, len(whole), codelists._SLOT) if whole[at])
     for at in range(codelists._HEAD.size, codelists._HEAD.size + 60, 7):
         lists._memory[start + at] ^= 0xFF
+        lists._unpacked.clear()
         assert lists.find("of", 4_000, name) is None
         lists._memory[start + at] ^= 0xFF
     assert lists.find("of", 4_000, name) is not None
@@ -81,7 +87,8 @@ def test_memory_is_bounded_and_the_oldest_make_room() -> None:
     names = [lists.keep("of", 5_000, [number]) for number in range(3_000)]
     assert len(lists._memory) == size
     found = [lists.find("of", 5_000, name) == (n,) for n, name in enumerate(names)]
-    assert all(found[-100:]) and 300 < sum(found) <= codelists._SLOTS
+    kept = codelists._SLOTS
+    assert all(found[-kept:]) and not any(found[: -kept - codelists._UNPACKED])
 
 
 def test_a_list_that_fills_more_than_its_place_is_refused() -> None:
@@ -104,36 +111,88 @@ def test_processes_that_fork_share_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "codes"),
+    ("text", "codes", "heading"),
     [
-        ("01\n02\n", ["01", "02"]),
-        ("\ufeff01\r\n\r\n 04 ", ["01", "04"]),
-        ("geoid,name\n01,One\n04,Four", ["01", "04"]),
-        ('name;code\n"One";"01"\n"Two";"02"', ["01", "02"]),
-        ("01, 02, 04", ["01"]),  # a line of a file names one code
-        ("01 02 04", ["01", "02", "04"]),
-        ("03 east\n03 east", ["03 east"]),
-        ("A\n04", ["A", "04"]),
-        ("name\tcode\nThree\t03 east", ["03 east"]),
+        ("01\n02\n", "01 02", ""),
+        ("\ufeff01\r\n\r\n 04 ", "01 04", ""),
+        ("\n\ngeoid,name\n01,One\n04,Four", "01 04", "geoid,name"),
+        ('name;code\n"One";"01"\n"Two";"02"', "01 02", "name;code"),
+        ("county,place\nA,01\nB,04", "01 04", "county,place"),  # codes before groups
+        ("x,y\nA,01\nB,04", "01 04", "x,y"),
+        ("x,place\n02,01\n01,04", "01 04", "x,place"),  # the column of this name
+        ("01 02 04", "01 02 04", ""),
+        ("places\n01", "01", "places"),
+        ("A\n04", "A 04", ""),
     ],
 )
-def test_lists_are_read_as_people_have_them(text: str, codes: list[str]) -> None:
-    assert codes_in(PLACE, text) == codes
+def test_lists_are_read_as_people_have_them(text: str, codes: str, heading: str) -> None:
+    found = codes_in(PLACE, text)
+    assert (found.codes, found.heading) == (tuple(codes.split()), heading)
 
 
-def test_lines_that_name_no_code_are_named() -> None:
-    with pytest.raises(Refusal, match=r"2 lines name no code of place: '99'; 'x,y'"):
-        codes_in(PLACE, "01\n99\n02\nx,y\n")
-    assert codes_in(PLACE, "01\n99\n02\nx,y\n", skip=True) == ["01", "02"]
-    for nothing in ("", "\n\n", "99"):
-        with pytest.raises(Refusal, match="no line names"):
-            codes_in(PLACE, nothing, skip=True)
+def test_a_code_may_have_blanks_in_it() -> None:
+    assert codes_in(PLACE, "03 east\n03 east\n01").codes == ("03 east", "01")
+    assert codes_in(PLACE, "name\tcode\nThree\t03 east").codes == ("03 east",)
 
 
-@given(
-    st.binary(max_size=300),
-    st.sampled_from(["", "multipart/form-data; boundary=b", *codelists.FORMS]),
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("01\n99\n02\nxy\n", "2 lines name no code of place: '99'; 'xy'"),
+        ("O1\n02", "1 line names no code of place: 'O1'"),  # no heading: it has a digit
+        ("01 99", "1 line names no code"),
+        ("01,02\n02,01", "several columns"),
+        ("~aaaaaaaaaaaaaaaa\n01\n~bbbbbbbbbbbbbbbb", "1 line names no code"),
+        ("", "no line names"),
+        ("\n \n", "no line names"),
+        ("99", "1 line names no code"),
+        ("nothing", "no line names"),
+    ],
 )
+def test_lines_that_name_no_code_are_named(text: str, reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        codes_in(PLACE, text)
+
+
+def test_lines_that_name_no_code_are_left_out_if_that_is_wanted() -> None:
+    assert codes_in(PLACE, "01\n99\n02\nxy\n", skip=True).codes == ("01", "02")
+    with pytest.raises(Refusal, match="no line names"):
+        codes_in(PLACE, "99", skip=True)
+
+
+PART = '--b\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+IN_PARTS = f"{codelists.WITH_FILES}; boundary=b"
+
+
+def test_forms_are_read_as_browsers_send_them() -> None:
+    body = PART.format("at.país", "rows") + PART.format("codes", "01\r\n02") + "--b--\r\n"
+    kind = 'Multipart/Form-Data; boundary="b"'
+    assert fields_of(kind, body.encode()) == [("at.país", "rows"), ("codes", "01\r\n02")]
+    assert fields_of("text/plain", b"01") == fields_of("", b"01") == [("codes", "01")]
+    form = codelists.FORM
+    assert fields_of(form, b"codes=01%0A02&skip=") == [("codes", "01\n02"), ("skip", "")]
+    assert fields_of(f"{form}X", b"codes=01") == [("codes", "codes=01")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\n--c--\r\n--b--",
+        "--b",
+        "",
+        "--b\r\n\r\n--b--",
+        PART.format("codes", "01"),
+        PART.format("codes", "") * 2_001 + "--b--",
+    ],
+)
+def test_what_is_no_form_is_refused(body: str) -> None:
+    with pytest.raises(Refusal, match="no form"):
+        fields_of(IN_PARTS, body.encode())
+    with pytest.raises(Refusal, match="no form"):
+        fields_of(codelists.WITH_FILES, body.encode())
+
+
+@given(st.binary(max_size=300), st.sampled_from(["", IN_PARTS, *codelists.FORMS]))
 def test_whatever_is_sent_is_read_or_refused(body: bytes, kind: str) -> None:
     try:
         found = fields_of(kind, body)
@@ -145,6 +204,9 @@ def test_whatever_is_sent_is_read_or_refused(body: bytes, kind: str) -> None:
 def asked(client: TestClient, data: DataSet, name: str) -> list[dict[str, Any]]:
     found = client.get(f"/d/{data.name}.json?rows=place&where.place={name}&show=interval")
     assert found.status_code == 200, found.text
+    named = found.json()["metadata"]  # what is cited stays: it has the codes
+    assert f"where.place={name}" not in named["citation"] and "where.place=" in named["citation"]
+    assert len(named["lists"]["place"]) > 2
     cells: list[dict[str, Any]] = found.json()["cells"]
     return cells
 
@@ -161,7 +223,7 @@ def test_a_list_filters_as_its_codes_do(client: TestClient, catalogue: Catalogue
     assert asked(client, data, said["list"]) == plain["cells"]
     page = client.get(f"/d/{data.name}?rows=sector&where.place={said['list']}&show=margin")
     assert page.status_code == 200 and f"a list of {len(codes)} codes" in page.text
-    assert "Address for a day" in page.text and "is kept for a day" in page.text
+    assert "is kept for a day" in page.text
     for path in ("/chart", "/ranking", "/codes/place", ".csv", ".xlsx", "/about"):
         where = f"/d/{data.name}{path}?rows=place&where.place={said['list']}&show=margin"
         assert client.get(where).status_code == 200, path
@@ -212,7 +274,8 @@ def test_what_cannot_be_kept_is_refused(client: TestClient, catalogue: Catalogue
     assert client.post(f"/d/{name}/lists/nothing", content="01").status_code == 404
     assert client.post("/d/nothing/lists/place", content="01").status_code == 404
     assert client.post(f"/d/{name}/lists/place", content="x" * (MOST_SENT + 1)).status_code == 413
-    assert client.get(f"/d/{name}/lists/place").status_code == 405
+    read = client.get(f"/d/{name}/lists/place")
+    assert read.status_code == 405 and "with POST" in read.text
     gone = client.get(f"/d/{name}?rows=place&where.place=~{'a' * 16}")
     assert gone.status_code == 400 and "kept for a day" in gone.text
 
@@ -230,3 +293,27 @@ def test_a_list_is_known_to_all_workers_and_a_body_is_bounded(releases: list[Pat
             level = ("0.8", "0.9", "0.95", "0.99")[number % 4]
             query = f"rows=place&where.place={found}&confidence={level}&page=1"
             assert len(json.loads(tool.get(f"/d/{name}.json?{query}"))["cells"]) <= 5
+        for size in (MOST_SENT + 1, MOST_SENT + 70_000, 3 * MOST_SENT):
+            assert sent_in_pieces(tool.address, name, codes, size) == 413
+        assert sent_in_pieces(tool.address, name, codes, MOST_SENT - 10) == 201
+
+
+def sent_in_pieces(address: str, name: str, codes: list[str], size: int) -> int:
+    """The answer to a list with a code at its beginning and one at its end, without its length."""
+
+    def pieces() -> Iterator[bytes]:
+        yield f"{codes[0]}\n".encode()
+        rest = size - len(codes[0]) - len(codes[1]) - 2
+        for start in range(0, rest, 200_000):
+            yield b"\n" * min(200_000, rest - start)
+        yield f"{codes[1]}\n".encode()
+
+    host = urlsplit(address)
+    line = HTTPConnection(host.hostname or "", host.port, timeout=60)
+    with closing(line):
+        with suppress(BrokenPipeError, ConnectionResetError):
+            kind = {"content-type": "text/plain"}
+            line.request("POST", f"/d/{name}/lists/place", pieces(), kind, encode_chunked=True)
+        reply = line.getresponse()
+        assert reply.status != 201 or json.loads(reply.read())["codes"] == 2
+        return reply.status

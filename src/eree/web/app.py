@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,7 +20,7 @@ from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.codelists import FORMS, MOST_SENT
+from eree.web.codelists import FORMS, MOST_SENT, kind_of
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
@@ -30,6 +32,8 @@ from eree.web.words import speaking
 View = Callable[[Mapping[str, str], str, bool], Reply]
 _WEEK = "public, max-age=604800, immutable"
 _SHORT = "public, max-age=300"
+#: Lists that are received at once.
+MOST_BODIES = 16
 
 
 class Front:
@@ -88,6 +92,8 @@ def application(
     async def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         known = {404: "no page has this address", 405: "pages can only be read, with GET"}
+        if error.status_code == 405 and "/lists/" in request.scope["path"]:
+            known = {405: "a list of codes is sent here, with POST"}
         reason = known.get(error.status_code, "this cannot be answered")
         within = others.get(request.scope["path"].removeprefix("/").partition("/")[0], site)
         return Kept(within.refused(error.status_code, reason, _key_of(request.scope)[2]))
@@ -136,24 +142,33 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
 
         return Route(path, endpoint, methods=["GET"])
 
+    bodies = asyncio.Semaphore(MOST_BODIES)
+
     async def keep_list(request: Request) -> Response:
         kind = header_of(request.scope, b"content-type").decode("latin-1")
-        as_json, body = not kind.startswith(FORMS), await _body(request)
+        as_json, name = kind_of(kind) not in FORMS, request.path_params["name"]
+        if name not in site.catalogue.by_name:
+            return refuse(404, "there is no data set of this name here", as_json)
+        if bodies.locked():
+            return refuse(503, "too many lists at once; try again soon", as_json)
+        async with bodies:
+            body = await _body(request)
         if body is None:
             return refuse(413, f"a list has at most {MOST_SENT:,} bytes", as_json)
 
         def work() -> Kept:
+            parts = request.path_params
             try:
                 with speaking(site.language):
-                    made = site.keep_list(
-                        **request.path_params, sent_as=(kind, body), as_json=as_json
-                    )
-                return Kept(made)
+                    made = Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))
+                if made.packable and unpacks(request.scope):
+                    made.pack()
+                return made
             except Refusal as refusal:
                 return refuse(404 if isinstance(refusal, Missing) else 400, str(refusal), as_json)
 
-        key = request.scope["path"].encode(), blake2b(body).digest(), as_json
-        return await desk.answer(key, work, request.receive, request.path_params["name"])
+        key = request.scope["path"].encode(), blake2b(kind.encode() + body).digest(), as_json
+        return await desk.answer(key, work, request.receive, name)
 
     data = "/d/{name}"
     routes: list[BaseRoute] = [
@@ -203,14 +218,19 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent; nothing where it is more than is read."""
+    """What was sent; nothing where it is more than is read, or where nobody waits any more."""
+    said = header_of(request.scope, b"content-length")
+    if said.isdigit() and int(said[:20]) > MOST_SENT:
+        return None
     parts, size = list[bytes](), 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > MOST_SENT:
-            return None
-    return b"".join(parts)
+    with suppress(ClientDisconnect):
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > MOST_SENT:
+                return None
+        return b"".join(parts)
+    return None
 
 
 def _in_frame(page: View) -> View:

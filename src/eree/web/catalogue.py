@@ -235,9 +235,9 @@ def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, int, i
     """What changes when a release comes or goes, is still being copied, or gets estimates."""
     found = []
     for folder in releases_in(folders):
-        with suppress(OSError):
-            for path in sorted(folder.rglob("*")):
-                about = path.stat()
+        for path in sorted(folder.rglob("*")):
+            with suppress(OSError):
+                about = path.lstat()
                 found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
     return found
 

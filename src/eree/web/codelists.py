@@ -1,62 +1,69 @@
 """Long lists of codes that readers send: kept for a day under a short name, for all workers.
 
-A list is named by a digest of what it holds.  So the same list has one name in all processes, no
-name can be guessed, and what was overwritten by another list, or by half of one, is not found.
+A list is named by a digest of what it holds, under a key that the server keeps to itself.  So the
+same list has one name in all processes, nobody finds out by a name who sent what, and what was
+overwritten by another list, or by half of one, is not found.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import struct
 import time
 import zlib
 from base64 import b32encode
-from collections.abc import Iterable, Iterator, Sequence
-from email.message import Message
-from email.parser import BytesParser
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from threading import Lock
 from urllib.parse import parse_qsl
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eree.errors import Refusal
 from eree.web.dataset import Variable
 
 #: What the name of a list begins with, and how long the rest of it is.
 MARK, _LETTERS = "~", 16
-#: Seconds for which a list is kept, lists that are, and bytes of one, packed.
-KEPT_SECONDS, _SLOTS, _SLOT = 24 * 3600, 512, 16_384
-#: A list may have one of so many slots; the oldest makes room.
-_WAYS = 4
+#: Seconds for which a list is kept at most, lists that are, and bytes of one, packed.
+KEPT_SECONDS, _SLOTS, _SLOT = 24 * 3600, 1_024, 16_384
+#: Lists that a process need not unpack again.
+_UNPACKED = 32
 #: Bytes of what a reader sends, and lines of it that are named because nothing is known of them.
 MOST_SENT, MOST_NAMED = 1_000_000, 8
+#: Fields of a form that is sent.
+_MOST_FIELDS = 2_000
 #: How browsers send forms; whatever else is sent is a list itself.
 FORMS = FORM, WITH_FILES = "application/x-www-form-urlencoded", "multipart/form-data"
 _HEAD = struct.Struct("<16sdI")
 _BETWEEN = re.compile(r"[,;\t|]")
 _QUOTES = " \"'\ufeff"
+_BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
+_FIELD = re.compile(rb'(?:^|\n)content-disposition:[^\n]*;\s*name="([^"\n]*)"', re.IGNORECASE)
 
 
 class CodeLists:
     """Lists of places of codes, in memory that processes share if it was made before they fork."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _SLOTS * _SLOT)
+        self._memory, self._key = mmap.mmap(-1, _SLOTS * _SLOT), os.urandom(32)
+        self._lock = Lock()
+        self._unpacked: OrderedDict[tuple[str, str], tuple[float, tuple[int, ...]]] = OrderedDict()
 
     def keep(self, of: str, count: int, places: Iterable[int]) -> str:
         """Keep the places of some of so many codes; the name under which they are found."""
         chosen = np.zeros(count, dtype=np.bool_)
         chosen[list(places)] = True
         bits = np.packbits(chosen).tobytes()
-        packed, name = zlib.compress(bits), _name(of, bits)
+        packed, name = zlib.compress(bits), self._name(of, bits)
         if _HEAD.size + len(packed) > _SLOT:
             raise Refusal("this list has too many codes that follow no order; send half of it")
-        known = [self._head(place) for place in _places(name)]
-        names = [head[0] for head in known]
-        way = names.index(name.encode()) if name.encode() in names else _oldest(known)
-        start = _places(name)[way] * _SLOT
         head = _HEAD.pack(name.encode(), time.time() + KEPT_SECONDS, len(packed))
+        start = self._slot_for(name) * _SLOT
         self._memory[start : start + len(head) + len(packed)] = head + packed
         return f"{MARK}{name}"
 
@@ -65,88 +72,150 @@ class CodeLists:
         plain = name.removeprefix(MARK)
         if not name.startswith(MARK) or len(plain) != _LETTERS or not plain.isascii():
             return None
-        for place in _places(plain):
-            own, until, length = self._head(place)
+        with self._lock:
+            until, places = self._unpacked.get((of, plain), (0.0, ()))
+        if until > time.time():
+            return places
+        for slot in self._slots_of(plain):
+            own, until, length = _HEAD.unpack_from(self._memory, slot * _SLOT)
+            start = slot * _SLOT + _HEAD.size
             if own != plain.encode() or until < time.time():
                 continue
-            start = place * _SLOT + _HEAD.size
             try:
                 opened = zlib.decompressobj()
                 bits = opened.decompress(self._memory[start : start + length], (count + 7) // 8)
             except zlib.error:
                 continue
-            if _name(of, bits) == plain:
+            if self._name(of, bits) == plain:
                 chosen = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=count)
-                return tuple(np.flatnonzero(chosen).tolist())
+                places = tuple(np.flatnonzero(chosen).tolist())
+                with self._lock:
+                    self._unpacked[of, plain] = until, places
+                    while len(self._unpacked) > _UNPACKED:
+                        self._unpacked.popitem(last=False)
+                return places
         return None
 
-    def _head(self, place: int) -> tuple[bytes, float, int]:
-        return _HEAD.unpack_from(self._memory, place * _SLOT)
+    def _name(self, of: str, bits: bytes) -> str:
+        found = blake2b(f"{of}\0".encode() + bits, digest_size=10, key=self._key).digest()
+        return b32encode(found).decode().lower()
+
+    def _heads(self) -> NDArray[np.uint8]:
+        """The names and times of all slots, a row for each."""
+        whole = np.frombuffer(self._memory, dtype=np.uint8).reshape(_SLOTS, _SLOT)
+        found: NDArray[np.uint8] = whole[:, : _LETTERS + 8].copy()
+        return found
+
+    def _slots_of(self, name: str) -> list[int]:
+        own = np.frombuffer(name.encode(), dtype=np.uint8)
+        found: list[int] = np.flatnonzero((self._heads()[:, :_LETTERS] == own).all(1)).tolist()
+        return found
+
+    def _slot_for(self, name: str) -> int:
+        """Where a list is already, or what is free longest: empty, or to be forgotten first."""
+        known = self._slots_of(name)
+        until = self._heads()[:, _LETTERS:].copy().view(np.float64).ravel()
+        return known[0] if known else int(np.argmin(until))
 
 
-def _name(of: str, bits: bytes) -> str:
-    found = blake2b(f"{of}\0".encode() + bits, digest_size=10).digest()
-    return b32encode(found).decode().lower()
+@dataclass(frozen=True)
+class Listed:
+    """What a text names: codes and groups, and the line that was taken for a heading."""
+
+    codes: tuple[str, ...]
+    heading: str
 
 
-def _places(name: str) -> list[int]:
-    first = zlib.crc32(name.encode())
-    return [(first + way) % _SLOTS for way in range(_WAYS)]
+def codes_in(variable: Variable, text: str, *, skip: bool = False) -> Listed:
+    """The codes and groups that the lines of a text name, alone or in one column of a file.
 
-
-def _oldest(heads: Sequence[tuple[bytes, float, int]]) -> int:
-    return min(range(len(heads)), key=lambda way: heads[way][1])
-
-
-def codes_in(variable: Variable, text: str, *, skip: bool = False) -> list[str]:
-    """The codes and groups that the lines of a text name, in any column of a file.
-
-    Refuses lines that name none, but for the first, which may be a heading; with `skip` they are
-    left out.
+    Refuses lines that name none, but for a first one without digits or of a file, which is a
+    heading; with `skip` they are left out.
     """
-    found, unknown = list[str](), list[str]()
-    for number, line in enumerate(text.splitlines()):
-        fields = [field.strip(_QUOTES) for field in _BETWEEN.split(line)]
-        if not any(fields):
-            continue
-        known = [field for field in fields if variable.knows(field)][:1] or [
-            word for word in line.split() if variable.knows(word.strip(_QUOTES + ",;"))
-        ]
-        if not known and number:
-            unknown.append(line.strip())
-        found += [word.strip(_QUOTES + ",;") for word in known]
+    lines = [line for line in map(str.strip, text.splitlines()) if line.strip(_QUOTES)]
+    fields = [[field.strip(_QUOTES) for field in _BETWEEN.split(line)] for line in lines]
+    column = _column(variable, fields) if any(len(row) > 1 for row in fields) else None
+    found, unknown, heading = list[str](), list[str](), ""
+    for number, line in enumerate(lines):
+        named = _named(variable, fields[number], column, line)
+        found += named
+        if not named and not number and (column is not None or not any(map(str.isdigit, line))):
+            heading = line
+        elif not named:
+            unknown.append(line)
     if unknown and not skip:
         shown = "; ".join(repr(line[:40]) for line in unknown[:MOST_NAMED])
         more = " and others" if len(unknown) > MOST_NAMED else ""
-        lines = "1 line names" if len(unknown) == 1 else f"{len(unknown):,} lines name"
-        raise Refusal(f"{lines} no code of {variable.name}: {shown}{more}")
+        names = "1 line names" if len(unknown) == 1 else f"{len(unknown):,} lines name"
+        raise Refusal(f"{names} no code of {variable.name}: {shown}{more}")
     if not found:
         raise Refusal(f"no line names a code of {variable.name}")
-    return list(dict.fromkeys(found))
+    return Listed(tuple(dict.fromkeys(found)), heading)
 
 
-def fields_of(kind: str, body: bytes) -> list[tuple[str, str]]:
+def _named(variable: Variable, row: Sequence[str], column: int | None, line: str) -> list[str]:
+    """The codes of a line: in a column of a file, or all of its words."""
+    if column is not None:
+        return [field for field in row[column : column + 1] if variable.declares(field)]
+    if variable.declares(row[0]):
+        return [row[0]]
+    words = [word.strip(_QUOTES) for word in line.split()]
+    return words if all(map(variable.declares, words)) else []
+
+
+def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
+    """The column of a file that has the codes: the one of this name, or with most of them."""
+    called = {variable.name.casefold(), variable.label.casefold()}
+    for column, field in enumerate(rows[0]):
+        if field.casefold() in called:
+            return column
+    codes, groups = Counter[int](), Counter[int]()
+    for row in rows:
+        for column, field in enumerate(row):
+            codes[column] += field in variable.places
+            groups[column] += variable.declares(field)
+    best = max(codes, key=lambda column: (codes[column], groups[column]))
+    most = codes[best], groups[best]
+    if [(codes[c], groups[c]) for c in codes].count(most) > 1 and any(most):
+        raise Refusal(
+            f"several columns name codes of {variable.name}; call one of them {variable.name}"
+        )
+    return best
+
+
+def kind_of(content_type: str) -> str:
+    """The kind of what is sent, without what is said of it besides."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def fields_of(content_type: str, body: bytes) -> list[tuple[str, str]]:
     """The fields of a form that was sent; what is no form is a list itself."""
     try:
-        if kind.startswith(FORM):
-            return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=2_000)
-        if not kind.startswith(WITH_FILES):
-            return [("codes", body.decode())]
-        return list(_parts(kind, body))
+        match kind_of(content_type):
+            case "application/x-www-form-urlencoded":
+                text = body.decode()
+                return parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+            case "multipart/form-data":
+                return _parts(content_type, body)
+        return [("codes", body.decode())]
     except ValueError:
         raise Refusal("what was sent is no text in UTF-8, and no form") from None
 
 
-def _parts(kind: str, body: bytes) -> Iterator[tuple[str, str]]:
+def _parts(content_type: str, body: bytes) -> list[tuple[str, str]]:
     """The fields of a form with files in it."""
-    head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1")
-    whole = BytesParser().parsebytes(head + body)
-    for part in whole.get_payload() if whole.is_multipart() else ():
-        assert isinstance(part, Message)
-        name, held = (
-            part.get_param("name", "", "content-disposition"),
-            part.get_payload(decode=True),
-        )
-        if not isinstance(name, str) or not isinstance(held, bytes):
+    named = _BOUNDARY.search(content_type)
+    if named is None:
+        raise ValueError
+    between = b"\r\n--" + (named[1] or named[2]).encode("latin-1")
+    _before, *parts = (b"\r\n" + body).split(between, _MOST_FIELDS)
+    if not parts or not parts[-1].startswith(b"--"):
+        raise ValueError
+    found = []
+    for part in parts[:-1]:
+        head, blank, value = part.partition(b"\r\n\r\n")
+        field = _FIELD.search(head)
+        if field is None or not blank:
             raise ValueError
-        yield name, held.decode()
+        found.append((field[1].decode(), value.decode()))
+    return found

@@ -46,7 +46,8 @@ class Columns:
 
     def by_cell(self, numbers: Integers) -> Integers:
         """Numbers of all rows as sums take them: a row for each cell of a group."""
-        small = np.abs(numbers).max(initial=0) <= np.iinfo(np.int32).max
+        room = np.iinfo(np.int32)
+        small = room.min <= numbers.min(initial=0) and numbers.max(initial=0) <= room.max
         table = numbers.reshape(self.groups, self.cells).astype(np.int32 if small else np.int64)
         return np.ascontiguousarray(table.T)
 

@@ -37,6 +37,8 @@ from eree.web.workbook import workbook
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
+#: Letters of an address in which the codes of a list are named one by one.
+MOST_ADDRESS = 7_900
 FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
 
 
@@ -61,6 +63,7 @@ class Metadata:
     notes: tuple[str, ...]
     address: str
     citation: str
+    lists: Mapping[str, list[str]]  # codes that a list stands for, by variable
 
     def pairs(self) -> list[tuple[str, str]]:
         """Names and texts, for a sheet."""
@@ -79,18 +82,24 @@ class Metadata:
             *(("Note", note) for note in self.notes),
             ("Address", self.address),
             ("Cite as", self.citation),
+            *(
+                (f"List of {name}", " ".join(codes[start : start + 1_000]))
+                for name, codes in self.lists.items()
+                for start in range(0, len(codes), 1_000)
+            ),
         ]
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {name: value for name, value in vars(self).items() if name != "promise"}
+        found = {name: value for name, value in vars(self).items() if name != "promise"}
+        return found if self.lists else {n: v for n, v in found.items() if n != "lists"}
 
 
 def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str) -> Metadata:
     """The metadata of an answer; `home` is the public address of the query tool."""
-    filters = tuple(
-        f"{data.variable(name).label}: {', '.join(map(data.variable(name).describe, codes))}"
-        for name, codes in query.where.items()
+    filters: tuple[str, ...] = tuple(
+        Joined(": ", (variable.label, Joined(", ", map(variable.describe, codes))))
+        for variable, codes in ((data.variable(n), codes) for n, codes in query.where.items())
     )
     measure = measured(data.measures[query.measure], query.share)
     labels = [data.variable(name).side_label(query.groups.get(name)) for name in query.by]
@@ -101,6 +110,12 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         kept = "; ".join(_short(text) for text in filters)
         caption = Joined("", (caption, f" ({kept})"))
     address = f"{home}/d/{data.name}?{query.address()}"
+    lists: dict[str, list[str]] = {}
+    if data.keeps_lists(query.where):  # what is cited is what stays
+        where = {n: tuple(data.variable(n).spelled_out(c)) for n, c in query.where.items()}
+        whole = f"{home}/d/{data.name}?{replace(query, where=where).address()}"
+        address = whole if len(whole) <= MOST_ADDRESS else address
+        lists = {n: list(codes) for n, codes in where.items() if codes != query.where[n]}
     return Metadata(
         caption,
         data.name,
@@ -119,6 +134,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
         notes(data, query, apart),
         address,
         data.citation(address),
+        lists,
     )
 
 

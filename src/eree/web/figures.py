@@ -63,7 +63,8 @@ class Figures:
     def nbytes(self) -> int:
         """How many bytes its numbers take."""
         own = (self.values, self.low, self.high, *(self.places or ()))
-        return sum(numbers.nbytes for numbers in own)
+        more = (self.deviation, self.margin, self.absent, self.values)  # and keys, once asked for
+        return sum(numbers.nbytes for numbers in (*own, *more) if numbers is not None)
 
     @property
     def margin_of_error(self) -> Reals:

@@ -8,7 +8,7 @@ import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
 from eree.web.comparison import MONEY, MOST_DAMAGE
-from eree.web.dataset import MOST_FIND, DataSet
+from eree.web.dataset import MOST_FIND, DataSet, Variable
 from eree.web.export import EXPORTS
 from eree.web.figures import JOBS
 from eree.web.lists import LISTS
@@ -100,7 +100,18 @@ def _paths(data: DataSet) -> dict[str, Any]:
         found[f"/d/{name}/codes/{quoted(variable.name)}.json"] = _get(
             f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
         )
+        found[f"/d/{name}/lists/{quoted(variable.name)}"] = _post_list(name, variable)
     return found
+
+
+def _post_list(name: str, variable: Variable) -> dict[str, Any]:
+    """How a list of codes is sent."""
+    said = f"Keep a list of codes of {variable.label} for a day"
+    found = _get(f"{name}-list-{variable.name}", said, [], _ref("List"))["get"]
+    found["responses"]["201"] = found["responses"].pop("200")
+    text = {"type": "string", "description": "A code or a group on each line."}
+    found["requestBody"] = {"required": True, "content": {"text/plain": {"schema": text}}}
+    return {"post": found}
 
 
 def _settings(data: DataSet) -> list[dict[str, Any]]:
@@ -118,7 +129,8 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
     ]
     for variable in data.variables:
         codes = [*variable.groups, *variable.codes]
-        listed = {"type": "array", "items": {"enum": codes}, "uniqueItems": True}
+        one = {"anyOf": [{"enum": codes}, {"type": "string", "pattern": "^~[a-z2-7]{16}$"}]}
+        listed = {"type": "array", "items": one, "uniqueItems": True}
         found.append(
             _parameter(f"{WHERE}{variable.name}", listed, f"Keep these codes of {variable.label}.")
         )
@@ -204,6 +216,11 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Ranking": _object("metadata query areas", areas=_FIGURES),
     "Threshold": _object("metadata query areas per_job", areas=_FIGURES, per_job=_TEXT),
+    "List": _object(
+        "list codes heading kept_until query",
+        codes={"type": "integer"},
+        **dict.fromkeys(("list", "heading", "kept_until", "query"), _TEXT),
+    ),
     "Codes": _object("variable codes", codes=_OBJECTS),
     "Catalogue": _object("data_sets", data_sets=_OBJECTS),
     "Refusal": _object(

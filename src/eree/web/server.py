@@ -46,8 +46,6 @@ MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
 MOST_HEAD, MOST_LINES = 32_768, 100
 #: Seconds within which a request arrives whole, and in which something of an answer is read.
 ASK_SECONDS, READ_SECONDS = 15.0, 60.0
-#: Bytes of a body beyond the most that are taken, by which it is known to be too long.
-READ_AHEAD = 65_536
 #: So long a refusal waits to be read, before the connection is closed.
 LAST_SECONDS = 2.0
 
@@ -279,7 +277,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._size = self._lines = self._hosts = self._sent = 0
         self._asking = self._fresh = True
-        self._wait(ASK_SECONDS)
+        self._wait(LAST_SECONDS if self._leaving else ASK_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count headers."""
@@ -304,9 +302,10 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take what is sent with POST; any other body passes by, unread."""
+        room = MOST_SENT + 1 - self._sent  # one more than is taken, by which it is known
         self._sent += len(body)
-        if self.scope["method"] == "POST" and self._sent <= MOST_SENT + READ_AHEAD:
-            super().on_body(body)
+        if self.scope["method"] == "POST" and room > 0:
+            super().on_body(body[:room])
 
     def on_message_complete(self) -> None:
         """A request has arrived whole."""

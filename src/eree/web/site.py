@@ -46,6 +46,8 @@ from eree.web.words import say
 
 #: The two areas that a ranking compares, and as many names of areas as it proposes.
 PAIR, MOST_KNOWN = ("one", "two"), 300
+#: Letters of a list that could not be kept which the form has again.
+MOST_SHOWN = 100_000
 
 
 class Site(House):
@@ -240,25 +242,24 @@ class Site(House):
         """Keep a list of codes that a reader sends, and go on to the table with it."""
         data, known = self._variable(name, variable)
         fields = fields_of(*sent_as)
-        own = (value for field, value in fields if field in ("codes", "file"))
-        text = "\n".join(filter(None, own))
+        texts = [value for field, value in fields if field in ("codes", "file") and value.strip()]
         rest = [pair for pair in fields if pair[0] not in ("codes", "file", "skip")]
         try:
-            codes = codes_in(known, text, skip=("skip", YES) in fields)
-            found = self.catalogue.lists.keep(
-                data.list_of(known), len(known.codes), known.held(codes)
-            )
+            skip = ("skip", YES) in fields
+            lists = [codes_in(known, text, skip=skip) for text in texts or [""]]
+            held = known.held(code for one in lists for code in one.codes)
+            found = self.catalogue.lists.keep(data.list_of(known), len(known.codes), held)
         except Refusal as refusal:
             if as_json:
                 raise
-            made = sent(data, rest)
-            shown = {"slips": (str(refusal),), "pasted": text}
+            made, text = sent(data, rest), "\n".join(texts)
             own = {"tab": made.page, **dict(made.extras)}
+            shown = {"slips": (str(refusal),), "pasted": text if len(text) < MOST_SHOWN else ""}
             return self._codes_page(data, known, made.query, own, **shown)
         if as_json:
             end = datetime.now(UTC) + timedelta(seconds=KEPT_SECONDS)
-            until = end.isoformat("T", "seconds")
-            said = {"list": found, "codes": len(known.held((found,))), "kept_until": until}
+            said = {"list": found, "codes": len(held), "heading": lists[0].heading}
+            said |= {"kept_until": end.isoformat("T", "seconds")}
             return in_json({**said, "query": written([(f"{WHERE}{known.name}", found)])}, 201)
         where = sent(data, [*rest, (f"{WHERE}{known.name}", found)]).address(data)
         return moved(303, self.path + self.prefix + where)

@@ -86,8 +86,12 @@
       button.textContent = say("Copy for a spreadsheet");
       button.addEventListener("click", async () => {
         try {
-          const text = await (await fetch(file.href)).text();
-          await navigator.clipboard.writeText(tabbed(text));
+          const reply = await fetch(file.href);
+          if (!reply.ok) throw reply;
+          const rows = fields(await reply.text());
+          const kinds = { "text/plain": tabbed(rows), "text/html": marked(rows) };
+          const parts = Object.entries(kinds).map(([kind, text]) => [kind, new Blob([text], { type: kind })]);
+          await navigator.clipboard.write([new ClipboardItem(Object.fromEntries(parts))]);
           button.textContent = say("Copied");
         } catch { location.assign(file.href); } // no clipboard: the file itself
       });
@@ -111,15 +115,27 @@
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
   }
 
-  // A file of commas as cells that a spreadsheet takes when they are pasted.
-  function tabbed(text) {
-    const field = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/gy;
-    let found, made = "";
-    while ((found = field.exec(text)) && (found[0] || field.lastIndex < text.length)) {
-      const plain = found[1].startsWith('"') ? found[1].slice(1, -1).replaceAll('""', '"') : found[1];
-      made += plain.replace(/[\t\r\n]+/g, " ") + (found[2] === "," ? "\t" : found[2] ? "\n" : "");
+  // A file of commas as rows of fields.
+  function fields(text) {
+    const one = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|\r|$)/gy, rows = [[]];
+    for (let found; (found = one.exec(text)) && (found[0] || one.lastIndex < text.length);) {
+      rows.at(-1).push(found[1].startsWith('"') ? found[1].slice(1, -1).replaceAll('""', '"') : found[1]);
+      if (found[2] !== ",") rows.push([]);
     }
-    return made;
+    return rows.filter((row) => row.length);
+  }
+
+  // Rows as spreadsheets take them when they are pasted: as text, and with codes that keep their zeros.
+  function tabbed(rows) {
+    const cell = (text) => (/["\t\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+    return rows.map((row) => row.map(cell).join("\t") + "\n").join("");
+  }
+
+  function marked(rows) {
+    const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+    const style = (text) => (/^0\d|^\d+-\d/.test(text) ? ' style="mso-number-format:\'\\@\'"' : "");
+    const cells = (row) => row.map((text) => `<td${style(text)}>${escaped(text)}</td>`).join("");
+    return `<table>${rows.map((row) => `<tr>${cells(row)}</tr>`).join("")}</table>`;
   }
 
   // Zoom, and areas that are selected by a click or by a frame around them: what is picked is ticked in the form below.
