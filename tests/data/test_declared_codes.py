@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import eree
-from town import TABLES, Town, reported, schema_faults
+from town import TABLES, Town, csv_bytes, reported, schema_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,3 +168,65 @@ def test_dates_and_decimals_are_ignored_if_that_is_said_and_named_if_not(
     town.schema["worker"]["attributes"]["extra"] = ["1"]
     [fault] = reported(town.write(tmp_path / "used"))
     assert words in fault[2]
+
+
+HOMES = ["year=2023/part=1", "year=2023/part=2", "year=2024/part=1"]
+
+
+def parted(folder: Path, homes: list[str], *, csv: bool = False) -> Town:
+    """A town whose jobs lie in folders, two in each."""
+    town = Town()
+    rows = pa.table(town.tables.pop("job"))
+    end = "csv" if csv else "parquet"
+    town.schema["job"] |= {
+        "file": f"jobs/*/*/*.{end}",
+        "partitions": ["year", "part"],
+        "ignore": ["part"],
+        "attributes": {"year": {"values": [2023, 2024]}},
+    }
+    for number, name in enumerate(homes):
+        home = folder / "jobs" / name
+        home.mkdir(parents=True)
+        some = rows.slice(2 * number, 2)
+        if csv:
+            (home / "a.csv").write_bytes(csv_bytes(some.to_pydict()))
+        else:
+            parquet.write_table(some, home / "a.parquet")
+    return town
+
+
+@pytest.mark.parametrize("csv", [True, False])
+def test_folders_of_partitions_are_columns_if_that_is_said(tmp_path: Path, csv: bool) -> None:
+    town = parted(tmp_path, HOMES, csv=csv)
+    assert counts(town.write(tmp_path), "year") == {2023: 4, 2024: 2}
+    town.schema["job"]["attributes"]["year"] = {"values": ["2023", "2024"]}
+    assert counts(town.write(tmp_path), "year") == {"2023": 4, "2024": 2}
+    town.schema["job"]["attributes"]["year"] = {"values": [2023]}
+    assert reported(town.write(tmp_path)) == [("job", "year", "the value is not declared", 2)]
+    del town.schema["job"]["attributes"]
+    shown = "column 3" if csv else "year"
+    assert [fault[1] for fault in reported(town.write(tmp_path))] == [shown]
+
+
+@pytest.mark.parametrize("csv", [True, False])
+def test_spark_reads_folders_of_partitions(tmp_path: Path, csv: bool, spark: SparkSession) -> None:
+    folder = parted(tmp_path, HOMES, csv=csv).write(tmp_path)
+    assert counts(folder, "year", engine=spark) == {2023: 4, 2024: 2}
+
+
+def test_a_folder_may_be_of_a_coded_or_of_no_value(tmp_path: Path) -> None:
+    homes = ["year=it%27s 2023/part=1", "year=it%27s 2023/part=2"]
+    town = parted(tmp_path, [*homes, "year=__HIVE_DEFAULT_PARTITION__/part=1"])
+    town.schema["job"]["attributes"]["year"] = {"values": ["it's 2023"]}
+    assert reported(town.write(tmp_path)) == [("job", "year", "the value is missing", 2)]
+    town.schema["job"]["attributes"]["year"] = {"values": ["it's 2023", "?"], "missing": "?"}
+    assert counts(town.write(tmp_path), "year") == {"it's 2023": 4, "?": 2}
+
+
+def test_partitions_that_files_or_folders_do_not_have_are_faults(tmp_path: Path) -> None:
+    town = parted(tmp_path, [*HOMES[:2], "year/part=1"])
+    rule = "every part must lie in one folder that is called year=VALUE"
+    assert ("job", "year", rule, None) in reported(town.write(tmp_path))
+    town.schema["job"]["partitions"] = ["worker_id"]
+    rule = "the files themselves have the column; take it out of partitions"
+    assert ("job", "worker_id", rule, None) in reported(town.write(tmp_path))

@@ -99,7 +99,8 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
         if table not in sources:
             continue
         source, file = sources[table], files[table]
-        if source.format == "csv" and not wanted.keys() & source.columns.keys():
+        held = source.columns.keys() - source.folders.keys()
+        if source.format == "csv" and not wanted.keys() & held:
             # What stands in the first row may be a row of data: none of it is quoted.
             rule = "the first row names none of the declared columns; the header may be missing"
             yield Fault(table, file, "", rule)
@@ -161,13 +162,13 @@ def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterat
 def _holds(source: Source, column: str, kinds: frozenset[ColumnKind]) -> bool:
     """Whether a column is there and may hold such values; a CSV file may hold any."""
     held = source.columns.get(column)
-    return held is not None and (source.format == "csv" or held in kinds)
+    return held is not None and (source.untyped(column) or held in kinds)
 
 
 def _unlike_missing(source: Source, column: str) -> bool:
     """Whether the value that missing fields shall have is of another type than the column's."""
     missing = source.missing.get(column)
-    if missing is None or source.format == "csv" or column not in source.columns:
+    if missing is None or source.untyped(column) or column not in source.columns:
         return False
     return isinstance(missing, int) != (source.columns[column] == "integer")
 
@@ -180,7 +181,7 @@ def _unlike_ids(schema: Schema, sources: Mapping[str, Source]) -> list[Owner]:
         kinds = {
             sources[table].columns.get(column)
             for table, column in sides
-            if table in sources and sources[table].format != "csv"
+            if table in sources and not sources[table].untyped(column)
         }
         if kinds >= EITHER:
             unlike.append(owner)
@@ -198,12 +199,12 @@ def plain(source: Source, name: str) -> str:
     Where a value is declared for missing ones it stands here; it holds no quotes or backslashes.
     """
     column = quoted(name)
-    if source.format == "csv":
+    if source.untyped(name):
         column = f"nullif({column}, '')"
     missing = source.missing.get(name)
     if missing is None:
         return column
-    text = isinstance(missing, str) or source.format == "csv"
+    text = isinstance(missing, str) or source.untyped(name)
     value = f"'{missing}'" if text else str(missing)
     return f"coalesce({column}, {value})"
 
@@ -246,7 +247,7 @@ def typed(source: Source, name: str, kind: Kind | None) -> str:
     if classes is not None:
         return _sorted(source, name, classes)
     column = plain(source, name)
-    integer = source.format == "csv" and kind == "integer"
+    integer = source.untyped(name) and kind == "integer"
     return f"try_cast({column} as bigint)" if integer else column
 
 
@@ -256,7 +257,7 @@ def key_kind(schema: Schema, sources: Mapping[str, Source], owner: Owner) -> Kin
     A CSV file has no types, so its ids follow the other file's: numbers only where those are.
     """
     sides = ((sources.get(owner), schema.key(owner)), (sources.get("job"), schema.link(owner)))
-    kinds = {s.columns.get(c) for s, c in sides if s is not None and s.format != "csv"}
+    kinds = {s.columns.get(c) for s, c in sides if s is not None and not s.untyped(c)}
     return "integer" if kinds == {"integer"} else "string"
 
 

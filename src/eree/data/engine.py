@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -91,20 +91,8 @@ class DuckEngine:
                 shown = self._shown(connection, data.paths[0], data.name)
                 connection.execute(f'create or replace view "{name}" as {shown}')
             elif isinstance(data, Source):
-                paths = ", ".join(_quote(_literal_glob(path)) for path in data.paths)
-                if data.format == "parquet":
-                    scan = f"read_parquet([{paths}], hive_partitioning = false)"
-                else:
-                    packed = "gzip" if data.paths[0].suffix == ".gz" else "none"
-                    names = ", ".join(f"{_quote(c)}: 'VARCHAR'" for c in data.columns)
-                    scan = (
-                        f"read_csv([{paths}], columns = {{{names}}}, header = true,"
-                        f" delim = {_quote(data.separator)}, encoding = {_quote(data.encoding)},"
-                        f" compression = {_quote(packed)},"
-                        " quote = '\"', escape = '\"', auto_detect = false,"
-                        " hive_partitioning = false)"
-                    )
-                connection.execute(f'create or replace view "{name}" as select * from {scan}')
+                scans = " union all ".join(_scan(data, *part) for part in data.alike())
+                connection.execute(f'create or replace view "{name}" as {scans}')
             else:
                 connection.register("_arrow", data)
                 connection.execute(f'create or replace table "{name}" as select * from _arrow')
@@ -241,6 +229,22 @@ def _duck_failure(error: BaseException) -> EngineFailure:
 
 def _machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _scan(data: Source, said: Mapping[str, str], held: list[Path]) -> str:
+    """Some files of a source, with what their folders say of all of their rows."""
+    paths = ", ".join(_quote(_literal_glob(path)) for path in held)
+    more = "".join(f', {_quote(value)} as "{column}"' for column, value in said.items())
+    if data.format == "parquet":
+        return f"select *{more} from read_parquet([{paths}], hive_partitioning = false)"
+    packed = "gzip" if held[0].suffix == ".gz" else "none"
+    names = ", ".join(f"{_quote(c)}: 'VARCHAR'" for c in data.columns if c not in said)
+    return (
+        f"select *{more} from read_csv([{paths}], columns = {{{names}}}, header = true,"
+        f" delim = {_quote(data.separator)}, encoding = {_quote(data.encoding)},"
+        f" compression = {_quote(packed)}, quote = '\"', escape = '\"', auto_detect = false,"
+        " hive_partitioning = false)"
+    )
 
 
 def _literal_glob(path: Path) -> str:

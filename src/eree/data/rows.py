@@ -177,7 +177,7 @@ class RowChecks:
         if table == "job" and column == self.schema.job.primary:
             return f"lower(cast({held} as string)) not in ('0', '1', 'true', 'false')"
         if (classes := source.classes.get(column)) is not None:
-            if source.format != "csv":
+            if not source.untyped(column):
                 return f"{held} <> {held}"  # never
             if classes.of_dates:
                 again = f"cast({as_date(held)} as string)"

@@ -14,9 +14,10 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -45,7 +46,8 @@ class Source:
 
     All CSV columns are texts.  `others` has the types of columns of which none can be used.
     `missing` are the values of fields that have none, by column, and `classes` how numbers and
-    dates are sorted into values.  `name` is that of a table in a DuckDB file.
+    dates are sorted into values.  `folders` has the columns that names of folders are, with a value
+    for each path; `name` is that of a table in a DuckDB file.
     """
 
     format: Format
@@ -57,7 +59,20 @@ class Source:
     rows: pa.Table | None = field(default=None, repr=False, compare=False)
     missing: Mapping[str, Value] = field(default_factory=dict)
     classes: Mapping[str, Classes] = field(default_factory=dict)
+    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str = ""
+
+    def untyped(self, column: str) -> bool:
+        """Whether a column is of texts that may stand for any values, and empty for missing."""
+        return self.format == "csv" or column in self.folders
+
+    def alike(self) -> list[tuple[dict[str, str], list[Path]]]:
+        """The files whose folders say the same, with what they say."""
+        found: dict[tuple[str, ...], list[Path]] = {}
+        for number, path in enumerate(self.paths):
+            said = tuple(values[number] for values in self.folders.values())
+            found.setdefault(said, []).append(path)
+        return [(dict(zip(self.folders, said, strict=True)), held) for said, held in found.items()]
 
 
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -101,7 +116,7 @@ def inspect_source(
     faults: list[Fault] = []
     style: Format = "parquet" if _form(parts[0]) == ".parquet" else "csv"
     asked = dialect or Dialect()
-    if style == "parquet" and asked != Dialect():
+    if style == "parquet" and replace(asked, partitions=()) != Dialect():
         rule = "is Parquet, which has no separator and no encoding; leave them out"
         faults.append(Fault(table, file, "", rule))
     separator = asked.separator or ("\t" if ".tsv" in _form(parts[0]) else ",")
@@ -122,8 +137,29 @@ def inspect_source(
     if first is None:
         return None, faults
     columns = {name: kind_of(arrow_type) for name, arrow_type in first.items()}
-    others = others_of(first)
-    return Source(style, tuple(parts), columns, others, separator, asked.encoding), faults
+    folders: dict[str, tuple[str, ...]] = {}
+    for name in asked.partitions:
+        try:
+            folders[name] = _folder_values(parts, name, [*columns])
+            columns[name] = "string"
+        except Unusable as unusable:
+            faults.append(Fault(table, file, name, unusable.rule))
+    source = Source(style, tuple(parts), columns, others_of(first), separator, asked.encoding)
+    return replace(source, folders=folders), faults
+
+
+def _folder_values(parts: list[Path], name: str, columns: list[str]) -> tuple[str, ...]:
+    """What the folders of each part say of a column: `year=2024`; an empty text if it is null."""
+    if name.casefold() in {column.casefold() for column in columns}:
+        raise Unusable("the files themselves have the column; take it out of partitions")
+    found = []
+    for part in parts:
+        said = [p.removeprefix(f"{name}=") for p in part.parent.parts if p.startswith(f"{name}=")]
+        value = unquote(said[0]) if len(said) == 1 else ""
+        if not value or not value.isprintable():
+            raise Unusable(f"every part must lie in one folder that is called {name}=VALUE")
+        found.append("" if value == "__HIVE_DEFAULT_PARTITION__" else value)
+    return tuple(found)
 
 
 def readable(source: Source) -> bool:

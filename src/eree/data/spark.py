@@ -10,7 +10,8 @@ import atexit
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -82,23 +83,10 @@ class SparkEngine:
         """Files become a temporary view of our session; an Arrow table is sent over."""
         frame: Any
         if isinstance(data, Source):
-            paths = ["file:" + re.sub(r"([{}\[\]*?\\])", r"\\\1", str(p)) for p in data.paths]
-            if data.format == "parquet":
-                frame = _called(self._session.read.parquet, *paths)
-            else:
-                reader = self._session.read.options(
-                    header=True,
-                    sep=data.separator,
-                    encoding=_ENCODINGS[data.encoding],
-                    quote='"',
-                    escape='"',
-                    multiLine=True,
-                    inferSchema=False,
-                )
-                columns = ", ".join(f"`{column}` string" for column in data.columns)
-                frame = _called(reader.schema(columns).csv, paths)
-            if len(_called(frame.inputFiles)) != len(paths):
-                raise EngineFailure("Spark does not see every file of the tables; check the names")
+            found = [self._read(data, paths, said) for said, paths in data.alike()]
+            frame = found[0]
+            for other in found[1:]:
+                frame = _called(frame.unionAll, other)
             self._part(data)
         else:
             with warnings.catch_warnings():
@@ -107,6 +95,31 @@ class SparkEngine:
                 frame = _called(self._session.createDataFrame, data)
         _called(frame.createOrReplaceTempView, name)
         self._names.append(name)
+
+    def _read(self, data: Source, held: list[Path], said: Mapping[str, str]) -> Any:
+        """Some files, with what their folders say of all of their rows."""
+        from pyspark.sql.functions import lit
+
+        paths = ["file:" + re.sub(r"([{}\[\]*?\\])", r"\\\1", str(p)) for p in held]
+        if data.format == "parquet":
+            frame = _called(self._session.read.parquet, *paths)
+        else:
+            reader = self._session.read.options(
+                header=True,
+                sep=data.separator,
+                encoding=_ENCODINGS[data.encoding],
+                quote='"',
+                escape='"',
+                multiLine=True,
+                inferSchema=False,
+            )
+            columns = ", ".join(f"`{c}` string" for c in data.columns if c not in said)
+            frame = _called(reader.schema(columns).csv, paths)
+        if len(_called(frame.inputFiles)) != len(paths):
+            raise EngineFailure("Spark does not see every file of the tables; check the names")
+        for column, value in said.items():
+            frame = _called(frame.withColumn, column, lit(value))
+        return frame
 
     def _part(self, data: Source) -> None:
         """Shuffle in as many parts as the files are large, and as there are cores."""

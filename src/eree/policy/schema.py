@@ -102,10 +102,14 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the CSV files of a table are written; the separator may be left to their name."""
+    """How the CSV files of a table are written; the separator may be left to their name.
+
+    The names of folders are columns where `partitions` says so: `year=2024`.
+    """
 
     separator: str = ""
     encoding: Encoding = "utf-8"
+    partitions: tuple[str, ...] = ()
 
 
 PLAIN = Dialect()

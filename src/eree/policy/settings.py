@@ -139,6 +139,7 @@ class FileSettings(Settings):
         Field(pattern=r"^[,;|\t]$", description=r"must be ',', ';', '|' or a tab, as \"\\t\""),
     ] = ""
     encoding: Annotated[Encoding, Field(description="must be 'utf-8' or 'latin-1'")] = "utf-8"
+    partitions: ColumnNames = []
 
     @classmethod
     def complaints(cls, given: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -146,7 +147,7 @@ class FileSettings(Settings):
         found = super().complaints(given)
         if "source" not in given:
             return found
-        both = [name for name in ("file", "separator", "encoding") if name in given]
+        both = [name for name in ("file", "separator", "encoding", "partitions") if name in given]
         rule = "is of files, and source of databases; leave one out"
         return [(n, why) for n, why in found if n != "file"] + [(name, rule) for name in both]
 
@@ -168,7 +169,7 @@ class FileSettings(Settings):
     @property
     def dialect(self) -> Dialect:
         """How its CSV files are written."""
-        return Dialect(self.separator, self.encoding)
+        return Dialect(self.separator, self.encoding, tuple(self.partitions))
 
 
 class KeyedSettings(FileSettings):
