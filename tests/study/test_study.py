@@ -38,7 +38,7 @@ from eree_study.papers.report_algorithms import (
     root_mean_square_report,
     true_delta,
 )
-from eree_study.papers.study import Part, Results, Study, work
+from eree_study.papers.study import MAIN, Part, Results, Study, work
 from eree_study.papers.workloads import STRATA, WORKLOADS, Counted, WorkplaceCounts, counted_for
 from eree_study.papers.workplaces import BySize, BySizeShrunk, ByWorkplace, by_workplace
 from processes import ended
@@ -458,6 +458,16 @@ def test_a_study_goes_on_where_it_was(undisturbed: Path, tmp_path: Path, grid: N
         *("value", "standard_error", "trials"),
     ]
     assert set(table["measure"].to_pylist()) >= {"l1_ratio", "spearman", "within_10_points"}
+    short = Results.of_all_places(one / "study-errors.csv")
+    assert short.rows
+    for row in Results.read(one).rows:
+        again = short.row(row.workload, row.mechanism, row.alpha, row.epsilon, row.measure)
+        if row.stratum == "all" and row.measure in MAIN:
+            assert again is not None
+            assert again.value == pytest.approx(row.value, rel=1e-5)
+            assert again.standard_error == pytest.approx(row.standard_error, rel=1e-2)
+        elif row.measure not in MAIN:
+            assert again is None
     page = (one / "findings.md").read_text(encoding="utf-8")
     assert "| Finding 1 |" in page
     assert "synthetic data" in page

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +14,32 @@ import eree_study
 from eree.cli.options import Command, Commands, as_json, number, path
 from eree.cli.terminal import progress
 from eree_study.cli.synth import assumptions_option
+
+Decorated = Callable[..., Any]
+Options = Callable[[Decorated], Decorated]
+
+
+def of_a_study(trials: int, what: str, *, out: str = "; one that was stopped goes on") -> Options:
+    """The options of whatever runs on a population of its own: folder, size, draws and seed."""
+
+    def add(command: Decorated) -> Decorated:
+        for option in (
+            assumptions_option,
+            number("--seed", "Same seed, same figures.", 1),
+            number("--trials", what, trials),
+            number("--jobs", "Number of synthetic jobs.", 250_000),
+            path("--out", "DIR", f"The folder of the study{out}.", required=True),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def say(words: Iterable[str], data: object, *, as_json: bool) -> None:
+    """What a study found, in words or as plain data."""
+    for line in [json.dumps(data)] if as_json else words:
+        click.echo(line)
 
 
 @click.group(
@@ -39,11 +67,7 @@ def study(context: click.Context) -> None:
         "eree study run --out full --jobs 10900000     the papers' size",
     ],
 )
-@path("--out", "DIR", "The folder of the study; one that was stopped goes on.", required=True)
-@number("--jobs", "Number of synthetic jobs.", 250_000)
-@number("--trials", "Draws of every mechanism.", 20)
-@number("--seed", "Same seed, same figures.", 1)
-@assumptions_option
+@of_a_study(20, "Draws of every mechanism.")
 @click.option("--only", multiple=True, metavar="WORKLOAD", help="Run only this; may be repeated.")
 @as_json
 def run(
@@ -69,13 +93,11 @@ def run(
             only=only,
             progress=tell,
         )
-    if as_json:
-        click.echo(json.dumps({"folder": str(out), **done.settings()}))
-    else:
-        click.echo(
-            f"{out}: compared on {jobs:,} synthetic jobs, {trials} trials.\n"
-            f"Next: eree study report {shlex.quote(str(out))}"
-        )
+    words = [
+        f"{out}: compared on {jobs:,} synthetic jobs, {trials} trials.",
+        f"Next: eree study report {shlex.quote(str(out))}",
+    ]
+    say(words, {"folder": str(out), **done.settings()}, as_json=as_json)
 
 
 @study.command(
@@ -108,7 +130,7 @@ def report(folder: Path, as_json: bool) -> None:
         click.echo(f"{one.name:10}  {one.judgement:{width}}  {one.statement}")
     if made.run < made.parts:
         click.echo(f"The study is not complete: {made.run} of its {made.parts} parts were run.")
-    click.echo(f"{folder}: errors.csv, errors.parquet, findings.md and {folder}/figures")
+    click.echo(f"{folder}: errors.csv, study-errors.csv, findings.md and {folder}/figures")
 
 
 @study.command(
@@ -119,11 +141,7 @@ def report(folder: Path, as_json: bool) -> None:
         "eree study wac --out full --jobs 10900000 --trials 3",
     ],
 )
-@path("--out", "DIR", "The folder of the study; one that was stopped goes on.", required=True)
-@number("--jobs", "Number of synthetic jobs.", 250_000)
-@number("--trials", "Draws of every release.", 1)
-@number("--seed", "Same seed, same figures.", 1)
-@assumptions_option
+@of_a_study(1, "Draws of every release.")
 @click.option(
     "--epsilon",
     default="2,4,8",
@@ -150,12 +168,8 @@ def wac(
             epsilons=epsilon.split(","),
             progress=tell,
         )
-    if as_json:
-        click.echo(json.dumps(found.as_json()))
-        return
-    for line in found.words:
-        click.echo(line)
-    click.echo(f"{out}: wac.csv, wac.png, wac.svg")
+    closing = f"{out}: wac.csv, wac.png, wac.svg"
+    say([*found.words, closing], found.as_json(), as_json=as_json)
 
 
 @study.command(short_help="Tables 1 and 2 of the paper, computed.", examples=["eree study tables"])
@@ -187,11 +201,7 @@ def tables(as_json: bool) -> None:
         "eree study others --out full --jobs 10900000 --epsilon 4",
     ],
 )
-@path("--out", "DIR", "The folder of the study.", required=True)
-@number("--jobs", "Number of synthetic jobs.", 250_000)
-@number("--trials", "Draws of every method.", 3)
-@number("--seed", "Same seed, same figures.", 1)
-@assumptions_option
+@of_a_study(3, "Draws of every method.", out="")
 @click.option("--epsilon", default="2", show_default=True, help="What the table costs.")
 @as_json
 def others(
@@ -214,12 +224,7 @@ def others(
             epsilon=epsilon,
             progress=tell,
         )
-    if as_json:
-        click.echo(json.dumps(found.as_json()))
-        return
-    for line in found.words:
-        click.echo(line)
-    click.echo(f"{out}: others.csv")
+    say([*found.words, f"{out}: others.csv"], found.as_json(), as_json=as_json)
 
 
 @click.command(
@@ -244,11 +249,10 @@ def cube_study(out: Path, runs: int, seed: int, as_json: bool) -> None:
     """
     with progress() as tell:
         found = eree_study.cube_study(out, runs=runs, seed=seed, progress=tell)
-    if as_json:
-        click.echo(json.dumps(found.as_json()))
-        return
-    for name, share in found.converged.items():
-        click.echo(f"{share:6.1%} of {runs:,} runs converged on {name}")
-    for claim, holds in found.verdicts.items():
-        click.echo(f"{holds:17}  {claim}")
-    click.echo(f"{out}: querytool.md, claims.csv and other tables, pictures")
+    shares = found.converged.items()
+    words = [
+        *(f"{share:6.1%} of {runs:,} runs converged on {name}" for name, share in shares),
+        *(f"{holds:17}  {claim}" for claim, holds in found.verdicts.items()),
+        f"{out}: querytool.md, claims.csv and other tables, pictures",
+    ]
+    say(words, found.as_json(), as_json=as_json)

@@ -38,10 +38,14 @@ Lines = Mapping[str, Line]
 
 @dataclass(frozen=True)
 class Band:
-    """One row of panels: its title, what its colours are, and the lines of every column."""
+    """One row of panels: its title, what its colours are, and the lines of every column.
+
+    `values` has a colour for each; the legend shows those that have lines.
+    """
 
     title: str
     colours: str
+    values: Sequence[str]
     columns: Sequence[Lines]
 
     @property
@@ -58,6 +62,7 @@ class Grid:
     note: str
     columns: Sequence[str]
     bands: Sequence[Band]
+    epsilons: Sequence[float]
     measure: str
     logarithmic: bool
 
@@ -68,15 +73,15 @@ def draw_grid(grid: Grid, paths: Sequence[Path]) -> None:
     figure = Figure(figsize=(2.15 * columns + 1.4, 1.55 * rows + 1.5), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     points = [point for band in grid.bands for point in band.points]
-    epsilons = sorted({point.epsilon for point in points})
     for row, band in enumerate(grid.bands):
-        names = sorted({name for lines in band.columns for name in lines}, key=float)
-        colour = dict(zip(names, _SIX if len(names) > len(RISING) else RISING, strict=False))
+        names = [name for name in band.values if any(name in lines for lines in band.columns)]
+        palette = _SIX if len(band.values) > len(RISING) else RISING
+        colour = dict(zip(band.values, palette, strict=False))
         for column, lines in enumerate(band.columns):
             axes = panels[row][column]
             for name, line in lines.items():
                 _plot(axes, line, colour[name])
-            _dress(axes, epsilons, logarithmic=grid.logarithmic)
+            _dress(axes, grid.epsilons, logarithmic=grid.logarithmic)
             if row == 0:
                 axes.set_title(grid.columns[column], fontsize=9)
         panels[row][0].set_ylabel(band.title, fontsize=8.5)
@@ -95,7 +100,7 @@ def draw_grid(grid: Grid, paths: Sequence[Path]) -> None:
     if not grid.logarithmic:
         panels[0][0].set_ylim(min(low, 0) - 0.02, 1.02)
     elif low > 0:
-        panels[0][0].set_ylim(low / 1.5, top * 1.5)
+        panels[0][0].set_ylim(min(low, 1) / 1.5, max(top, 1) * 1.5)  # infusion is in sight
     figure.supxlabel("epsilon", fontsize=9.5)
     figure.supylabel(grid.measure, fontsize=9.5)
     figure.suptitle(f"{grid.title}\n{grid.note}", fontsize=10.5, color=INK)
@@ -136,8 +141,7 @@ def _dress(
 ) -> None:
     """Log axes as in the papers, a line at 1, and nothing that is not needed."""
     axes.set_xscale("log")
-    # one epsilon has no room beside its neighbour
-    labels = ["" if epsilon == 0.67 else f"{epsilon:g}" for epsilon in epsilons]
+    labels = [f"{epsilon:g}".lstrip("0") for epsilon in epsilons]  # .5 has room beside .67
     axes.set_xticks(epsilons, labels=labels, fontsize=size)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
@@ -159,7 +163,9 @@ class Panel:
     least: Line
 
 
-def draw_limits(panels: Sequence[Panel], note: str, paths: Sequence[Path]) -> None:
+def draw_limits(
+    panels: Sequence[Panel], note: str, epsilons: Sequence[float], paths: Sequence[Path]
+) -> None:
     """Draw all panels into files, each of the kind that its name ends with."""
     columns = 2 if len(panels) > 1 else 1
     rows = -(-len(panels) // columns)
@@ -169,7 +175,7 @@ def draw_limits(panels: Sequence[Panel], note: str, paths: Sequence[Path]) -> No
     colours = dict(zip(published, _OTHERS, strict=False))
     ours = list(dict.fromkeys(name for panel in panels for name in panel.ours))
     for panel, place in zip(panels, axes, strict=False):
-        _panel(place, panel, colours)
+        _panel(place, panel, colours, epsilons)
     for place in axes[len(panels) :]:
         place.set_visible(False)
     handles: list[Artist] = [
@@ -199,13 +205,11 @@ def _dash(number: int) -> Dash:
     return "solid" if number == 0 else (0, (5, 1.5))
 
 
-def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str]) -> None:
+def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str], epsilons: Sequence[float]) -> None:
     for name, line in panel.published.items():
         _plot(axes, line, colours[name], 1.2, 2.8)
     for number, line in enumerate(panel.ours.values()):
         _plot(axes, line, CALM, 2, 4, _dash(number))
-    lines = (*panel.published.values(), *panel.ours.values())
-    epsilons = sorted({point.epsilon for line in lines for point in line})
     _dress(axes, epsilons, size=8)
     known, least = (
         sorted((p.epsilon, p.figure) for p in some) for some in (panel.known_step, panel.least)

@@ -14,19 +14,18 @@ from pathlib import Path
 
 from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
 from eree_study.figures.study import Band, Grid, Panel, Point, draw_grid, draw_limits
-from eree_study.papers.claims import ALPHA, Finding, Judge, with_error
+from eree_study.papers.claims import ALPHA, Finding, Judge
 from eree_study.papers.contenders import MOST_DELTA, THETAS
 from eree_study.papers.findings import judged
 from eree_study.papers.limits import known_step_errors, least_error
 from eree_study.papers.markdown import page, table
+from eree_study.papers.ratios import LOG, OURS, SMOOTH, TRACTS, findings_tables
 from eree_study.papers.study import Results, Study, parts_of
 from eree_study.papers.workloads import STRATA, WHOLE, WORKLOADS, Counted
 from eree_study.synth.population import Progress
 
 #: Mechanisms, and what they are called beside panels.
-LOG = {"log-laplace": "Log-Laplace"}
-SMOOTH = {"smooth-gamma": "Smooth Gamma", "smooth-laplace": "Smooth Laplace"}
-OURS = {"auto": "eree"}
+_SLIDES = {"slides-gamma": "Smooth Gamma\nof the slides"}
 _PRINTED = {
     "report-gamma": "Smooth Gamma\n(not private)",
     "report-laplace": "Smooth Laplace\n(not private)",
@@ -35,12 +34,11 @@ _SHRUNK = {
     "auto-shrunk": "eree, estimates\nfrom its counts",
     "by-size-shrunk": "eree, estimates\nlarge ones one by one",
 }
-_ROWS = {**LOG, **SMOOTH, **OURS, **_SHRUNK}
+_ROWS = {**LOG, **SMOOTH, **_SLIDES, **OURS, **_SHRUNK}
 _COLUMNS = ("all places", *(f"population {name}" for name in STRATA))
-#: Tables over tracts, by the number of their attributes, and their worker attributes.
-TRACTS = {"3": "", "4": "with age", "5": "with age, sex", "6": "with age, sex, race"}
 
 PRICE_OF_PROOF = "price-of-a-proof"
+_EPSILONS = tuple(map(float, EPSILONS))
 _PANELS = {
     "workload-1": "Workload 1: workplaces, strong",
     "workload-2": "Workload 2: single worker cells, weak",
@@ -50,21 +48,6 @@ _PANELS = {
 _ESTIMATES = dict.fromkeys(_SHRUNK, "eree, estimates from what is released")
 #: Workloads whose cells get noise one by one, by their own largest workplace: limits are known.
 _LIMITED = ("workload-1", "workload-2")
-_PAPER = {
-    "workload-1": "Workload 1",
-    "workload-2": "Workload 2, weak",
-    "workload-2-strong": "Workload 2, strong",
-    "workload-3": "Workload 3, weak",
-    "workload-3-strong": "Workload 3, strong",
-}
-_CLAIMED = {
-    f"report-{ways}": f"{ways}-way{f', {attributes}' if attributes else ''}"
-    for ways, attributes in TRACTS.items()
-}
-_NOT_PRIVATE = {
-    "report-gamma": "the report's Smooth Gamma (not private)",
-    "report-laplace": "the report's Smooth Laplace (not private)",
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +64,7 @@ class StudyReport:
 def study_report(
     folder: str | os.PathLike[str], *, progress: Progress | None = None
 ) -> StudyReport:
-    """Write `errors.parquet`, `errors.csv`, the figures and `findings.md` of a study."""
+    """Write the errors, the figures and `findings.md` of a study."""
     tell = progress or (lambda _step, _done: None)
     study = Study.read(Path(folder))
     tell("reading", 0.0)
@@ -100,7 +83,7 @@ def study_report(
         tell(f"drawing {grids[number][0]}", done / (len(given) + 1))
     panels, note = price_of_proof(study, results)
     if panels:
-        draw_limits(panels, note, paths(PRICE_OF_PROOF))
+        draw_limits(panels, note, _EPSILONS, paths(PRICE_OF_PROOF))
         files += paths(PRICE_OF_PROOF)
     findings = tuple(judged(Judge(results)))
     wide = tuple(judged(Judge(results, wide=True)))
@@ -123,7 +106,6 @@ def findings_page(
     parts: int,
 ) -> str:
     """The page of a study that has so many parts if it is complete."""
-    true = {f"{name}-true": title for name, title in _CLAIMED.items() if name != "report-3"}
     return page(
         "eree_study.papers",
         "findings.md",
@@ -132,9 +114,7 @@ def findings_page(
         run=len(results.parts),
         parts=parts,
         alpha=ALPHA,
-        paper=_ratios(results, _PAPER, LOG | SMOOTH | OURS),
-        claimed=_ratios(results, _CLAIMED, LOG | _NOT_PRIVATE | OURS),
-        at_true_price=_ratios(results, true, _NOT_PRIVATE | SMOOTH | OURS),
+        **findings_tables(results),
         claims_of=_claims,
     )
 
@@ -150,17 +130,6 @@ def _claims(one: Finding, other: Finding) -> str:
     return table(("claim", "holds", "figures", "with the wide range"), rows)
 
 
-def _ratios(results: Results, workloads: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """The main figures of some workloads."""
-
-    def ratios(workload: str, mechanism: str) -> str:
-        rows = (results.row(workload, mechanism, ALPHA, e) for e in ("1", "2", "4"))
-        return " / ".join("–" if row is None else with_error(row) for row in rows)
-
-    rows = ((title, *(ratios(workload, n) for n in names)) for workload, title in workloads.items())
-    return table(("", *names.values()), rows)
-
-
 # ------------------------------------------------------------------------------------------ figures
 
 
@@ -168,11 +137,12 @@ def _ratios(results: Results, workloads: Mapping[str, str], names: Mapping[str, 
 class Picture:
     """One figure: what it measures, and the rows and columns of its panels.
 
-    A column has a title, a workload and a stratum.
+    A column has a title, a workload and a stratum.  `after` names the papers' figure.
     """
 
     name: str
     title: str
+    after: str
     columns: Mapping[str, tuple[str, str]]
     rows: Mapping[str, str] = field(default_factory=lambda: _ROWS)
 
@@ -183,36 +153,70 @@ class Picture:
         return "spearman" if ranked else "l1_ratio"
 
 
-_STRONG = ", strong guarantee"
-#: Figures with a column for each stratum, by their names: the workload and the title.
+#: Figures with a column for each stratum, by their names: workload, title, and the papers' figure.
 _BY_STRATUM = {
-    "paper-figure-1": ("workload-1", "Jobs by place × sector × ownership"),
-    "paper-figure-2": ("ranking-1", "Cells ranked by jobs"),
-    "paper-figure-3": ("workload-2", "Single queries with sex × education (weak)"),
-    "paper-figure-4": ("workload-3", "The whole marginal with sex × education (weak)"),
-    "paper-figure-5": ("ranking-2", "Cells ranked by women with a degree (weak)"),
-    "strong-figure-3": ("workload-2-strong", f"Single queries with sex × education{_STRONG}"),
-    "strong-figure-4": ("workload-3-strong", f"The whole marginal with sex × education{_STRONG}"),
-    "strong-figure-5": ("ranking-2-strong", f"Cells ranked by women with a degree{_STRONG}"),
+    "paper-figure-1": (
+        "workload-1",
+        "Jobs by place × sector × ownership",
+        "Figure 1 of the paper, Figure 3 of the slides",
+    ),
+    "paper-figure-2": (
+        "ranking-1",
+        "Cells ranked by jobs",
+        "Figure 2 of the paper, Figure 4 of the slides",
+    ),
+    "paper-figure-3": (
+        "workload-2",
+        "Single queries with sex × education (weak)",
+        "Figure 3 of the paper, Figure 5 of the slides",
+    ),
+    "paper-figure-4": (
+        "workload-3",
+        "The whole marginal with sex × education (weak)",
+        "Figure 4 of the paper",
+    ),
+    "paper-figure-5": (
+        "ranking-2",
+        "Cells ranked by women with a degree (weak)",
+        "Figure 5 of the paper",
+    ),
+    "strong-figure-3": (
+        "workload-2-strong",
+        "Single queries with sex × education",
+        "Figure 3 of the paper, under the strong guarantee",
+    ),
+    "strong-figure-4": (
+        "workload-3-strong",
+        "The whole marginal with sex × education",
+        "Figure 4 of the paper, under the strong guarantee",
+    ),
+    "strong-figure-5": (
+        "ranking-2-strong",
+        "Cells ranked by women with a degree",
+        "Figure 5 of the paper, under the strong guarantee",
+    ),
 }
 PICTURES = (
     *(
         Picture(
             name,
             title,
+            after,
             {c: (workload, at) for c, at in zip(_COLUMNS, (WHOLE, *STRATA), strict=True)},
         )
-        for name, (workload, title) in _BY_STRATUM.items()
+        for name, (workload, title, after) in _BY_STRATUM.items()
     ),
     Picture(
         "report-figure-1",
-        "Marginals over tract × sector × ownership, each cell at the full price, as in the report",
+        "Marginals over tract × sector × ownership, each cell at the full price",
+        "Figure 1 of the report",
         {attributes or "3-way": (f"report-{ways}", WHOLE) for ways, attributes in TRACTS.items()},
         rows={**LOG, **_PRINTED, "auto": "eree\n(no guarantee for\nthe whole table)"},
     ),
     Picture(
         "report-true-figure-1",
         "Marginals over tract × sector × ownership, at their true price (strong)",
+        "Figure 1 of the report, at the price that it has",
         {
             attributes: (f"report-{ways}-true", WHOLE)
             for ways, attributes in TRACTS.items()
@@ -230,10 +234,11 @@ def grid_of(study: Study, results: Results, picture: Picture) -> Grid:
     dashed = "the same ranking as infusion's" if ranked else "as today's noise infusion"
     note = f"{study.jobs:,} synthetic jobs; dashed: {dashed}"
     return Grid(
-        picture.title,
+        f"{picture.title}\nAfter {picture.after}",
         _note(note, [point for band in bands for point in band.points]),
         tuple(picture.columns),
         bands,
+        _EPSILONS,
         "Spearman correlation" if ranked else "L1 error, as a ratio to noise infusion",
         logarithmic=not ranked,
     )
@@ -260,11 +265,11 @@ def _bands(results: Results, picture: Picture) -> Iterator[Band]:
     for mechanism, title in picture.rows.items():
         columns = lines({alpha: (mechanism, alpha) for alpha in ALPHAS})
         if any(columns):
-            yield Band(title, "alpha", columns)
+            yield Band(title, "alpha", ALPHAS, columns)
     if picture.rows is _ROWS:
         columns = lines({str(theta): (f"truncated-laplace-{theta}", None) for theta in THETAS})
         if any(columns):
-            yield Band("Truncated\nLaplace", "theta", columns)
+            yield Band("Truncated\nLaplace", "theta", list(map(str, THETAS)), columns)
 
 
 def _line(

@@ -6,6 +6,7 @@ so that a study that was stopped goes on where it was.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -45,6 +46,9 @@ DEFAULT_JOBS = 250_000
 SETTINGS = "study.json"
 #: Rises whenever figures of an older study cannot stand beside new ones.
 FORMAT = 6
+#: The file with the main measures of all places together, which the pages' tables are made of.
+OF_ALL_PLACES = "study-errors.csv"
+MAIN = ("l1_ratio", "l2_ratio", "relative_ratio", "spearman")
 #: What the query engine may use while it counts.
 MEMORY = "2GB"
 _ROWS = TypeAdapter(list[Row])
@@ -151,12 +155,50 @@ class Results:
         return self._by.get((workload, mechanism, alpha, epsilon, stratum, measure))
 
     def write(self, folder: Path) -> list[Path]:
-        """`errors.parquet` and `errors.csv`."""
+        """`errors.parquet`, `errors.csv`, and `study-errors.csv` for readers of the pages."""
         table = pa.Table.from_pylist([asdict(row) for row in self.rows], schema=_COLUMNS)
-        paths = [folder / "errors.parquet", folder / "errors.csv"]
+        paths = [folder / name for name in ("errors.parquet", "errors.csv", OF_ALL_PLACES)]
         parquet.write_table(table, paths[0])
         arrow_csv.write_csv(table, paths[1])
+        self._write_all_places(paths[2])
         return paths
+
+    def _write_all_places(self, path: Path) -> None:
+        """A line for each mechanism at each point: its main measures over all places together."""
+        points: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in self.rows:
+            if row.stratum != WHOLE or row.measure not in MAIN:
+                continue
+            point = row.workload, row.mechanism, row.alpha or "", row.epsilon or ""
+            figures = points.setdefault(point, {"delta": f"{row.delta:.3g}"})
+            figures[row.measure] = f"{row.value:.6g}"
+            figures[f"{row.measure}_error"] = f"{row.standard_error:.3g}"
+        measured = ["delta", *(column for name in MAIN for column in (name, f"{name}_error"))]
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["workload", "mechanism", "alpha", "epsilon", *measured])
+            for place, figures in points.items():
+                writer.writerow([*place, *(figures.get(name, "") for name in measured)])
+
+    @classmethod
+    def of_all_places(cls, path: Path) -> Results:
+        """The figures of a `study-errors.csv`; how many trials they are of is not kept."""
+        rows, parts = [], set()
+        with path.open(encoding="utf-8", newline="") as file:
+            for line in csv.DictReader(file):
+                workload, mechanism = workload_named(line["workload"]), line["mechanism"]
+                alpha, epsilon = line["alpha"] or None, line["epsilon"]
+                of = (workload.study, workload.name, mechanism, alpha, epsilon)
+                parts.add(Part(workload.name, alpha, epsilon))
+                rows += [
+                    Row(
+                        *(*of, float(line["delta"]), WHOLE, name, float(line[name])),
+                        *(float(line[f"{name}_error"] or "nan"), 0),
+                    )
+                    for name in MAIN
+                    if line[name]
+                ]
+        return cls(rows, parts)
 
 
 def _order(row: Row) -> tuple[object, ...]:
