@@ -76,13 +76,18 @@ def schema() -> None:
 
 @schema.command(
     short_help="Write a first schema.toml from files.",
-    examples=["eree schema init data/sites.csv data/people.csv data/jobs.csv"],
+    examples=[
+        "eree schema init data/sites.csv data/people.csv data/jobs.csv",
+        "eree schema init office.duckdb",
+    ],
 )
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @path("--out", "FILE", "Where to write.  [default: schema.toml beside the first file]")
 @as_json
 def init(files: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     """Write a first schema.toml from the files of workplaces, workers and jobs.
+
+    A DuckDB file that has these tables is enough alone.
 
     It is a draft, CONFIDENTIAL, and only you can read it: values of workers and jobs are those
     found in their rows.  Replace them by public code lists and remove the line 'draft = true';
