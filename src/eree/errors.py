@@ -35,6 +35,12 @@ class Refusal(Exception):
     """eree refuses, and says in one sentence why and what would work."""
 
 
+def expect(given: object, kind: type, what: str) -> None:
+    """Refuse what is of another kind than a function takes, and say what that is."""
+    if not isinstance(given, kind):
+        raise Refusal(f"give {what}, not what Python calls {type(given).__name__}")
+
+
 class Unreadable(Refusal):
     """Something needed before any check can start cannot be read at all."""
 

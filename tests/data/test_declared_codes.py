@@ -70,7 +70,7 @@ def test_groups_that_cannot_be_are_faults(tmp_path: Path) -> None:
     assert found["group.numbers.prefix"] == "needs grade to declare its values, as texts"
     assert found["group.both"] == "has members and a prefix; leave one out"
     assert found["group.neither.members"] == "is required and missing"
-    assert found["group.part.members"] == "leaves out a declared value of goods"
+    assert found["group.part.members"] == "leaves out declared values of goods: 1"
     assert found["group"] == "one, other are made of each other in a circle"
 
 

@@ -87,8 +87,9 @@ def no_link(database: Database, chosen: list[int]) -> Database:
 
 UNDECLARED, REPEATS = "the value is not declared", "the key repeats that of an earlier row"
 SEVERAL = (
-    "the worker has more than one job; name the column that marks the primary one as job.primary,"
-    " or declare how many a worker has at most as job.most_per_worker"
+    "the worker has more than one job; mend wrong rows first, else name the column that marks the"
+    " primary one as job.primary, or declare how many a worker has at most as job.most_per_worker,"
+    " which weakens the promise"
 )
 MISTAKES = [
     Mistake("worker", "sex", UNDECLARED, worker("sex", "f")),

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 NO_JOB, NO_PRIMARY = "the worker has no job", "the worker has no primary job"
 SEVERAL = (
-    "the worker has more than one job; name the column that marks the primary one as job.primary,"
-    " or declare how many a worker has at most as job.most_per_worker"
+    "the worker has more than one job; mend wrong rows first, else name the column that marks the"
+    " primary one as job.primary, or declare how many a worker has at most as job.most_per_worker,"
+    " which weakens the promise"
 )
 SEVERAL_PRIMARY = "the worker has more than one primary job"
 REPEATS = "the key repeats that of an earlier row"
@@ -375,7 +376,7 @@ def everything_wrong(folder: Path) -> Path:
 
 EVERYTHING: list[Reported] = [
     ("schema.toml", "extra", "is not a setting that eree knows", None),
-    ("schema.toml", "group.goods.members", "holds a value that sector does not declare", None),
+    ("schema.toml", "group.goods.members", "holds values that sector does not declare: 1", None),
     ("schema.toml", "hierarchy.geography", "planet is not a declared workplace attribute", None),
     ("reference.state", "", "the file does not exist", None),
     ("workplace", "colour",

@@ -164,7 +164,7 @@ def test_members_in_a_file_are_numbers_where_the_type_says_so(tmp_path: Path) ->
         (b"value,group\n11\n", "has rows of another length than its header"),
         (b"value,group\n", "the file goods.csv lists no value"),
         (b"value,group\n11,a\n23,a\n44-45,b\n11,b\n", "puts a value of sector into two groups"),
-        (b"value,group\n11,a\n23,a\n", "leaves out a declared value of sector"),
+        (b"value,group\n11,a\n23,a\n", "leaves out declared values of sector: 1"),
         (b'value,group\n11,a\n23,a\n44-45,""\n', "an empty text cannot be the name of a group"),
     ],
 )

@@ -58,8 +58,8 @@ class Balance:
         if protects.data_set != self.created.data_set:
             raise Refusal(
                 f"the ledger is for the data set {self.created.data_set!r}, and this release is of"
-                f" {protects.data_set!r}; write the ledger's name as data_set in the declaration,"
-                " or spend from the ledger of this data set"
+                f" {protects.data_set!r}; write the ledger's name as data_set in schema.toml or"
+                " survey.toml, or make a ledger of this data set with --data-set"
             )
         bound = self.last.then.declaration
         if bound and bound != protects.digest:

@@ -222,8 +222,9 @@ class RowChecks:
         if job.primary or job.most_per_worker > 1:
             return rule
         return (
-            f"{rule}; name the column that marks the primary one as job.primary, or declare"
-            " how many a worker has at most as job.most_per_worker"
+            f"{rule}; mend wrong rows first, else name the column that marks the primary one as"
+            " job.primary, or declare how many a worker has at most as job.most_per_worker, which"
+            " weakens the promise"
         )
 
     def _declared(self, table: str, column: str) -> list[str]:

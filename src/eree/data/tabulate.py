@@ -21,7 +21,7 @@ from eree.data.columns import key_kind
 from eree.data.marginals import NUMBERED, MarginalsTabulation
 from eree.data.tables import Tables
 from eree.data.tabulation import Tabulation
-from eree.errors import EngineFailure, Refusal
+from eree.errors import EngineFailure, Refusal, expect
 from eree.partial import appearing_file, new_path
 from eree.policy.schema import Schema, Value
 from eree.workload import Bound, Marginal, Marginals, ScaleEach, ScaleTo, SizeProfile
@@ -56,6 +56,7 @@ def tabulate(
         >>> eree.tabulate(eree.load("data"), by=["county", "sector"])
         <Cells of county × sector: ... cells, confidential>
     """
+    expect(tables, Tables, 'tables, such as load("data")')
     marginal = Marginal.over(tables.schema, by, where, bound)
     schema = cell_schema(tables.schema, marginal)
     parts = [cells.confidential for cells in stream(tables, marginal, engine=engine)]

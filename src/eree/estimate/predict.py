@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
+from eree.errors import expect
 from eree.estimate.sizes import Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.estimate.widths import Widths, expected_widths
 from eree.mechanisms.mechanism import Mechanism
@@ -294,6 +295,7 @@ def expected_accuracy(
         >>> accuracy = eree.expected_accuracy(plan)
         >>> page = eree.memo(accuracy)
     """
+    expect(plan, Plan, 'a plan, such as Plan.read("plan.toml")')
     typical: dict[Mechanism, tuple[dict[int, float], dict[int, int]]] = {}
     found = []
     if progress:

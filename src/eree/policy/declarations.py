@@ -333,10 +333,11 @@ class _Reading:
         if len(set(codes)) < len(codes):
             self.faults.add(place, f"puts a value of {of} into two groups, or twice into one")
         if parent is not None and parent.values is not None:
-            if set(parent.values) - set(codes):
-                self.faults.add(place, f"leaves out a declared value of {parent.name}")
-            if set(codes) - set(parent.values):
-                self.faults.add(place, f"holds a value that {parent.name} does not declare")
+            if left := len(set(parent.values) - set(codes)):
+                self.faults.add(place, f"leaves out declared values of {parent.name}: {left:,}")
+            if more := len(set(codes) - set(parent.values)):
+                rule = f"holds values that {parent.name} does not declare: {more:,}"
+                self.faults.add(place, rule)
 
     def named(
         self, columns: Iterable[Attribute], groups: Iterable[Attribute]

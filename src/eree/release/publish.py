@@ -24,7 +24,7 @@ from eree.budget.ledger import Ledger
 from eree.data.nesting import Nesting, nestings
 from eree.data.tables import Tables
 from eree.data.tabulate import stream
-from eree.errors import Refusal
+from eree.errors import Refusal, expect
 from eree.policy.plain_data import guarantee_as_json
 from eree.policy.schema import Schema
 from eree.random.source import Random
@@ -44,7 +44,7 @@ def publish(
     plan: Plan,
     tables: Tables,
     *,
-    ledger: Ledger | None,
+    ledger: Ledger | str | os.PathLike[str] | None,
     out: str | os.PathLike[str],
     random: Random | None = None,
     signer: Signer | None = None,
@@ -60,7 +60,7 @@ def publish(
     Args:
         plan: What to publish, at what price.
         tables: The confidential tables.
-        ledger: What pays for it.
+        ledger: What pays for it, or where that is kept.
         out: A new or empty folder.
         random: A source of randomness; secret without one.
         signer: A key that signs the release.
@@ -75,6 +75,9 @@ def publish(
         >>> ledger.left().epsilon
         Fraction(0, 1)
     """
+    expect(plan, Plan, 'a plan, such as Plan.read("plan.toml")')
+    expect(tables, Tables, 'tables, such as load("data")')
+    ledger = Ledger.given(ledger)
     tell = progress or (lambda _step, _done: None)
     source = random or Random()
     target = new_folder(Path(out))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from eree.budget.ledger import Ledger
@@ -17,7 +18,7 @@ from eree.verification.tables import TableRecheck
 def verify(
     release: Release,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     public_key: str | None = None,
     sizes: Iterable[Release] = (),
     progress: Progress | None = None,
@@ -30,18 +31,18 @@ def verify(
 
     Args:
         release: A release, or the name of its folder.
-        ledger: The ledger that it must have been paid from.
+        ledger: The ledger that it must have been paid from, or where it is kept.
         public_key: The key that it must be signed with, in hexadecimal digits.
         sizes: The releases that strata of its workplaces were made of.
         progress: Called with a step and the share that is done.
 
     Examples:
-        >>> eree.verify("out", ledger=eree.Ledger.open("ledger.db")).sound
+        >>> eree.verify("out", ledger="ledger.db").sound
         True
     """
     tell, sizes = progress or (lambda _step, _done: None), tuple(sizes)
     if release.record.get("kind") != KIND:
-        return TableRecheck(release, tell, sizes).all(ledger, public_key)
+        return TableRecheck(release, tell, sizes).all(Ledger.given(ledger), public_key)
     if sizes:
         raise Refusal("a cube has no strata of workplaces; leave --size-release out")
-    return CubeRecheck(release, tell).all(ledger, public_key)
+    return CubeRecheck(release, tell).all(Ledger.given(ledger), public_key)
