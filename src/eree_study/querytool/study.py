@@ -209,7 +209,6 @@ def study_page(study: Study, pictures: Sequence[str]) -> str:
         below=1 - np.array(PRINTED[:SHARP]) / known[near][:SHARP],
         shares=np.array([study.convergence.shares(criterion) for criterion in CRITERIA]),
         selected=[1 - one / other for one, other in zip(*means, strict=False)],
-        pairs=list(tables.pairs(study.convergence)),
         held=list(held.values()),
         failing=failing,
         best=1 - evened.expected["least-squares"]["centred"] / known["centred"],

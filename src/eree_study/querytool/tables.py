@@ -74,11 +74,11 @@ def times_least_squares(found: Calibrations) -> str:
 
 
 def verdicts(found: Iterable[tuple[str, str, Claim]], on: str) -> str:
-    """The paper's claims as judged on one cube, or known without one; not their figures."""
+    """The paper's claims that do not hold on one cube, or are known without one not to."""
     rows = (
         (claim.statement, f"**{claim.holds}**")
         for name, about, claim in found
-        if name in ("", on) and about != OTHERS
+        if name in ("", on) and about != OTHERS and claim.holds != "yes"
     )
     return table(("claim", "holds"), rows)
 
@@ -101,8 +101,11 @@ def table_4(results: Results) -> str:
 
 def _numbered(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
     """A table with a line for each number of variables."""
-    rows = ((str(k), *row) for k, row in enumerate(zip(*columns, strict=True), start=1))
-    return table(("variables", *heads), rows, numbers=True)
+    return table(("variables", *heads), _lines(columns), numbers=True)
+
+
+def _lines(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    return [(str(k), *row) for k, row in enumerate(zip(*columns, strict=True), start=1)]
 
 
 def _less_by(reduction: float) -> str:
@@ -110,7 +113,7 @@ def _less_by(reduction: float) -> str:
 
 
 def calibrated(found: Calibrations) -> str:
-    """A row for each dimension: error, what is published of it, and coverage by method."""
+    """Error, published error and coverage by method in tables of 1, 2 and all variables."""
     columns = [
         [
             f"{short(sqrt(error))} / {short(sqrt(published))} / {covered:.1%}"
@@ -120,4 +123,6 @@ def calibrated(found: Calibrations) -> str:
         ]
         for method in METHODS
     ]
-    return _numbered([LABELS[method] for method in METHODS], columns)
+    lines = _lines(columns)
+    heads = ("variables", *(LABELS[method] for method in METHODS))
+    return table(heads, [*lines[:2], lines[-1]], numbers=True)
