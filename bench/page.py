@@ -28,7 +28,7 @@ LEFT_OUT = {
     "bench-totals": r"\| (1 \||. \| (0|1/4) \|)",
     "bench-cubes": r"\| eree, (exact|no calibration|rake|least-squares \|)|\*\*17,280 cells",
     "bench-web": r"\| (cube of (17,280 cells|3.5 million cells \| DuckDB)"
-    r"|.* \| (first page|table|one question) \|)",
+    r"|.* \| (first page|table|one question) \|)|\*\*Start and memory",
 }
 #: Columns that the page leaves to the file.
 HIDDEN = {
