@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 from eree.random.exact import Array
-from eree.survey.settings import METHODS
 from eree_study.papers.claims import Claim, short
 from eree_study.papers.markdown import table
-from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
+from eree_study.querytool.calibrations import MEASURES, Calibrations
 from eree_study.querytool.claims import (
     SHARP,
     column_claims,
@@ -101,28 +99,9 @@ def table_4(results: Results) -> str:
 
 def _numbered(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
     """A table with a line for each number of variables."""
-    return table(("variables", *heads), _lines(columns), numbers=True)
-
-
-def _lines(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    return [(str(k), *row) for k, row in enumerate(zip(*columns, strict=True), start=1)]
+    rows = ((str(k), *row) for k, row in enumerate(zip(*columns, strict=True), start=1))
+    return table(("variables", *heads), rows, numbers=True)
 
 
 def _less_by(reduction: float) -> str:
     return f"{reduction:.1%}" if reduction > -9 else f"× {short(1 - reduction)}"
-
-
-def calibrated(found: Calibrations) -> str:
-    """Error, published error and coverage by method in tables of 1, 2 and all variables."""
-    columns = [
-        [
-            f"{short(sqrt(error))} / {short(sqrt(published))} / {covered:.1%}"
-            for error, published, covered in zip(
-                *(found.means(method, measure) for measure in MEASURES), strict=True
-            )
-        ]
-        for method in METHODS
-    ]
-    lines = _lines(columns)
-    heads = ("variables", *(LABELS[method] for method in METHODS))
-    return table(heads, [*lines[:2], lines[-1]], numbers=True)
