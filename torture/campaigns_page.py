@@ -1,4 +1,4 @@
-"""The campaigns as files: all figures in a CSV file, and on the page a short table for each part.
+"""The campaigns as files: all figures in a CSV file, and on the page a line for each of them.
 
 A part that was not run keeps what it has.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from torture.figures import PARTS, Case
 PAGE = Path(__file__).parents[1] / "docs" / "campaigns.md"
 GRID = PAGE.with_suffix(".csv")
 HEADS = ("part", "campaign", "case", "date", "wall_seconds", "processor_seconds", "figure", "value")
-#: How many of its figures, but those that are 0, a row of the page shows.
-SHOWN = 2
 
 
 def held(cases: Sequence[Case]) -> Iterator[str]:
@@ -30,9 +27,9 @@ def held(cases: Sequence[Case]) -> Iterator[str]:
 
 
 def written(page: str, cases: Sequence[Case]) -> str:
-    """The page with a new table for every part that was run and held as a whole."""
+    """The page with a new list for every part that was run and held as a whole."""
     for part in held(cases):
-        page = marks.replaced(page, part, table([case for case in cases if case.part == part]))
+        page = marks.replaced(page, part, listed([case for case in cases if case.part == part]))
     return page
 
 
@@ -68,31 +65,28 @@ def read(grid: str) -> list[Case]:
     return list(found.values())
 
 
-def table(cases: Sequence[Case]) -> str:
-    """The table of one part: a row for each campaign; times are in minutes and seconds."""
-    lines = [
-        f"Run on {max(case.date for case in cases)}, {os.cpu_count()} cores.",
-        "",
-        "| campaign | figures | processor time |",
-        "|---|---|--:|",
-    ]
+def listed(cases: Sequence[Case]) -> str:
+    """A line for each campaign of a part; times of processors are in minutes and seconds."""
+    lines = []
     for name in sorted({case.campaign for case in cases}):
         together = [case for case in cases if case.campaign == name]
         seconds = round(sum(case.processor_seconds for case in together))
-        figures = "<br>".join(_joined(together))
-        lines.append(f"| {name} | {figures} | {seconds // 60}:{seconds % 60:02} |")
+        time = f"{seconds // 60}:{seconds % 60:02}"
+        lines.append(f"- {name}: {', '.join([*_worst(together), time])}")
     return "\n".join(lines) + "\n"
 
 
-def _joined(cases: Sequence[Case]) -> list[str]:
-    """Sums of what was counted, the span of other numbers; the least of what is called smallest."""
+def _worst(cases: Sequence[Case]) -> list[str]:
+    """One figure that is not 0, if there is one: the smallest, the greatest, or the first.
+
+    It is the sum of what was counted, or the span of other numbers.
+    """
     found: dict[str, list[float]] = {}
     for case in cases:
         for word, value in case.figures.items():
             found.setdefault(word, []).append(value)
-    lines = []
     worst = [word for word in found if "smallest" in word or "greatest" in word]
-    for word in dict.fromkeys([*list(found)[:1], *worst, *found]):
+    for word in [*worst, *found]:
         values = found[word]
         if not any(values):
             continue
@@ -104,8 +98,8 @@ def _joined(cases: Sequence[Case]) -> list[str]:
             shown = _number(sum(values))
         else:
             shown = " to ".join(dict.fromkeys(map(_number, (min(values), max(values)))))
-        lines.append(f"{shown} {word.replace('_', ' ')}")
-    return lines[:SHOWN]
+        return [f"{shown} {word.replace('_', ' ')}"]
+    return []
 
 
 def _number(value: float) -> str:

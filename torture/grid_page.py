@@ -17,7 +17,7 @@ HEADS = (
     *("error_small", "error_large"),
 )
 #: The points that the page shows.
-ALPHA, EPSILONS = "0.1", ("1", "2")
+ALPHA, EPSILONS = "0.1", ("2",)
 
 
 def row(point: Point) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ def column_claims(few: Array, raked: Array) -> Iterator[Claim]:
         f"{after[0]:.2g}" if kept else "",
     )
     yield Claim.of(
-        "and for 2 to 4 variables",
+        "the second column, for 2 to 4 variables",
         [_beside_printed(raked[:, k], PRINTED_RAKED[k]) for k in range(1, SHARP)] if kept else [],
         f"{listed(after[1:SHARP])} (printed: {listed(PRINTED_RAKED[1:SHARP])})",
     )

@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
-from math import exp, prod, sqrt
+from math import prod, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +209,9 @@ def study_page(study: Study, pictures: Sequence[str]) -> str:
         below=1 - np.array(PRINTED[:SHARP]) / known[near][:SHARP],
         shares=np.array([study.convergence.shares(criterion) for criterion in CRITERIA]),
         selected=[1 - one / other for one, other in zip(*means, strict=False)],
-        pairs=list(tables.pairs(study.convergence)),
         held=list(held.values()),
         failing=failing,
         best=1 - evened.expected["least-squares"]["centred"] / known["centred"],
-        covered_by_laplace=1 - exp(-calibrations.WIDTH * sqrt(2)),
     )
 
 

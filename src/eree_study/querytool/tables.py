@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 from eree.random.exact import Array
-from eree.survey.settings import METHODS
 from eree_study.papers.claims import Claim, short
 from eree_study.papers.markdown import table
-from eree_study.querytool.calibrations import LABELS, MEASURES, Calibrations
+from eree_study.querytool.calibrations import MEASURES, Calibrations
 from eree_study.querytool.claims import (
     SHARP,
     column_claims,
@@ -74,11 +72,11 @@ def times_least_squares(found: Calibrations) -> str:
 
 
 def verdicts(found: Iterable[tuple[str, str, Claim]], on: str) -> str:
-    """The paper's claims as judged on one cube, or known without one; not their figures."""
+    """The paper's claims that do not hold on one cube, or are known without one not to."""
     rows = (
         (claim.statement, f"**{claim.holds}**")
         for name, about, claim in found
-        if name in ("", on) and about != OTHERS
+        if name in ("", on) and about != OTHERS and claim.holds != "yes"
     )
     return table(("claim", "holds"), rows)
 
@@ -107,17 +105,3 @@ def _numbered(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _less_by(reduction: float) -> str:
     return f"{reduction:.1%}" if reduction > -9 else f"× {short(1 - reduction)}"
-
-
-def calibrated(found: Calibrations) -> str:
-    """A row for each dimension: error, what is published of it, and coverage by method."""
-    columns = [
-        [
-            f"{short(sqrt(error))} / {short(sqrt(published))} / {covered:.1%}"
-            for error, published, covered in zip(
-                *(found.means(method, measure) for measure in MEASURES), strict=True
-            )
-        ]
-        for method in METHODS
-    ]
-    return _numbered([LABELS[method] for method in METHODS], columns)
