@@ -85,12 +85,12 @@ from eree.survey.assess.rules import Thresholds as Thresholds
 from eree.survey.bounds import Shares as Shares
 from eree.survey.calibrate.controls import Control as Control
 from eree.survey.checked import CheckedSurvey as CheckedSurvey
+from eree.survey.checked import Survey as Survey
 from eree.survey.cube import Cube as Cube
 from eree.survey.cube import CubeOutline as CubeOutline
 from eree.survey.cube import build_cube as build_cube
 from eree.survey.cube import build_cube_file as build_cube_file
 from eree.survey.estimates import Estimates as Estimates
-from eree.survey.microdata import Survey as Survey
 from eree.survey.microdata import check_survey as check_survey
 from eree.survey.microdata import read_survey as read_survey
 from eree.survey.modes import NoisyTotal as NoisyTotal

@@ -19,10 +19,10 @@ from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import ESTABLISHMENT, RECORD
 from eree.random.exact import exactly
 from eree.survey.bounds import Bounds, Shares
+from eree.survey.checked import Survey
 from eree.survey.cube import Cube
 from eree.survey.declaration import Declaration
 from eree.survey.laplace import ShiftNoise
-from eree.survey.microdata import Survey
 from eree.survey.modes import Guaranteed
 from eree.survey.settings import Squares, Unit
 from selection import examples

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eree.errors import Faulty, Refusal, Unreadable
+from eree.survey.checked import Survey
 from eree.survey.cube import DIGEST_BYTES, FIRST_LINE, Cube, Sums, build_cube, build_cube_file
-from eree.survey.microdata import Survey, read_survey
+from eree.survey.microdata import read_survey
 from eree.survey.shape import Impossible, Shape, Variable
 from selection import examples
 from small_survey import DECLARATION, Sampled, changed, samples, write_survey

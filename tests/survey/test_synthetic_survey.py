@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from eree.errors import Refusal
+from eree.survey.checked import Survey
 from eree.survey.cube import build_cube
-from eree.survey.microdata import Survey, read_survey
+from eree.survey.microdata import read_survey
 from eree.survey.query import Query
 from eree.survey.soc import group_of, titles
 from eree.survey.tables import Tabulator

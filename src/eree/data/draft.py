@@ -77,6 +77,16 @@ def draft_schema(
     A DuckDB file stands for all tables that it holds; three of all must be linked.  The jobs are
     told by columns that name workplaces and workers as their own files do.  A file
     that is there is never replaced, and only its owner can read the new one.
+
+    Args:
+        files: Workplaces, workers and jobs, in any order.
+        out: Where to write it.
+
+    Examples:
+        >>> files = ["data/workplace.parquet", "data/worker.parquet", "data/job.parquet"]
+        >>> draft = eree.draft_schema(files, "draft.toml")
+        >>> draft.file.name
+        'draft.toml'
     """
     paths = [Path(file) for file in files]
     target = new_path(out if out is not None else paths[0].parent / SCHEMA_FILE) if paths else None

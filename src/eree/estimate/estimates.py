@@ -75,9 +75,17 @@ def write_estimates(
     Columns: the attributes, `noisy`, `estimate` (which adds up to the same in all tables),
     `biased_count` (the estimates as integers of zero or more: as such they are too large on
     average), `low` and `high` (calibrated), `guaranteed_low` and `guaranteed_high`, all at the
-    level of the release.  `sizes` is a CSV file of public numbers
-    of workplaces by class of size, as `WorkplaceSizes` reads it; it is kept beside the estimates,
-    and intervals of the release go by it from then on.
+    level of the release.
+
+    Args:
+        release: A release, or the name of its folder.
+        sizes: A CSV file of public numbers of workplaces by class of size, as `WorkplaceSizes`
+            reads it; it is kept beside the estimates, and intervals go by it from then on.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.write_estimates("out").tables
+        ('jobs', 'sexes')
     """
     target = release.folder / FOLDER
     if target.exists():

@@ -105,6 +105,16 @@ def explore(
 
     `sizes` and `shares` are the files of `WorkplaceSizes` and `WorkerShares`.  A table with a
     target has the epsilon that it needs, and is left out; so are numbers of workplaces.
+
+    Args:
+        file: The file of a plan.
+        sizes: A CSV file of public numbers of workplaces by class of size.
+        shares: A CSV file of public shares of workers.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.explore("plan.toml").tables
+        ['jobs', 'sexes']
     """
     path = Path(file)
     plan = Plan.read(path)  # refuses what is wrong with it

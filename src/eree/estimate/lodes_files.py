@@ -10,8 +10,7 @@ file can be in, such as 55 or older among those of 29 or younger, is 0.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from eree.errors import Refusal
-from eree.estimate.above import above
 from eree.estimate.crosswalk import crosswalk
 from eree.estimate.listing import outside, write_csv
 from eree.estimate.lodes import filter_of, narrowed
@@ -30,7 +28,6 @@ from eree.estimate.lodes_columns import (
     LODES_COLUMNS,
     OFFICIAL,
     OWNERS,
-    POSTAL,
     SEGMENTS,
     Columns,
     Kept,
@@ -40,6 +37,7 @@ from eree.estimate.lodes_columns import (
     kind_of,
     runs,
 )
+from eree.estimate.lodes_names import EVERYWHERE, day_of, state_of, year_of
 from eree.estimate.lodes_sources import HUNDREDTHS, AreaTables, Filled, Numbers
 from eree.estimate.totals import Filter
 from eree.partial import appearing_folder, new_path
@@ -55,8 +53,6 @@ _NUMBERS: Mapping[Numbers, str] = {
     "shrunk": "Numbers are estimates shrunk to the shares of their kind of workplaces: biased.",
     "measured": "Counts have noise in them and may be negative.",
 }
-#: The attribute that says which state an area is in, and what stands for one where none does.
-STATE, EVERYWHERE = "state", "us"
 _EVERY = [*JOB_TYPES, *JOB_TYPES.values()]
 
 
@@ -221,10 +217,19 @@ def lodes_files(
 ) -> LodesFiles:
     """Put released tables into the files of LODES, as far as tables were paid for.
 
-    `geocode` is the workplace attribute that becomes `w_geocode`.  `columns` says otherwise than
-    `LODES_COLUMNS` what some columns are, such as `CFA01`, and what segments (`SA01`) and job types
-    (`JT01`) are.  `where` and `numbers` are as those of `lodes`.  The year is that of the release's
-    period, if it names one.
+    Args:
+        release: A release, or the name of its folder.
+        geocode: The workplace attribute that becomes `w_geocode`.
+        columns: What columns (`CFA01`), segments (`SA01`) and job types (`JT01`) are, where that is
+            otherwise than in `LODES_COLUMNS`; or a TOML file that says so.
+        tables: The tables that columns may come from.
+        where: Values to keep, as in `lodes`.
+        numbers: `estimates`, `biased-counts`, `shrunk` or `measured`.
+        year: That of the files; without it that of the release's period.
+
+    Examples:
+        >>> eree.lodes_files("out", "county", year=2020).year
+        2020
     """
     declared = columns_given(columns, {})
     for name in declared:
@@ -233,7 +238,7 @@ def lodes_files(
                 f"{name} is no column, segment or job type of LODES; leave it out, or write one"
                 " file of columns of your own"
             )
-    found_year = _year(release, year)
+    found_year = year_of(release, year)
     wanted = {name: declared.get(name, LODES_COLUMNS.get(name)) for name in OFFICIAL}
     segments = {name: declared.get(name, kept) for name, kept in SEGMENTS.items()}
     types, missing = _job_types(release, declared)
@@ -257,7 +262,7 @@ def lodes_files(
             f" publish one, such as by {geocode} and sector, without a filter"
         )
     areas: list[Any] = held.areas.to_pylist()
-    states, created = state_of(release, geocode, areas), _created(release)
+    states, created = state_of(release, geocode, areas), day_of(release)
     return LodesFiles(
         release, geocode, numbers, found_year, created, held.areas, states, tuple(parts), missing
     )
@@ -336,65 +341,3 @@ def _job_types(release: Release, declared: Columns) -> tuple[dict[str, Kept], di
                 " JT01 = { kind = ['primary'] }"
             )
     return found, missing
-
-
-def state_of(release: Release, geocode: str, areas: Sequence[Value]) -> dict[Value, str]:
-    """The state of each area, as files are called; empty where nothing says it of all areas.
-
-    It is the public attribute `state`: what the release says the areas lie in, or what a table has
-    beside the geocode.  Nothing is read from the digits of a code.
-    """
-    if geocode == STATE:
-        return {area: _file_word(area) for area in areas}
-    known = above(release, [geocode]).get(STATE)
-    found = {} if known is None else known.pairs
-    own = {area: found.get(area) for area in areas}
-    if known is None or None in own.values():
-        return _beside(release, geocode, areas)
-    return {area: _file_word(state) for area, state in own.items() if state is not None}
-
-
-def _beside(release: Release, geocode: str, areas: Sequence[Value]) -> dict[Value, str]:
-    """The same, of tables that have the state beside the geocode."""
-    found: dict[Value, Value] = {}
-    for name in release.tables:
-        if not {geocode, STATE} <= set(release.about(name)["by"]) or release.of_workplaces(name):
-            continue
-        rows = release.table(name)
-        pairs = rows.group_by([geocode, STATE]).aggregate([])
-        for area, state in zip(*(pairs[n].to_pylist() for n in (geocode, STATE)), strict=True):
-            if found.setdefault(area, state) != state:
-                raise Refusal(
-                    f"{geocode} {area} lies in more than one state, and files are by state; choose"
-                    " areas that lie in one each, or write one file with --out"
-                )
-    return {a: _file_word(found[a]) for a in areas} if set(areas) <= set(found) else {}
-
-
-def _file_word(state: Value) -> str:
-    """A state as files name it: by its postal letters where it is a known code."""
-    code = f"{state:02}" if isinstance(state, int) else state
-    word = POSTAL.get(code, code.lower())
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", word):
-        raise Refusal(f"the state {code!r} cannot stand in the name of a file; give it a code")
-    return word
-
-
-def _year(release: Release, year: int | None) -> int:
-    period = str(release.record.get("period", ""))
-    named = {int(y) for y in re.findall(r"(?<![0-9])[1-9][0-9]{3}(?![0-9])", period)}
-    if year is not None and not (1_000 <= year <= 9_999 and named <= {year}):
-        said = f", whose period is {period}" if period else ""
-        raise Refusal(f"{year} is not the year of the release{said}")
-    if year is None and len(named) != 1:
-        raise Refusal(
-            "the release does not say in its period which year it is about; say it with --year, and"
-            " with period in the next plan"
-        )
-    return year if year is not None else named.pop()
-
-
-def _created(release: Release) -> int | None:
-    """The day on which the release was made, as 20270131; None where its record has none."""
-    day = re.match(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T", str(release.record.get("made", "")))
-    return None if day is None else int("".join(day.groups()))

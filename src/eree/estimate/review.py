@@ -42,6 +42,15 @@ def write_review(
     """Write what reviewers ask of a release into a new folder.
 
     `address` is where its files can be had, from which those in the catalogue's entry follow.
+
+    Args:
+        release: A release, or the name of its folder.
+        out: A new folder.
+        address: Where the files of the release can be had.
+
+    Examples:
+        >>> eree.write_review("out", "review").folder.name
+        'review'
     """
     if "kind" in release.record:
         raise Refusal("records for reviewers are of releases of tables, and this is a cube")

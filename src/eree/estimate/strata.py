@@ -81,6 +81,15 @@ def size_strata(release: Release, table: str, cuts: Iterable[int]) -> SizeStrata
     """Sort workplaces into strata by their noisy counts in a table of single workplaces.
 
     `cuts` are the sizes at which a new stratum begins, such as 40: below 40, and 40 or more.
+
+    Args:
+        release: A release, or the name of its folder.
+        table: The name of a table of single workplaces.
+        cuts: The sizes at which a new stratum begins.
+
+    Examples:
+        >>> eree.size_strata("sizes", "sizes", [40]).names
+        (...)
     """
     words = "cuts are different integers of 1 or more, such as 40"
     starts = [integer(start, words, 1) for start in cuts]

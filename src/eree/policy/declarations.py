@@ -79,7 +79,15 @@ def _without_files(raw: Mapping[str, Any], frames: Collection[str]) -> Mapping[s
 
 
 def read_schema(folder: str | os.PathLike[str]) -> Schema:
-    """The schema of a folder; raises `Faulty` with every fault of the declaration."""
+    """The schema of a folder; raises `Faulty` with every fault of the declaration.
+
+    Args:
+        folder: A folder with its `schema.toml`.
+
+    Examples:
+        >>> eree.read_schema("data").column("sector").table
+        'workplace'
+    """
     schema, faults = inspect_schema(Path(folder))
     if faults:
         raise Faulty(faults)

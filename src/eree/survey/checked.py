@@ -1,14 +1,73 @@
-"""What a check of a survey found."""
+"""A survey that was checked: its records, which are confidential, or its faults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from eree.errors import Fault
+from eree.survey.declaration import Declaration
+from eree.survey.shape import Integers, Reals, Shape
 
-if TYPE_CHECKING:
-    from eree.survey.microdata import Survey
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Survey:
+    """Records of a survey that passed every check.  Confidential: printing shows the shape only.
+
+    - `answers`: for each variable, the place of every record on its axis;
+    - `weights`: in thousandths of a job, rounded to the nearest, halves to even;
+    - `establishments`: the number of each record's establishment, from 0 on;
+    - `replicates`: replicate weights, a row for each replicate, if declared and asked for;
+    - `ids`: the texts that name the records.
+    """
+
+    folder: Path
+    declaration: Declaration
+    answers: Mapping[str, NDArray[np.int32]] = field(repr=False)
+    weights: Integers = field(repr=False)
+    establishments: Integers = field(repr=False)
+    ids: pa.ChunkedArray[Any] = field(repr=False)
+    replicates: Reals | None = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the cube of all variables."""
+        return self.declaration.shape
+
+    def positions(self, shape: Shape | None = None) -> Integers:
+        """The cell of every record in a cube, numbered in the order of its axes, the last fastest.
+
+        Without a shape, in the cube of all variables.
+        """
+        chosen = shape or self.shape
+        found = np.zeros(len(self.weights), dtype=np.int64)
+        for variable in chosen.variables:
+            found *= len(variable.codes)
+            found += self.answers[variable.name]
+        return found
+
+    @cached_property
+    def order(self) -> Integers:
+        """The records in the order of their ids: shorter ids first, then by their characters.
+
+        So 9 comes before 10; and how two records compare depends on nothing but their two ids.
+        """
+        keys = pa.table({"length": pc.binary_length(self.ids), "id": self.ids})
+        by: list[tuple[str, Literal["ascending", "descending"]]]
+        by = [("length", "ascending"), ("id", "ascending")]
+        return pc.sort_indices(keys, sort_keys=by).to_numpy().astype(np.int64)
+
+    def __repr__(self) -> str:
+        names = ", ".join(variable.name for variable in self.shape.variables)
+        return f"<Survey in {self.folder}: records of {names}, confidential>"
 
 
 @dataclass(frozen=True, repr=False)

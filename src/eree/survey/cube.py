@@ -28,8 +28,9 @@ from eree.partial import appearing_file, new_path
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import parsed
 from eree.policy.protected import Protected, read_protected
+from eree.survey.checked import Survey
 from eree.survey.declaration import read_declaration
-from eree.survey.microdata import MOST_WEIGHT, Progress, Survey, read_survey
+from eree.survey.microdata import MOST_WEIGHT, Progress, read_survey
 from eree.survey.shape import Integers, Shape
 from eree.workload import JOB
 
@@ -170,6 +171,18 @@ def build_cube(
     `most_records` records the first ones are kept, in the order of their ids: shorter ids first,
     then by their characters.  Neither looks at any other establishment, so that what one adds to
     the cube is the same whatever else was sampled.
+
+    Args:
+        survey: Records that passed every check.
+        variables: The variables of the cube; all without them.
+        most_weight: The most jobs that a record may stand for.
+        most_records: The most records of an establishment.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> survey = eree.read_survey("survey")
+        >>> eree.build_cube(survey, variables=["job", "education"], most_weight=200)
+        <Cube of job, education: 15 cells, ..., confidential>
     """
     tell = progress or (lambda _step, _done: None)
     shape = survey.shape if variables is None else survey.shape.of(variables)
@@ -205,6 +218,18 @@ def build_cube_file(
     """Build the cube of the survey in a folder and save it; see `build_cube` and `Cube.save`.
 
     What can be refused is refused before a record is read.
+
+    Args:
+        folder: The folder of a survey.
+        out: A new file for the cube.
+        variables: The variables of the cube; all without them.
+        most_weight: The most jobs that a record may stand for.
+        most_records: The most records of an establishment.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.build_cube_file("survey", "new.eree", most_weight=200, most_records=5)
+        <Cube of job, education, licence: ... cells, ..., confidential>
     """
     tell = progress or (lambda _step, _done: None)
     path = new_path(out)

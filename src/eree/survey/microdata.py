@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +22,9 @@ from numpy.typing import NDArray
 from eree.data.columns import EITHER, WORDS
 from eree.data.sources import DAMAGED, UNREADABLE, Source, inspect_source
 from eree.errors import Fault, Faulty
-from eree.survey.checked import CheckedSurvey
+from eree.survey.checked import CheckedSurvey, Survey
 from eree.survey.declaration import Declaration, inspect_declaration
-from eree.survey.shape import Integers, Reals, Shape, Variable
+from eree.survey.shape import Integers, Reals, Variable
 from eree.workload import JOB
 
 TABLE = "records"
@@ -42,58 +40,6 @@ Column = pa.ChunkedArray  # of any type
 Progress = Callable[[str, float], None]
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Survey:
-    """Records of a survey that passed every check.  Confidential: printing shows the shape only.
-
-    - `answers`: for each variable, the place of every record on its axis;
-    - `weights`: in thousandths of a job, rounded to the nearest, halves to even;
-    - `establishments`: the number of each record's establishment, from 0 on;
-    - `replicates`: replicate weights, a row for each replicate, if declared and asked for;
-    - `ids`: the texts that name the records.
-    """
-
-    folder: Path
-    declaration: Declaration
-    answers: Mapping[str, NDArray[np.int32]] = field(repr=False)
-    weights: Integers = field(repr=False)
-    establishments: Integers = field(repr=False)
-    ids: pa.ChunkedArray[Any] = field(repr=False)
-    replicates: Reals | None = field(default=None, repr=False)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the cube of all variables."""
-        return self.declaration.shape
-
-    def positions(self, shape: Shape | None = None) -> Integers:
-        """The cell of every record in a cube, numbered in the order of its axes, the last fastest.
-
-        Without a shape, in the cube of all variables.
-        """
-        chosen = shape or self.shape
-        found = np.zeros(len(self.weights), dtype=np.int64)
-        for variable in chosen.variables:
-            found *= len(variable.codes)
-            found += self.answers[variable.name]
-        return found
-
-    @cached_property
-    def order(self) -> Integers:
-        """The records in the order of their ids: shorter ids first, then by their characters.
-
-        So 9 comes before 10; and how two records compare depends on nothing but their two ids.
-        """
-        keys = pa.table({"length": pc.binary_length(self.ids), "id": self.ids})
-        by: list[tuple[str, Literal["ascending", "descending"]]]
-        by = [("length", "ascending"), ("id", "ascending")]
-        return pc.sort_indices(keys, sort_keys=by).to_numpy().astype(np.int64)
-
-    def __repr__(self) -> str:
-        names = ", ".join(variable.name for variable in self.shape.variables)
-        return f"<Survey in {self.folder}: records of {names}, confidential>"
-
-
 def check_survey(
     folder: str | os.PathLike[str], *, replicates: bool = True, progress: Progress | None = None
 ) -> CheckedSurvey:
@@ -101,6 +47,15 @@ def check_survey(
 
     Without `replicates` replicate weights are checked but not kept.  Raises `Unreadable` only where
     there is no declaration to check against.
+
+    Args:
+        folder: A folder with its `survey.toml`.
+        replicates: Whether replicate weights are kept.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> bool(eree.check_survey("survey"))
+        True
     """
     home = Path(folder)
     declaration, found = inspect_declaration(home)
@@ -130,7 +85,17 @@ def check_survey(
 def read_survey(
     folder: str | os.PathLike[str], *, replicates: bool = True, progress: Progress | None = None
 ) -> Survey:
-    """The survey of a folder; raises `Faulty` with every fault if there is one."""
+    """The survey of a folder; raises `Faulty` with every fault if there is one.
+
+    Args:
+        folder: A folder with its `survey.toml`.
+        replicates: Whether replicate weights are kept.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.read_survey("survey")
+        <Survey in survey: records of job, education, licence, confidential>
+    """
     checked = check_survey(folder, replicates=replicates, progress=progress)
     if checked.survey is None:
         raise Faulty(checked.faults, lists="eree cube check")

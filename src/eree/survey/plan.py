@@ -157,6 +157,15 @@ def plan_cube(cube: CubeOutline | Cube, **settings: Any) -> CubePlan:
     """How `protect_cube` would protect a cube with some `CubeSettings`; nothing is paid.
 
     Only what is public about the cube is looked at.
+
+    Args:
+        cube: A cube, or what is public about it.
+        **settings: Those of `CubeSettings`.
+
+    Examples:
+        >>> plan = eree.plan_cube(eree.CubeOutline.read("cube.eree"), epsilon=2)
+        >>> plan.price.epsilon
+        Fraction(2, 1)
     """
     chosen, shape = CubeSettings(**settings), cube.shape.checked()
     if taken := {v.name for v in shape.variables} & {NOISY, VARIANCE, REFERENCE}:

@@ -58,6 +58,24 @@ def protect_cube(
     `period` is the time that the survey is about, for the ledger and the record, and `about` what
     else they say of it: title, source, publisher, contact, licence, note.  The folder `out` must be
     new or empty.
+
+    Args:
+        cube: The confidential cube.
+        ledger: What pays for it; None only with `SeededRandom`.
+        out: A new or empty folder.
+        period: The time that the survey is about.
+        about: Title, source, publisher and so on.
+        random: A source of randomness; secret without one.
+        signer: A key that signs the release.
+        progress: Called with a step and the share that is done.
+        **settings: Those of `CubeSettings`.
+
+    Examples:
+        >>> cube = eree.Cube.load("cube.eree")
+        >>> total = eree.plan_cube(cube, epsilon=2).price
+        >>> ledger = eree.Ledger.create("survey.db", total, data_set=cube.protects.data_set)
+        >>> eree.protect_cube(cube, ledger=ledger, out="protected", epsilon=2)
+        <ProtectedCube ...>
     """
     tell = progress or (lambda _step, _done: None)
     random = random or Random()

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.survey.checked import Survey
 from eree.survey.cube import Cube, build_cube, first_records
-from eree.survey.microdata import Survey
 from eree.survey.shape import By, Integers, Reals, Shape
 from eree.workload import JOB
 

@@ -26,8 +26,9 @@ from eree.survey.assess.rules import Choice, Thresholds
 from eree.survey.bounds import Bounds
 from eree.survey.calibrate.calibration import Calibrated, NoiseModel, calibrate
 from eree.survey.calibrate.controls import Control
+from eree.survey.checked import Survey
 from eree.survey.cube import Cube
-from eree.survey.microdata import Progress, Survey
+from eree.survey.microdata import Progress
 from eree.survey.modes import Mode, NoisyCube, mode_of
 from eree.survey.protected import ProtectedCube
 from eree.survey.query import Query
@@ -186,10 +187,24 @@ def assess_cube(
     """Compare a confidential cube with the protected one that was made of it.
 
     All tables of up to `most_dimensions` variables are looked at, or `most_tables` of each
-    dimension, chosen by a public seed; and the whole cube.  With the `survey` that the cube was
-    built from, its sampling errors are known too: from its replicate weights, or from so many
-    replicates by successive differences.  With `methods`, all methods of calibration are tried on
-    a new draw with that seed.
+    dimension; and the whole cube.
+
+    Args:
+        cube: The confidential cube.
+        protected: The one that was made of it.
+        survey: What the cube was built from; with it sampling errors are known too.
+        thresholds: The rules of the office.
+        most_dimensions: How many variables a table has at most.
+        most_tables: How many tables of each dimension are looked at, at most.
+        seed: A public seed that chooses tables.
+        replicates: How many are made by successive differences, where the survey has none.
+        methods: Whether all methods of calibration are tried on a new draw with that seed.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> cube, protected = eree.Cube.load("cube.eree"), eree.ProtectedCube.open("public")
+        >>> eree.assess_cube(cube, protected, most_dimensions=1)
+        <Assessment...>
     """
     tell = progress or (lambda _step, _done: None)
     rules, choice = thresholds or Thresholds(), Choice(most_dimensions, most_tables, seed)

@@ -52,6 +52,22 @@ def assess_cube_file(
     """Assess the cube of a file beside a release of it, and write the report into a new folder.
 
     See `assess_cube` and `write_assessment`.  `survey` is the folder that the cube was built from.
+
+    Args:
+        cube: The file of a confidential cube.
+        release: The folder of the protected one.
+        out: A new or empty folder for the report.
+        survey: The folder that the cube was built from; with it sampling errors are known too.
+        thresholds: The rules of the office.
+        most_dimensions: How many variables a table has at most.
+        most_tables: How many tables of each dimension are looked at, at most.
+        seed: A public seed that chooses tables.
+        methods: Whether all methods of calibration are tried on a new draw with that seed.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree.assess_cube_file("cube.eree", "public", "report", most_dimensions=1)
+        <Assessment...>
     """
     tell = progress or (lambda _step, _done: None)
     new_folder(Path(out))
@@ -87,6 +103,16 @@ def write_assessment(assessment: Assessment, out: str | os.PathLike[str]) -> Pat
     `assessment.md` and `assessment.json` hold all findings, `assessment.csv` one in a line,
     `tables.csv` the tables, and there are pictures; all of these are CONFIDENTIAL.  `public.md`
     holds only what may be published.  The folder appears whole or not at all.
+
+    Args:
+        assessment: What `assess_cube` returns.
+        out: A new or empty folder.
+
+    Examples:
+        >>> cube, protected = eree.Cube.load("cube.eree"), eree.ProtectedCube.open("public")
+        >>> found = eree.assess_cube(cube, protected, most_dimensions=1)
+        >>> eree.write_assessment(found, "assessed").name
+        'assessed'
     """
     target = new_folder(Path(out))
     with appearing_folder(target) as folder:
