@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eree.errors import Refusal
+from eree.verification import verify as verifying
 from eree.web import catalogue as opening
 from eree.web.catalogue import Catalogue, seen_in
 
@@ -28,17 +29,17 @@ def test_a_table_that_was_another_while_it_was_verified_is_never_taken_for_sound
     live: Path, releases: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = next((live / "tables").glob("*.parquet"))
-    whole, real = releases[0] / "tables" / table.name, opening.verify
+    whole, real = releases[0] / "tables" / table.name, verifying.verify
 
     def whole_for_a_while(release: Any, **more: Any) -> Any:
         shutil.copy(whole, table)
         return real(release, **more)
 
     spoil(table)
-    monkeypatch.setattr(opening, "verify", whole_for_a_while)
+    monkeypatch.setattr(verifying, "verify", whole_for_a_while)
     with pytest.raises(Refusal, match="changed while it was verified"):
         Catalogue.open([live])
-    monkeypatch.setattr(opening, "verify", real)
+    monkeypatch.setattr(verifying, "verify", real)
     spoil(table)
     with pytest.raises(Refusal, match="is not served"):
         Catalogue.open([live])

@@ -30,7 +30,7 @@ from eree.budget.entries import (
 )
 from eree.budget.heads import Head, Heads
 from eree.budget.refusals import DamagedStore
-from eree.errors import Fault, Refusal, expect
+from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
 from eree.random.source import fresh_name
@@ -102,15 +102,6 @@ class Ledger:
         ledger = cls(store_at(where))
         with suppress(DamagedStore):
             ledger._store.read(lambda view: view.last_two())
-        return ledger
-
-    @classmethod
-    def given(cls, ledger: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
-        """A ledger as functions take it: itself, where it is kept, or none."""
-        if isinstance(ledger, (str, os.PathLike)):
-            return cls.open(ledger)
-        if ledger is not None:
-            expect(ledger, cls, "a ledger, or where it is kept")
         return ledger
 
     @property

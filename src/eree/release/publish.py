@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
+from eree.budget.given import given_ledger
 from eree.budget.ledger import Ledger
 from eree.data.nesting import Nesting, nestings
 from eree.data.tables import Tables
@@ -77,7 +78,7 @@ def publish(
     """
     expect(plan, Plan, 'a plan, such as Plan.read("plan.toml")')
     expect(tables, Tables, 'tables, such as load("data")')
-    ledger = Ledger.given(ledger)
+    ledger = given_ledger(ledger)
     tell = progress or (lambda _step, _done: None)
     source = random or Random()
     target = new_folder(Path(out))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from eree.budget.given import given_ledger
 from eree.budget.ledger import Ledger
 from eree.errors import Refusal
 from eree.release.release import Release, opening
@@ -42,7 +43,7 @@ def verify(
     """
     tell, sizes = progress or (lambda _step, _done: None), tuple(sizes)
     if release.record.get("kind") != KIND:
-        return TableRecheck(release, tell, sizes).all(Ledger.given(ledger), public_key)
+        return TableRecheck(release, tell, sizes).all(given_ledger(ledger), public_key)
     if sizes:
         raise Refusal("a cube has no strata of workplaces; leave --size-release out")
-    return CubeRecheck(release, tell).all(Ledger.given(ledger), public_key)
+    return CubeRecheck(release, tell).all(given_ledger(ledger), public_key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +22,8 @@ from eree.mechanisms.cache import texts_of
 from eree.policy.plain_data import sha256
 from eree.release.record import RECORD, file_digest
 from eree.release.release import Release
-from eree.survey.files import KIND
-from eree.survey.protected import ProtectedCube
-from eree.verification.verify import verify
 from eree.web.branding import unknown_names
 from eree.web.codelists import CodeLists
-from eree.web.cubes import CubeSet
 from eree.web.dataset import DataSet, Variable
 from eree.web.held import Held
 from eree.web.linked import LinkedTable
@@ -37,6 +34,8 @@ from eree.web.words import say
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
 DIGITS = 8
+#: Bytes of a file whose digest is kept, and nanoseconds after which it is settled.
+LARGE, SETTLED = 1 << 20, 10**10
 #: As many folders are named where one was expected.
 MOST_NAMED = 10
 
@@ -190,11 +189,25 @@ def content_of(release: Release) -> str | None:
     try:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         with ThreadPoolExecutor(os.cpu_count()) as several:
-            digests = zip(files, several.map(file_digest, files), strict=True)
+            digests = zip(files, several.map(_digest, files), strict=True)
             found = [f"{path.relative_to(folder)} {digest}" for path, digest in digests]
     except OSError:
         return None
     return sha256([sha256(release.record), *found])
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file; that of a large one is known from the last time, if it is the same.
+
+    A file that is written to has another time of its change, which nobody can set back; one that
+    was changed a moment ago may be changed again within the same tick of the clock.
+    """
+    about = path.stat()
+    times = about.st_mtime_ns, about.st_ctime_ns
+    if about.st_size < LARGE or time.time_ns() - max(times) < SETTLED:
+        return file_digest(path)
+    same = f"{path.absolute()} {about.st_dev} {about.st_ino} {about.st_size} {times}"
+    return texts_of(f"file {same}", lambda: (file_digest(path),))[0]
 
 
 def checks_of(release: Release, content: str | None, report: Progress) -> tuple[str, ...]:
@@ -205,6 +218,8 @@ def checks_of(release: Release, content: str | None, report: Progress) -> tuple[
     """
 
     def verified() -> tuple[str, ...]:
+        from eree.verification.verify import verify  # which is much, and known from the last time
+
         found = verify(release, progress=report)
         if not found.sound:
             raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
@@ -263,7 +278,10 @@ def _opened(folder: Path) -> Release:
 
 def _data_sets(release: Release, content: str | None, checks: tuple[str, ...]) -> Iterator[DataSet]:
     ending = release.identity[:DIGITS]
-    if release.record.get("kind") == KIND:
+    if "kind" in release.record:
+        from eree.survey.protected import ProtectedCube  # only where one is served
+        from eree.web.cubes import CubeSet
+
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
     held = Held.of(release, content)

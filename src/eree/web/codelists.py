@@ -8,7 +8,6 @@ overwritten by another list, or by half of one, is not found.
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import struct
 import time
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.random.source import fresh_name
 from eree.web.dataset import Variable
 
 #: What the name of a list begins with, and how long the rest of it is.
@@ -50,7 +50,7 @@ class CodeLists:
     """Lists of places of codes, in memory that processes share if it was made before they fork."""
 
     def __init__(self) -> None:
-        self._memory, self._key = mmap.mmap(-1, _SLOTS * _SLOT), os.urandom(32)
+        self._memory, self._key = mmap.mmap(-1, _SLOTS * _SLOT), fresh_name().encode()
         self._lock = Lock()
         self._unpacked: OrderedDict[tuple[str, str], tuple[float, tuple[int, ...]]] = OrderedDict()
 

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from eree.errors import Refusal
+from eree.policy.schema import Value
 from eree.release.contents import SCALED_TO
 from eree.release.release import Release
+from eree.web.dataset import Group
+from eree.web.hierarchy import levels_of
 
 #: What is counted in a table of jobs; its other numbers follow from these.
 _NUMBERS = ("noisy", "workplaces", SCALED_TO)
@@ -39,6 +42,15 @@ class Held(Release):
                 raise Refusal(f"{release.folder} changed while it was read; try again")
         found.__dict__["_files"] = files
         found.__dict__["_alive"] = WeakValueDictionary[str, Any]()
+        found.__dict__["_levels"] = {}
+        return found
+
+    def levels(self, name: str, codes: tuple[Value, ...]) -> dict[str, tuple[Group, ...]]:
+        """The levels above codes of an attribute, which several tables may have."""
+        known = self.__dict__["_levels"]
+        if (name, codes) not in known:
+            known[name, codes] = levels_of(self, name, codes)
+        found: dict[str, tuple[Group, ...]] = known[name, codes]
         return found
 
     def table(self, name: str) -> pa.Table:

@@ -27,7 +27,6 @@ from eree.web.columns import Codes, Columns, Sums
 from eree.web.dataset import DataSet, Variable
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
-from eree.web.hierarchy import levels_of
 from eree.web.promise import in_one_line, levels_words, mean_words
 from eree.web.words import Joined, say
 from eree.workload import Marginal
@@ -103,7 +102,7 @@ class LinkedTable(DataSet):
                 titles[attribute.name],
                 tuple(map(str, codes[attribute.name])),
                 tuple(attribute.describe(code) for code in codes[attribute.name]),
-                levels_of(release, attribute.name, codes[attribute.name]),
+                release.levels(attribute.name, tuple(codes[attribute.name])),
                 titles,
             )
             for attribute in self._attributes.values()
@@ -115,8 +114,7 @@ class LinkedTable(DataSet):
         super().__init__(name, title, release, variables, checks)
         self._last: tuple[tuple[object, ...], Sums, tuple[Axis, ...]] | None = None
         self._lock, self._answers = Lock(), dict[tuple[object, ...], Figures]()
-        for names in ((), by[:1]):  # what sums need of the noise is found before anyone asks
-            self.figures(Asked(names, {}, {}))
+        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""
