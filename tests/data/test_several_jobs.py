@@ -58,7 +58,7 @@ def counted(folder: Path, *by: str, **where: list[Any]) -> dict[Any, int]:
 @pytest.mark.parametrize(
     ("most", "primary", "beyond", "words"),
     [
-        (None, False, 2, "more than one job; name the column"),
+        (None, False, 2, "more than one job; mend wrong rows"),
         (None, True, 2, "more than one primary job"),
         (2, False, 1, "more than 2 jobs"),
         (2, True, 0, ""),
