@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from eree.errors import Refusal
 from eree.mechanisms.cache import computed_again
-from eree.web import catalogue as catalogues
+from eree.verification import verify as verifying
 from eree.web.app import application
 from eree.web.catalogue import Catalogue
 from eree.web.operations import Counters, LogForm, Porch
@@ -182,13 +182,13 @@ def test_a_release_is_verified_once_as_long_as_nothing_changes(
     monkeypatch.setenv("EREE_CACHE", str(tmp_path / "cache"))
     folder, times = tmp_path / "public", list[str]()
     shutil.copytree(releases[1], folder)
-    real = catalogues.verify
+    real = verifying.verify
 
     def counted(*given: object, **named: object) -> object:
         times.append("verified")
         return real(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalogues, "verify", counted)
+    monkeypatch.setattr(verifying, "verify", counted)
     first = Catalogue.open([folder]).data_sets[0].checks
     assert len(times) == 1
     assert Catalogue.open([folder]).data_sets[0].checks == first

@@ -285,7 +285,7 @@ def test_an_interrupt_while_verifying_ends_it(
         interrupts._stop(signal.SIGINT, None)
 
     monkeypatch.setenv("EREE_CACHE", "")  # where it is known to be sound
-    monkeypatch.setattr("eree.web.catalogue.verify", pressed)
+    monkeypatch.setattr("eree.verification.verify.verify", pressed)
     assert run(["serve", str(releases[1]), "--port", "0"], interrupts) == 130
     assert "Traceback" not in capsys.readouterr().err
 
