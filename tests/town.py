@@ -167,3 +167,23 @@ def short(fault: Fault) -> Reported:
 def schema_faults(folder: Path) -> list[tuple[str, str]]:
     """The places of the schema that are wrong, with the rule."""
     return [(c, rule) for table, c, rule, rows in reported(folder) if table == "schema.toml"]
+
+
+#: A value that no message may quote.
+SECRET = "Zyzzyva-77231"
+
+
+def repeated(town: Town) -> None:
+    town.tables["worker"]["worker_id"][1] = 1
+
+
+def orphan(town: Town) -> None:
+    town.tables["job"]["workplace_id"][0] = 99
+
+
+def missing(town: Town) -> None:
+    town.tables["worker"]["sex"][0] = None
+
+
+def undeclared_value(town: Town) -> None:
+    town.tables["worker"]["sex"][0] = SECRET

@@ -19,11 +19,20 @@ import offices
 import pages
 from eree.data.postgres import Postgres
 from ledgers import PostgresServer, postgres
-from town import Town, listed, reported, schema_faults
+from town import (
+    SECRET,
+    Town,
+    listed,
+    missing,
+    orphan,
+    repeated,
+    reported,
+    schema_faults,
+    undeclared_value,
+)
 
 __all__ = ["postgres"]
 
-SECRET = "Zyzzyva-77231"
 VARIABLE = "EREE_TEST_DATA"
 KINDS = [
     *("csv", "parquet", "duckdb"),
@@ -85,22 +94,6 @@ def write(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return town.write(folder)
 
     return written
-
-
-def repeated(town: Town) -> None:
-    town.tables["worker"]["worker_id"][1] = 1
-
-
-def orphan(town: Town) -> None:
-    town.tables["job"]["workplace_id"][0] = 99
-
-
-def missing(town: Town) -> None:
-    town.tables["worker"]["sex"][0] = None
-
-
-def undeclared_value(town: Town) -> None:
-    town.tables["worker"]["sex"][0] = SECRET
 
 
 def odd_value(town: Town) -> None:

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 import eree
-from town import SCHEMA, Town, reported
+from town import SCHEMA, SECRET, Town, missing, orphan, repeated, reported, undeclared_value
 
-SECRET = "Zyzzyva-77231"
 NAMES = {"workplace": "workplace", "worker": "worker", "job": "job", "county": "reference.county"}
 
 
@@ -108,22 +107,6 @@ def test_a_schema_may_lie_in_a_folder_and_some_tables_beside_it(tmp_path: Path) 
     tables = eree.load(given, folder)
     assert eree.tabulate(tables, by=["sex"]).confidential["count"].to_pylist() == [3, 3]
     assert repr(tables) == "<Tables of data frames: 4 workplaces, the rest confidential>"
-
-
-def repeated(town: Town) -> None:
-    town.tables["worker"]["worker_id"][1] = 1
-
-
-def orphan(town: Town) -> None:
-    town.tables["job"]["workplace_id"][0] = 99
-
-
-def missing(town: Town) -> None:
-    town.tables["worker"]["sex"][0] = None
-
-
-def undeclared_value(town: Town) -> None:
-    town.tables["worker"]["sex"][0] = SECRET
 
 
 def undeclared_column(town: Town) -> None:
