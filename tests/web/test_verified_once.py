@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import eree
 from eree.errors import Refusal
+from eree.estimate import calibrated
 from eree.verification import verify as verifying
 from eree.web import catalogue as opening
 from eree.web.catalogue import Catalogue, seen_in
@@ -86,3 +88,17 @@ def test_who_watches_sees_a_copy_grow(live: Path, tmp_path: Path) -> None:
     before = seen_in([tmp_path / "all"])
     shutil.copytree(live / "tables", coming / "tables")
     assert seen_in([tmp_path / "all"]) != before
+
+
+def test_what_verifying_estimates_needs_is_not_made_again_at_the_next_start(
+    live: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eree.write_estimates(live)
+    first = Catalogue.open([live]).data_sets
+    calibrated._calibrated.cache_clear()  # as in another process
+
+    def made_again(*_given: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(calibrated, "_made", made_again)
+    assert [one.name for one in Catalogue.open([live]).data_sets] == [one.name for one in first]

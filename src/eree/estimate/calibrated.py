@@ -84,11 +84,11 @@ def _kept(release: Release, table: str) -> dict[str, list[str]]:
 
 
 class ReleaseKey:
-    """A release to look things up by: its folder, its name and the public sizes that go with it."""
+    """A release to look things up by: its folder, its name, public sizes and files, where known."""
 
     def __init__(self, release: Release) -> None:
         self.release = release
-        self._name = release.place, release.identity
+        self._name = release.place, release.identity, release.content
 
     def __hash__(self) -> int:
         return hash(self._name)

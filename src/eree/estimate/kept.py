@@ -16,12 +16,11 @@ import numpy as np
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence, Fit
 from eree.estimate.noise import NoiseBySize
+from eree.estimate.quantiles import LEVELS
 from eree.estimate.size_distribution import SizeDistribution
 from eree.mechanisms.cache import Arrays, arrays_by_package
 from eree.mechanisms.mechanism import Mechanism
 
-#: Levels of which the intervals of all cells are kept.
-LEVELS = (0.8, 0.9, 0.95, 0.99)
 _NOISE = ("sizes", "draws", "mean", "covariance", "joint_fourth", "least_variance")
 _FOLLOW = ("variance", "fourth")  # from its draws, which takes a while
 

@@ -7,8 +7,11 @@ from math import floor, log2
 
 import numpy as np
 
+from eree.mechanisms.cache import arrays_by_package
 from eree.random.exact import Array, Integers
 
+#: Levels that are usual, so that what they need is kept.
+LEVELS = (0.8, 0.9, 0.95, 0.99)
 #: Probabilities to miss below this are rounded down.
 _FEW = 0.01
 
@@ -109,6 +112,13 @@ def _mixtures() -> list[tuple[Array, Array]]:
 
 @lru_cache(maxsize=256)
 def _quantiles_of_kurtoses(level: float) -> Array:
+    if level not in LEVELS:
+        return _new_quantiles(level)
+    kept = arrays_by_package(f"quantiles {level}", lambda: {"found": _new_quantiles(level)})
+    return np.asarray(kept["found"])
+
+
+def _new_quantiles(level: float) -> Array:
     from scipy.special import erfcinv
 
     found = [float(np.sqrt(2) * erfcinv(1 - level))]

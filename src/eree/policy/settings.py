@@ -51,7 +51,7 @@ Labels = Annotated[
 class Settings(BaseModel):
     """A table of the TOML file; an optional setting that is left out is empty."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     required: ClassVar[tuple[str, ...]] = ()
 
     @classmethod

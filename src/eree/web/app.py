@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
+from importlib import import_module
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -101,7 +102,12 @@ def application(
     routes += _routes(site, desk)
     app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
     app.router.redirect_slashes = False
-    return Front(app, desk, refuse, site.pages.compile)
+
+    def get_ready() -> None:
+        site.pages.compile()
+        import_module("scipy.special")  # which the first interval at an unusual level needs
+
+    return Front(app, desk, refuse, get_ready)
 
 
 def _routes(site: Site, desk: Desk) -> list[BaseRoute]:

@@ -155,7 +155,7 @@ class QueryTool:
         """Serve until interrupted or stopped; `ready` is called when the first may ask.
 
         `alive` is the end of a pipe that something can be read from when it is to stop.
-        No file is opened from here on, not even in the cache of certificates.
+        No file but a module is opened from here on, not even in the cache of certificates.
         """
         self._server.ready, self._server.alive = ready, alive
         threading.Thread(target=self._front.get_ready, daemon=True).start()
