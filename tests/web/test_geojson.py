@@ -20,6 +20,7 @@ from eree.web.render.areas import (
     STEPS,
     AreaFile,
     area_map,
+    drawn_map,
     projected,
     read_areas,
     simplified,
@@ -242,3 +243,19 @@ def test_what_is_drawn_already_stays_as_it_is() -> None:
     ring = np.array([[0, 0], [2e6, 0], [2e6, 1e6], [0, 1e6], [0, 0]])
     found = area_map(AreaFile("a", "b", {"x": (ring,)}, {}, False, 0))
     assert sorted(read_path(found.paths["x"])[0]) == [(0, 0), (0, 2000), (4000, 0), (4000, 2000)]
+
+
+def test_a_map_is_drawn_once_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EREE_CACHE", str(tmp_path / "cache"))
+    path = written(
+        tmp_path, collection(feature("1"), feature("2", [[x + 1, y] for x, y in SQUARE]))
+    )
+    first = drawn_map(path, "place")
+    assert first == area_map(read_areas(path, "place"))
+    with monkeypatch.context() as patch:
+        patch.setattr("eree.web.render.areas.area_map", None)
+        assert drawn_map(path, "place") == first
+        with pytest.raises(TypeError):  # codes of another property are other areas
+            drawn_map(path, "place", "place")
+    written(tmp_path, collection(feature("1")))
+    assert set(drawn_map(path, "place").paths) == {"1"}

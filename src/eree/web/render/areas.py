@@ -11,7 +11,8 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.mechanisms.cache import texts_of
 
 Points = NDArray[np.float64]
 #: The largest file, and the most positions and features in it.
@@ -56,9 +58,25 @@ class AreaFile:
     empty: int
 
 
+def drawn_map(path: str | os.PathLike[str], name: str, held_in: str = "") -> AreaMap:
+    """The areas of a variable as they are drawn; known from the last time, of the same file."""
+    data, file = _content(path), Path(path).name
+
+    def draw() -> tuple[str, ...]:
+        return (json.dumps(asdict(area_map(areas_in(data, file, name, held_in)))),)
+
+    what = f"map {sha256(data).hexdigest()} {file!r} {name!r} {held_in!r}"
+    found = json.loads(texts_of(what, draw)[0])
+    found["boxes"] = {code: tuple(box) for code, box in found["boxes"].items()}
+    return AreaMap(**found)
+
+
 def read_areas(path: str | os.PathLike[str], name: str, held_in: str = "") -> AreaFile:
     """Read the areas of a variable; codes are `held_in` a property, or in one of a common name."""
-    file = Path(path).name
+    return areas_in(_content(path), Path(path).name, name, held_in)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
     try:
         with Path(path).open("rb") as opened:
             data = opened.read(MOST_BYTES + 1)
@@ -67,7 +85,13 @@ def read_areas(path: str | os.PathLike[str], name: str, held_in: str = "") -> Ar
             f"the map {path} cannot be read; name a GeoJSON file that you may read"
         ) from None
     if len(data) > MOST_BYTES:
-        raise Refusal(f"the map {file} has more than {MOST_BYTES >> 20} MB; simplify it first")
+        said = f"the map {Path(path).name} has more than {MOST_BYTES >> 20} MB; simplify it first"
+        raise Refusal(said)
+    return data
+
+
+def areas_in(data: bytes, file: str, name: str, held_in: str = "") -> AreaFile:
+    """The areas of a variable in the content of a file."""
     found = _parsed(data, file)
     features = found.get("features") if isinstance(found, dict) else None
     if not isinstance(found, dict) or found.get("type") != "FeatureCollection":

@@ -18,7 +18,7 @@ from eree.web.answer import MOST_CELLS, TooLarge, in_a_line
 from eree.web.block import ABSENT, UNRELIABLE, Cell
 from eree.web.dataset import DataSet, Variable
 from eree.web.query import MOST_SIDES, Query
-from eree.web.render.areas import AreaMap, Box, area_map, read_areas
+from eree.web.render.areas import AreaMap, Box, drawn_map
 from eree.web.render.charts import figure, interval, number
 from eree.web.words import say, spoken
 
@@ -62,7 +62,7 @@ def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, A
         codes = _codes(data_sets, name)
         if not codes:
             raise Refusal(f"no data set has a variable or a level {name!r}; name one for the map")
-        made = area_map(read_areas(file, name, held_in))
+        made = drawn_map(file, name, held_in)
         if not made.fit(codes)[0]:
             one, other = sorted(codes)[0], sorted(made.paths)[0]
             raise Refusal(
