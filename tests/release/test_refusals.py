@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
@@ -35,6 +36,7 @@ from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
 from eree.release.price import Measurement
 from eree.release.record import RECORD, digest_of, file_digest
+from eree.verification.tables import _is_twin
 from offices import TOTAL, settings, table, text
 from town import Town
 from uses import eree_command
@@ -288,6 +290,43 @@ def test_rows_that_cannot_be_are_found(
 
     found = told(copy, office[1], renewed)
     assert any(line.startswith(words) for line in found), found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: [lines[0].replace(b"noisy", b"noise"), *lines[1:]],
+        lambda lines: lines[:1],
+        lambda lines: lines[:-1],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+        lambda lines: [line.replace(b",", b";") for line in lines],
+        lambda lines: [],
+    ],
+)
+def test_a_csv_file_that_differs_is_found(
+    office: tuple[Path, eree.Ledger], copy: Path, change: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    file = "tables/t.csv"
+    lines = (copy / file).read_bytes().splitlines(keepends=True)
+    (copy / file).write_bytes(b"".join(change(lines)))
+
+    def renewed(record: Any) -> None:
+        record["tables"][0]["files"][file] = file_digest(copy / file)
+
+    found = told(copy, office[1], renewed)
+    assert {"t: differs from its CSV twin", "t: cannot be read"} & set(found), found
+
+
+@pytest.mark.parametrize("change", [None, 0, 120_000, 199_999])
+def test_a_large_csv_file_is_compared_to_its_last_line(change: int | None, tmp_path: Path) -> None:
+    columns = pa.schema([pa.field("place", pa.string(), False), pa.field("n", pa.int64(), False)])
+    numbers = np.arange(200_000)
+    rows = pa.table({"place": numbers.astype(str), "n": numbers.copy()}).cast(columns)
+    if change is not None:
+        numbers[change] += 1
+    arrow_csv.write_csv(rows.set_column(1, columns[1], pa.array(numbers)), tmp_path / "t.csv")
+    assert _is_twin(tmp_path / "t.csv", rows, columns, pooled=False) == (change is None)
 
 
 def test_a_file_that_is_no_table_is_found(office: tuple[Path, eree.Ledger], copy: Path) -> None:

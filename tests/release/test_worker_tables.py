@@ -310,6 +310,7 @@ def test_cells_that_are_not_in_their_place_are_found(
     assert "has values of sector that the record does not declare or keep" in told(
         "sector", ["99", "99", *sectors[2:]]
     )
+    assert "has two rows for one cell" in told("sector", [*sectors[:2], *sectors[:2], *sectors[4:]])
     assert told("sector", sectors) == []
 
 

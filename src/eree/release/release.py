@@ -193,7 +193,7 @@ class Release:
         if Path(name).name != name:
             raise Unreadable("a table's name leads out of the release; run 'eree verify'")
         try:
-            rows = parquet.read_table(self.folder / "tables" / f"{name}.parquet")
+            rows = parquet.ParquetFile(self.folder / "tables" / f"{name}.parquet").read()
         except (OSError, ValueError, pa.ArrowException):  # a name with NUL is a ValueError
             raise Unreadable(
                 f"the file of table {name} cannot be read; run 'eree verify'"

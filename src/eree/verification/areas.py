@@ -24,7 +24,7 @@ def area_faults(release: Release) -> Iterator[tuple[str, str]]:
     for about in release.record["areas"]:
         for file in about["files"]:
             try:
-                rows = parquet.read_table(release.folder / file)
+                rows = parquet.ParquetFile(release.folder / file).read()
             except (OSError, pa.ArrowException):
                 yield file, "cannot be read"
                 continue

@@ -254,30 +254,24 @@ def _totals(release: Release, schema: Schema, table: PlannedTable) -> pa.Table:
 
 def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) -> Iterator[str]:
     """What is wrong with the rows of a table, from public things alone."""
-    name, profile = table["name"], measure.marginal
+    file, profile = folder / f"{table['name']}.parquet", measure.marginal
     pooled = isinstance(profile, SizeProfile)  # rows of all groups have empty fields
     try:
-        rows = parquet.read_table(folder / f"{name}.parquet")
-        kinds = arrow_csv.ConvertOptions(
-            column_types=measure.columns,
-            strings_can_be_null=pooled,
-            quoted_strings_can_be_null=False,
-        )
-        twin = arrow_csv.read_csv(folder / f"{name}.csv", convert_options=kinds)
+        columns = parquet.read_schema(file)
+        texts = [] if pooled else [f.name for f in columns if pa.types.is_string(f.type)]
+        rows = parquet.ParquetFile(file, read_dictionary=texts).read().unify_dictionaries()
+        if not columns.equals(measure.columns) or rows.num_rows != table["rows"]:
+            yield "has other columns or another number of rows than the record says"
+            return
+        alike = _is_twin(file.with_suffix(".csv"), rows, measure.columns, pooled=pooled)
     except (OSError, pa.ArrowException):
         yield "cannot be read"
         return
-    if not rows.schema.equals(measure.columns) or rows.num_rows != table["rows"]:
-        yield "has other columns or another number of rows than the record says"
-        return
-    if not twin.cast(measure.columns).equals(rows):
+    if not alike:
         yield "differs from its CSV twin"
     if isinstance(profile, SizeProfile):
         yield from _profile_faults(rows, measure, profile)
         return
-    keys = list(measure.marginal.by)
-    if keys and rows.group_by(keys).aggregate([]).num_rows != rows.num_rows:
-        yield "has two rows for one cell"
     noisy = rows["noisy"].to_numpy()
     if not (rows["employment"].to_numpy() == np.maximum(noisy, 0)).all():
         yield "employment is not the noisy count, or zero where that is negative"
@@ -285,6 +279,8 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
         yield "has cells without some of their worker cells"
         return
     yield from _strange_keys(rows, measure)
+    if _has_one_twice(rows, measure):
+        yield "has two rows for one cell"
     numbers = {name: rows[name].to_numpy() for name in ("noisy", "workplaces")}
     if measure.measurement.clips:
         numbers[SCALED_TO] = rows[SCALED_TO].to_numpy()
@@ -298,6 +294,33 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
         yield "low and high are not the ends that the noisy counts give"
     if not (rows["workplaces"].to_numpy() >= 1).all():
         yield "has cells without workplaces"
+
+
+def _is_twin(path: Path, rows: pa.Table, columns: pa.Schema, *, pooled: bool) -> bool:
+    """Whether a CSV file has the same rows; it is read piece by piece."""
+    kinds = arrow_csv.ConvertOptions(
+        column_types=columns, strings_can_be_null=pooled, quoted_strings_can_be_null=False
+    )
+    start = 0
+    with arrow_csv.open_csv(path, convert_options=kinds) as pieces:
+        if pieces.schema.names != columns.names:
+            return False
+        for piece in pieces:
+            own = rows.slice(start, piece.num_rows).cast(columns)
+            if not pa.Table.from_batches([piece]).cast(columns).equals(own):
+                return False
+            start += piece.num_rows
+    return start == rows.num_rows
+
+
+def _has_one_twice(rows: pa.Table, measure: TableMeasure) -> bool:
+    """Whether a cell has two rows, in a table whose groups have each worker cell once."""
+    size, known = measure.measurement.worker_cells, measure.schema.attributes
+    first = rows.take(np.arange(0, rows.num_rows, size))
+    keys = [name for name in measure.marginal.by if known[name].owner == "workplace"]
+    own = first.select(keys).cast(pa.schema([measure.columns.field(name) for name in keys]))
+    number = own.group_by(keys).aggregate([]).num_rows if keys else min(first.num_rows, 1)
+    return bool(number < first.num_rows)
 
 
 def _profile_faults(rows: pa.Table, measure: TableMeasure, profile: SizeProfile) -> Iterator[str]:
@@ -335,15 +358,20 @@ def _strange_keys(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:
     size, known = measure.measurement.worker_cells, measure.schema.attributes
     attributes = [known[name] for name in measure.marginal.by]
     workers = [a for a in attributes if a.owner == "worker"]
-    cells = list(product(*(a.values or () for a in workers)))
+    cells = list(product(*(range(len(a.values or ())) for a in workers)))
     for i, attribute in enumerate(workers):
-        expected = [cell[i] for cell in cells] * (rows.num_rows // size)
-        if rows[attribute.name].to_pylist() != expected:
+        places = {value: place for place, value in enumerate(attribute.values or ())}
+        column = _encoded(rows[attribute.name])
+        own = np.array(
+            [places.get(value, -1) for value in column.dictionary.to_pylist()], dtype=int
+        )
+        found = own[column.indices.to_numpy()].reshape(-1, size)
+        if not (found == [cell[i] for cell in cells]).all():
             yield f"does not have every value of {attribute.name} in its place in every group"
             return
     kept = kept_workplaces(measure.schema, measure.marginal.where)
     for attribute in (a for a in attributes if a.owner == "workplace"):
-        column = rows[attribute.name].combine_chunks().dictionary_encode()
+        column = _encoded(rows[attribute.name])
         codes = column.indices.to_numpy().reshape(-1, size)
         if not (codes == codes[:, :1]).all():
             yield f"has groups of more than one {attribute.name}"
@@ -351,3 +379,9 @@ def _strange_keys(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:
         declared = kept.get(attribute.name, known_values)  # groups of the column may filter it too
         if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
             yield f"has values of {attribute.name} that the record does not declare or keep"
+
+
+def _encoded(column: pa.ChunkedArray[Any]) -> Any:
+    """A column as places in a dictionary of its values."""
+    whole: Any = column.combine_chunks()
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
