@@ -283,8 +283,8 @@ class Comparison:
         tried: dict[tuple[str, str], list[float]] = defaultdict(list)
         cells, workload = self.cells, self.workload
         counts = cells.counts.astype(np.float64)
-        few = FEWEST if one.slow else FEW
-        trials = min(few, self.trials) if workload.study == "report" else self.trials
+        few = FEWEST if one.slow else FEW if workload.study == "report" else self.trials
+        trials = min(few, self.trials)
         errors = Errors(cells, trials)
         for trial in range(trials):
             random = seeded(self.seed, workload.name, one.name, alpha, epsilon, trial)
