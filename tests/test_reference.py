@@ -96,21 +96,21 @@ def wac(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lodes_year(tmp_path_factory, folder / "wac")
 
 
-def _said_below(value: str) -> str:
+def said_below(source: str, name: str) -> str:
     """The text below a value of a module, which the reference takes for its docstring."""
-    package, _, name = value.partition(".")
-    lines = ast.parse(inspect.getsource(import_module(eree.homes_of(package)[name]))).body
-    for line, below in pairwise(lines):
-        targets = getattr(line, "targets", [getattr(line, "target", None)])
-        if [getattr(target, "id", "") for target in targets] == [name]:
-            text = getattr(getattr(below, "value", None), "value", "")
-            return inspect.cleandoc(text) if isinstance(text, str) else ""
+    for line, below in pairwise(ast.parse(source).body):
+        target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(below, ast.Expr):
+            return inspect.cleandoc(ast.literal_eval(below.value))
     return ""
 
 
 def docstring(name: str) -> str:
     """What the reference says of a name."""
-    return _said_below(name) if name in VALUES else inspect.getdoc(NAMES[name]) or ""
+    if name not in VALUES:
+        return inspect.getdoc(NAMES[name]) or ""
+    package, _, value = name.partition(".")
+    return said_below(inspect.getsource(import_module(eree.homes_of(package)[value])), value)
 
 
 def _described(named: object) -> set[str]:
@@ -211,5 +211,7 @@ def test_what_is_left_out_is_seen() -> None:
     assert undocumented(Half) == {"other"}, "what the extended class says is said"
     assert silent(Half) == {"mute", "muter"}
     assert not ran("Nothing.", "half")
+    assert said_below("A = 1\n'Of A.'\nB = 2\nC = 'no docstring'", "A") == "Of A."
+    assert said_below("A = 1\n'Of A.'\nB = 2\nC = 'no docstring'", "B") == ""
     with pytest.raises(AssertionError, match="Expected:"):
         ran("It is 2:\n\n>>> 1\n2", "half")

@@ -34,7 +34,7 @@ class Tables:
     Attributes:
         folder: Where they are.
         schema: What is declared of them.
-        sources: The files of each table.
+        sources: Where the rows of each table are.
         workplaces: The public number of workplaces.
         engine: The query engine.
         memory_limit: The most memory that DuckDB takes.

@@ -50,7 +50,7 @@ class CellEstimates:
         folder: Where its estimates are.
         tables: The names of the tables.
         fits: Checks of the model, for tables whose totals another table of the release has too.
-        agreement: The numbers that agree.
+        agreement: The estimates, which agree in all tables.
 
     Examples:
         >>> eree.write_estimates("sizes").table("sizes").num_rows > 0

@@ -40,8 +40,8 @@ class Listing(Tabular):
         rows: The rows.
 
     Examples:
-        >>> isinstance(eree.rank("out", "jobs", ["county"]), eree.Listing)
-        True
+        >>> eree.area_totals("out", "jobs", ["county"], ["sector=11"]).where
+        {'sector': ('11',)}
     """
 
     release: Release

@@ -48,8 +48,8 @@ class LodesTable(Tabular):
             where it is not known).
         missing: Why a column is left out.
         where: The filter.
-        held: The counts of the areas.
-        wanted: What the columns are.
+        held: The tables of these areas that columns come from.
+        wanted: What each column keeps of some attributes.
 
     Examples:
         >>> "C000" in eree.lodes("out", "county").sources

@@ -118,9 +118,9 @@ class LodesFiles:
     Attributes:
         release: What they were made of.
         geocode: The attribute that is `w_geocode`.
-        numbers: What the numbers are.
+        numbers: What the numbers are: "estimates", "biased-counts", "shrunk" or "measured".
         year: The year.
-        created: The day of the release.
+        created: The day of the release, as 20261118, if it is known.
         areas: The areas.
         states: The state of each area; empty where no table says it.
         parts: What the files of each segment and job type hold.

@@ -74,10 +74,10 @@ class Attribute:
         name: How plans and tables call it.
         table: The table that holds its column.
         label: What people call it.
-        kind: What its column holds.
+        kind: What its column holds, "string" or "integer"; None where either will do.
         values: Its values; None where it takes whatever public ones the table of workplaces holds.
         labels: What people call them.
-        confidential: Whether it is never published.
+        confidential: Whether it is of workplaces and not public, and so never counted by.
         of: The finer attribute that a group is computed from.
         members: Which value of a group each of the finer ones is sent to.
         provenance: The released sizes that a group was made of, if any.
@@ -210,11 +210,11 @@ class Schema:
         worker: The table of workers.
         job: The table that links them.
         attributes: All attributes, by name.
-        hierarchies: Attributes that lie in each other.
-        references: Tables of codes.
+        hierarchies: Public attributes of workplaces that lie in each other, the finest first.
+        references: Public tables about the values of workplace attributes.
         data_set: The name of the data set.
-        draft: Made from files by `eree schema init`: lists of values may come from confidential
-            rows.
+        draft: Whether `eree schema init` made it from files: its lists of values may come from
+            confidential rows.
 
     Examples:
         >>> "sector" in eree.read_schema("data").attributes
@@ -228,7 +228,6 @@ class Schema:
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
-    #: Made from files by `eree schema init`: lists of values may come from confidential rows.
     draft: bool = False
 
     def __repr__(self) -> str:

@@ -41,8 +41,10 @@ class Release:
     Attributes:
         folder: The folder.
         record: The record.
-        public_sizes: Public numbers of workplaces by class of size that intervals are to go by.
-        content: A digest of all files, where they were compared with it.
+        public_sizes: A file of public numbers of workplaces by class of size that intervals are to
+            go by, if there is one.
+        content: A digest of all files, where they were compared with it: what is learnt is kept
+            under it.
 
     Examples:
         >>> eree.Release.open("out").tables
@@ -51,9 +53,7 @@ class Release:
 
     folder: Path
     record: Mapping[str, Any] = field(repr=False)
-    #: Public numbers of workplaces by class of size that intervals are to go by.
     public_sizes: Path | None = field(default=None, repr=False)
-    #: A digest of all files, where they were compared with it: what is learnt is kept under it.
     content: str | None = field(default=None, repr=False)
 
     @classmethod

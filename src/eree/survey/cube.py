@@ -114,7 +114,7 @@ class Cube:
             public.
         unweighted: The records of each cell.
         weighted: Their weights added up, in thousandths of a job.
-        sums: Sums of squares over the survey.
+        sums: Exact sums over its records, for a model of the sampling variance.
         most_weight: The most that a record weighs, in thousandths, if bounded; public.
         most_records: The most records of an establishment, if bounded; public.
 

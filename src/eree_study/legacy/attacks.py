@@ -136,8 +136,8 @@ def run_attacks(
         seed: Where everything starts.
         alpha: The growth that is protected.
         epsilon: The privacy loss of each release.
-        targets: How many workplaces are attacked.
-        repeats: How often.
+        targets: How many workplaces each attack has as its targets, at most.
+        repeats: How often each is attacked.
         ramp: The distribution of infusion factors.
         progress: Called with a step and the share that is done.
 

@@ -58,8 +58,8 @@ class AttackFindings:
         jobs: The jobs of the population.
         seed: Where everything started.
         guarantee: That of each release.
-        repeats: How often each attack was made.
-        tallies: What each attack won of each method.
+        repeats: How often each target was attacked.
+        tallies: How often each attack on each method succeeded.
 
     Examples:
         >>> found = eree_study.run_attacks(jobs=20_000, targets=3, repeats=1)

@@ -31,8 +31,9 @@ class Thresholds:
 
     Args:
         weighted: The least employment of a cell that may be published, in jobs.
-        unweighted: The least records of it.
-        variation: The most coefficient of variation of it: standard error by estimate.
+        unweighted: The least number of its records.
+        variation: The greatest coefficient of its variation, the standard error divided by the
+            estimate.
         near_zero: A cell is near zero if its employment, without its sign, is below so many jobs;
             where that is None, below half the average weight of a record, which is confidential.
         level: That of intervals.
