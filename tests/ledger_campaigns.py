@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from eree.budget import stores
-from eree.budget.ledger import Ledger, Reservation
+from eree.budget.ledger import Ledger
+from eree.budget.reservation import Reservation
 from eree.errors import Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Strong

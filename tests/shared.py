@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import eree_study
+
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """A folder of this name that `make` has filled; tests must not change what is in it."""
@@ -25,3 +27,12 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(folder)
             made.touch()
     return folder
+
+
+def lodes_year(factory: pytest.TempPathFactory, folder: Path) -> Path:
+    """A new folder with a small study of a LODES year, which takes long to make."""
+
+    def make(out: Path) -> None:
+        eree_study.wac_study(out, jobs=20_000, epsilons=["4"])
+
+    return shutil.copytree(made_once(factory, "lodes-year", make), folder)

@@ -1,11 +1,15 @@
-"""Docstrings of public functions: they name every argument, and their examples run."""
+"""Docstrings of public names: they say what each is made of, and their examples run."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
 from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +20,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import eree
 import eree_study
 from eree.mechanisms import registry
+from eree_study.papers import study
+from shared import lodes_year
 from small_survey import write_survey
 from uses import shown
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f"{package.__name__}.{name}": value
-    for package in (eree,)
+NAMES = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (eree, eree_study)
     for name in package.__all__
-    if inspect.isfunction(value := getattr(package, name))
+}
+CLASSES = [name for name, value in NAMES.items() if inspect.isclass(value)]
+FUNCTIONS = [name for name, value in NAMES.items() if inspect.isfunction(value)]
+VALUES = [name for name in NAMES if name not in CLASSES and name not in FUNCTIONS]
+#: A study takes long: its findings are shown where it is run.
+SHOWN_BY = {
+    "eree_study.CubeStudy": "eree_study.cube_study",
+    "eree_study.StudyReport": "eree_study.study_report",
 }
 PLAN = """
 data = "data"
@@ -68,6 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         serialization.NoEncryption(),
     )
     (home / "key.pem").write_bytes(key)
+    (home / "sizes.csv").write_text("from,to,workplaces\n1,9,800\n10,999,167\n", encoding="utf-8")
+    (home / "shares.csv").write_text("sex,share\nF,0.48\nM,0.52\n", encoding="utf-8")
     write_survey(home / "survey")
     bounds = {"most_weight": 200, "most_records": 5}
     cube = eree.build_cube_file(home / "survey", home / "cube.eree", **bounds)
@@ -75,38 +90,99 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def undocumented(function: Callable[..., Any]) -> set[str]:
-    """The parameters that its docstring does not describe under `Args:`."""
-    _, _, described = (inspect.getdoc(function) or "").partition("\nArgs:\n")
-    named = re.findall(r"^    \*{0,2}(\w+): \S", described.split("\n\n")[0], re.MULTILINE)
-    return set(inspect.signature(function).parameters) - set(named)
+@pytest.fixture(scope="module")
+def wac(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study there that goes on in an example, at its end."""
+    return lodes_year(tmp_path_factory, folder / "wac")
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_names_its_arguments(name: str) -> None:
-    assert undocumented(FUNCTIONS[name]) == set()
+def said_below(source: str, name: str) -> str:
+    """The text below a value of a module, which the reference takes for its docstring."""
+    for line, below in pairwise(ast.parse(source).body):
+        target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(below, ast.Expr):
+            return inspect.cleandoc(ast.literal_eval(below.value))
+    return ""
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_an_example_comes_out_as_it_is_shown(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(registry, "_OWN", {})
-    example = doctest.DocTestParser().get_doctest(
-        inspect.getdoc(FUNCTIONS[name]) or "",
-        {"eree": eree, "eree_study": eree_study},
-        name,
-        None,
-        None,
+def docstring(name: str) -> str:
+    """What the reference says of a name."""
+    if name not in VALUES:
+        return inspect.getdoc(NAMES[name]) or ""
+    package, _, value = name.partition(".")
+    return said_below(inspect.getsource(import_module(eree.homes_of(package)[value])), value)
+
+
+def _described(named: object) -> set[str]:
+    """What the docstring of a function or class describes under `Args:` or `Attributes:`."""
+    text = named.__doc__ or ""
+    _, _, listed = re.sub("^Attributes:$", "Args:", inspect.cleandoc(text), flags=re.M).partition(
+        "\nArgs:\n"
     )
+    return set(re.findall(r"^    \*{0,2}(\w+): \S", listed.split("\n\n")[0], re.M))
+
+
+def undocumented(named: type | Callable[..., Any]) -> set[str]:
+    """The parameters that no docstring describes: its own or, of a class, one that it extends."""
+    if not inspect.isclass(named):
+        return set(inspect.signature(named).parameters) - _described(named)
+    said = {name for c in named.__mro__ if c in (named, *NAMES.values()) for name in _described(c)}
+    if not inspect.isfunction(named.__init__):  # an exception takes its words
+        return set()
+    return set(inspect.signature(named.__init__).parameters) - {"self"} - said
+
+
+def silent(named: type) -> set[str]:
+    """The public methods and properties of a class that say nothing of themselves."""
+    members = {name: value for c in named.__mro__[-2::-1] for name, value in vars(c).items()}
+    return {
+        name
+        for name, value in members.items()
+        if not name.startswith("_")
+        and (inspect.isroutine(value) or isinstance(value, property | cached_property))
+        and not inspect.getdoc(getattr(named, name))
+    }
+
+
+def ran(text: str, name: str) -> int:
+    """How many examples of a docstring were run; all of them must come out as shown."""
+    names = {"eree": eree, "eree_study": eree_study}
+    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     said: list[str] = []
     found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
-    assert found.attempted, "there is no example"
     assert not found.failed, "".join(said)
+    return found.attempted
 
 
-def test_an_argument_that_is_left_out_is_seen() -> None:
+@pytest.mark.parametrize("name", [*CLASSES, *FUNCTIONS])
+def test_a_name_says_what_it_takes(name: str) -> None:
+    assert undocumented(NAMES[name]) == set()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_and_properties_say_what_they_do(name: str) -> None:
+    assert silent(NAMES[name]) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_comes_out_as_it_is_shown(
+    name: str, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "wac_study(" in docstring(name):
+        request.getfixturevalue("wac")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(registry, "_OWN", {})
+    monkeypatch.setattr(study, "ALPHAS", ("0.1",))
+    monkeypatch.setattr(study, "EPSILONS", ("4",))
+    if name in SHOWN_BY:
+        function = SHOWN_BY[name]
+        assert f"`{function.partition('.')[2]}`" in docstring(name)
+        assert f"eree_study.{NAMES[function].__annotations__['return']}" == name
+    else:
+        assert ran(docstring(name), name), "there is no example"
+
+
+def test_what_is_left_out_is_seen() -> None:
     def half(one: int, other: int) -> int:
         """Nothing.
 
@@ -115,4 +191,27 @@ def test_an_argument_that_is_left_out_is_seen() -> None:
         """
         return one + other
 
+    class Half(eree.Cell):
+        """Nothing.
+
+        Attributes:
+            one: A number.
+        """
+
+        def __init__(self, one: int, other: int, count: int) -> None: ...
+
+        @property
+        def mute(self) -> int:
+            return 1
+
+        @classmethod
+        def muter(cls) -> None: ...
+
     assert undocumented(half) == {"other"}
+    assert undocumented(Half) == {"other"}, "what the extended class says is said"
+    assert silent(Half) == {"mute", "muter"}
+    assert not ran("Nothing.", "half")
+    assert said_below("A = 1\n'Of A.'\nB = 2\nC = 'no docstring'", "A") == "Of A."
+    assert said_below("A = 1\n'Of A.'\nB = 2\nC = 'no docstring'", "B") == ""
+    with pytest.raises(AssertionError, match="Expected:"):
+        ran("It is 2:\n\n>>> 1\n2", "half")

@@ -1,7 +1,7 @@
 """The public names, each once; `__init__.py` imports a name from its module when it is used."""
 
 from eree.budget.ledger import Ledger as Ledger
-from eree.budget.ledger import Reservation as Reservation
+from eree.budget.reservation import Reservation as Reservation
 from eree.cells import Cell as Cell
 from eree.cells import Cells as Cells
 from eree.cells import Group as Group
@@ -26,6 +26,7 @@ from eree.estimate.estimates import CellEstimates as CellEstimates
 from eree.estimate.estimates import write_estimates as write_estimates
 from eree.estimate.explore import Exploration as Exploration
 from eree.estimate.explore import explore as explore
+from eree.estimate.listing import AreaTotals as AreaTotals
 from eree.estimate.listing import Listing as Listing
 from eree.estimate.listing import new_csv as new_csv
 from eree.estimate.lodes import LodesTable as LodesTable
@@ -40,24 +41,23 @@ from eree.estimate.rank import Ranking as Ranking
 from eree.estimate.rank import rank as rank
 from eree.estimate.review import Review as Review
 from eree.estimate.review import write_review as write_review
-from eree.estimate.shrinkage import Shrunk as Shrunk
 from eree.estimate.shrinkage import shrink as shrink
+from eree.estimate.shrunk import Shrunk as Shrunk
 from eree.estimate.sizes import WorkerShares as WorkerShares
 from eree.estimate.sizes import WorkplaceSizes as WorkplaceSizes
 from eree.estimate.strata import SizeStrata as SizeStrata
 from eree.estimate.strata import size_strata as size_strata
 from eree.estimate.threshold import Decisions as Decisions
 from eree.estimate.threshold import threshold as threshold
-from eree.estimate.totals import AreaTotals as AreaTotals
 from eree.estimate.totals import area_totals as area_totals
 from eree.mechanisms.certificate import Certificate as Certificate
+from eree.mechanisms.expected import ExpectedError as ExpectedError
 from eree.mechanisms.grid import certify_grid as certify_grid
-from eree.mechanisms.mechanism import ExpectedError as ExpectedError
 from eree.mechanisms.mechanism import Mechanism as Mechanism
+from eree.mechanisms.parameters import parameters_from_text as parameters_from_text
 from eree.mechanisms.registry import MECHANISMS as MECHANISMS
 from eree.mechanisms.registry import VECTOR_MECHANISMS as VECTOR_MECHANISMS
 from eree.mechanisms.registry import mechanism as mechanism
-from eree.mechanisms.registry import parameters_from_text as parameters_from_text
 from eree.mechanisms.registry import register as register
 from eree.policy.declarations import read_schema as read_schema
 from eree.policy.guarantee import Guarantee as Guarantee
@@ -93,7 +93,7 @@ from eree.survey.cube import build_cube_file as build_cube_file
 from eree.survey.estimates import Estimates as Estimates
 from eree.survey.microdata import check_survey as check_survey
 from eree.survey.microdata import read_survey as read_survey
-from eree.survey.modes import NoisyTotal as NoisyTotal
+from eree.survey.noisy_total import NoisyTotal as NoisyTotal
 from eree.survey.plan import CubePlan as CubePlan
 from eree.survey.plan import plan_cube as plan_cube
 from eree.survey.protect import protect_cube as protect_cube

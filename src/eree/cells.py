@@ -26,9 +26,15 @@ USUAL_MEDIAN, USUAL_DEVIATION = 5.0, 1.5
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """What the noise of a cell may depend on: its count, and the size of its largest workplace.
+    """What the noise of a cell may depend on.
 
-    Without `largest` the cell is one workplace.
+    Args:
+        count: Its jobs.
+        largest: The jobs of its largest workplace; without it the cell is one workplace.
+
+    Examples:
+        >>> eree.Cell(120, largest=40)
+        Cell(count=120, largest=40)
     """
 
     count: int
@@ -46,7 +52,15 @@ class Cell:
 
 @dataclass(frozen=True, order=True)
 class Group(Cell):
-    """The worker cells of one workplace cell; `count` is their sum."""
+    """The worker cells of one workplace cell.
+
+    Args:
+        counts: Their jobs; `count` is the sum.
+
+    Examples:
+        >>> eree.Group.of([3, 4], largest=5)
+        Group(count=7, largest=5, counts=(3, 4))
+    """
 
     counts: tuple[int, ...] = ()
 
@@ -88,16 +102,21 @@ def numbers_of_workers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 class Cells:
     """The exact cells of a marginal.  Confidential: printing them shows their shape only.
 
-    `confidential` is the Arrow table: the attributes of the marginal in their order, then
+    A size profile has in place of the first three columns `at_least`, a threshold, and `number`,
+    the workplaces with at least so many workers; over all groups at once its attributes are null.
 
-    - `count`: jobs in the cell;
-    - `largest`: the most jobs of the cell that one workplace holds;
-    - `largest_total`: the size of the largest workplace of the workplace cell, all its workers
-      counted (only where a worker attribute is involved);
-    - `workplaces`: the public number of workplaces in the workplace cell.
+    Attributes:
+        marginal: What was counted.
+        confidential: The Arrow table: the attributes of the marginal in their order, then `count`,
+            jobs in the cell; `largest`, the most of these that one workplace holds;
+            `largest_total`, the size of the largest workplace of the workplace cell, all its
+            workers counted (only where a worker attribute is involved); `workplaces`, the public
+            number of them in the workplace cell.
 
-    A size profile has in place of the first three `at_least`, a threshold, and `number`, the
-    workplaces with at least so many workers; over all groups at once its attributes are null.
+    Examples:
+        >>> cells = eree.tabulate(eree.load("data"), by=["county"])
+        >>> cells.confidential.column_names
+        ['county', 'count', 'largest', 'workplaces']
     """
 
     marginal: Marginal

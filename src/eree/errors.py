@@ -16,7 +16,19 @@ from typing import SupportsIndex, cast
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One rule that a schema or a table breaks, and on how many rows."""
+    """One rule that a schema or a table breaks.
+
+    Attributes:
+        table: The table.
+        file: Its file.
+        column: The column, if it is one.
+        rule: The rule, in words.
+        rows: How many rows break it, if they were counted.
+
+    Examples:
+        >>> print(eree.Fault("worker", "worker.csv", "sex", "the value is missing", 3))
+        worker (worker.csv), sex: the value is missing [3 rows]
+    """
 
     table: str
     file: str
@@ -32,7 +44,13 @@ class Fault:
 
 
 class Refusal(Exception):
-    """eree refuses, and says in one sentence why and what would work."""
+    """eree refuses, and says in one sentence why and what would work.
+
+    Examples:
+        >>> eree.mechanism("capped", epsilon=1)
+        Traceback (most recent call last):
+        eree.errors.Refusal: there is no mechanism named 'capped'; ...
+    """
 
 
 def expect(given: object, kind: type, what: str) -> None:
@@ -42,11 +60,27 @@ def expect(given: object, kind: type, what: str) -> None:
 
 
 class Unreadable(Refusal):
-    """Something needed before any check can start cannot be read at all."""
+    """Something needed before any check can start cannot be read at all.
+
+    Examples:
+        >>> eree.load("nowhere")
+        Traceback (most recent call last):
+        eree.errors.Unreadable: nowhere is not a folder; ...
+    """
 
 
 class Faulty(Refusal):
-    """Tables, their schema or a plan break rules; `faults` lists every one that was found."""
+    """Tables, their schema or a plan break rules.
+
+    Args:
+        faults: Every fault that was found; kept as `faults`.
+        lists: The command that lists all of them.
+
+    Examples:
+        >>> raise eree.Faulty([eree.Fault("worker", "worker.csv", "sex", "it is missing", 3)])
+        Traceback (most recent call last):
+        eree.errors.Faulty: worker (worker.csv), sex: it is missing [3 rows]
+    """
 
     def __init__(self, faults: Iterable[Fault], *, lists: str = "eree check") -> None:
         self.faults = tuple(sorted(faults, key=lambda f: (f.table, f.column, f.rule)))
@@ -56,7 +90,12 @@ class Faulty(Refusal):
 
 
 class EngineFailure(Refusal):
-    """The query engine stopped; its own words are withheld because they may quote a row."""
+    """The query engine stopped; its own words are withheld because they may quote a row.
+
+    Examples:
+        >>> issubclass(eree.EngineFailure, eree.Refusal)
+        True
+    """
 
 
 class DamagedFile(EngineFailure):

@@ -21,7 +21,15 @@ JOB = 1000
 
 @dataclass(frozen=True)
 class DropFrom:
-    """Leave out every workplace with `theta` or more workers (all its workers, unfiltered)."""
+    """Leave out every large workplace.
+
+    Args:
+        theta: The workers, all of them, unfiltered, from which on a workplace is left out.
+
+    Examples:
+        >>> eree.tabulate(eree.load("data"), by=["county"], bound=eree.DropFrom(50))
+        <Cells of county...: ... cells, confidential>
+    """
 
     theta: int
 
@@ -31,10 +39,17 @@ class DropFrom:
 
 @dataclass(frozen=True)
 class ScaleTo:
-    """Scale a workplace with more than `total` workers down to `total`, keeping its shares.
+    """Scale large workplaces down, keeping their shares.
 
     A scaled count is kept in thousandths of a job and rounded down, so that every engine comes to
     the same figure: `floor(1000 * count * total / size) / 1000`.
+
+    Args:
+        total: The workers that larger workplaces are scaled down to.
+
+    Examples:
+        >>> eree.tabulate(eree.load("data"), by=["county"], bound=eree.ScaleTo(50))
+        <Cells of county...: ... cells, confidential>
     """
 
     total: int
@@ -51,8 +66,15 @@ TOTAL = "_total"
 class ScaleEach:
     """Scale as `ScaleTo` does, the workplaces of every workplace cell to a total of its own.
 
-    `totals` has a row for each workplace cell: the workplace attributes of `by`, and `_total`.
-    What has no row is not counted.
+    Args:
+        totals: A row for each workplace cell: the workplace attributes of `by`, and `_total`.  What
+            has no row is not counted.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> each = eree.ScaleEach(pa.table({"county": ["17001"], "_total": [50]}))
+        >>> eree.tabulate(eree.load("data"), by=["county"], bound=each)
+        <Cells of county...: ... cells, confidential>
     """
 
     totals: pa.Table
@@ -89,6 +111,15 @@ class Marginal:
     """Counts of jobs by attributes, among the workplaces and workers that a filter keeps.
 
     Made by `Marginal.over`, which refuses what the schema does not declare.
+
+    Attributes:
+        by: The attributes to count by.
+        where: The values to keep of some attributes.
+        bound: What limits how much a workplace adds.
+
+    Examples:
+        >>> eree.Marginal.over(eree.read_schema("data"), ["county", "sex"]).by
+        ('county', 'sex')
     """
 
     by: tuple[str, ...]

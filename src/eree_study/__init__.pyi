@@ -1,6 +1,5 @@
 """The public names, each once; `__init__.py` imports a name from its module when it is used."""
 
-from eree_study.legacy.attacks import AttackFindings as AttackFindings
 from eree_study.legacy.attacks import run_attacks as run_attacks
 from eree_study.legacy.games import success_bound as success_bound
 from eree_study.legacy.infusion import RAMP as RAMP
@@ -11,6 +10,7 @@ from eree_study.legacy.infusion import infuse as infuse
 from eree_study.legacy.infusion import new_key as new_key
 from eree_study.legacy.infusion import read_key as read_key
 from eree_study.legacy.infusion import write_infused as write_infused
+from eree_study.legacy.tallies import AttackFindings as AttackFindings
 from eree_study.papers.others import OtherMethods as OtherMethods
 from eree_study.papers.others import other_methods as other_methods
 from eree_study.papers.report import StudyReport as StudyReport

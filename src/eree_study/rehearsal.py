@@ -62,7 +62,20 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a rehearsal made, and what it found."""
+    """What a rehearsal made, and what it found.
+
+    Attributes:
+        folder: Where it is.
+        price: What it would cost.
+        workplaces: How many workplaces were made.
+        of_workplaces: How many the plan's own data have.
+        tables: What was found of each table.
+        verification: What was rechecked.
+
+    Examples:
+        >>> eree_study.rehearse("plan.toml", "rehearsed", workplaces=500).price.epsilon
+        Fraction(6, 1)
+    """
 
     folder: Path
     price: Guarantee
@@ -102,6 +115,17 @@ def rehearse(
 
     Workplaces have the public attributes of the plan's own, so many of them at most; workers and
     jobs are made of what the schema declares.  The ledger is the rehearsal's own, and is spent.
+
+    Args:
+        plan: The file of a plan.
+        out: A new folder.
+        workplaces: How many workplaces at most.
+        seed: Where data and noise start.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.rehearse("plan.toml", "rehearsal", workplaces=500).sound
+        True
     """
     tell = progress or (lambda _step, _done: None)
     words = f"workplaces must be an integer from 1 to {MOST_WORKPLACES:,}"

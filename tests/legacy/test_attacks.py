@@ -21,11 +21,6 @@ import eree
 import eree_study
 from eree.policy.neighbours import distance
 from eree_study.legacy.attacks import (
-    INFUSED,
-    OURS,
-    UNROUNDED,
-    AttackFindings,
-    Tally,
     infused_scores,
     noisy_scores,
     run_attacks,
@@ -48,6 +43,7 @@ from eree_study.legacy.games import (
     workforce,
 )
 from eree_study.legacy.infusion import factors
+from eree_study.legacy.tallies import INFUSED, OURS, UNROUNDED, AttackFindings, Tally
 
 STRONG = eree.Strong("0.1")
 JOBS = 50_000

@@ -24,12 +24,13 @@ from eree_study.papers.wac_columns import (
     best_split,
     tables_of,
 )
+from shared import lodes_year
 from uses import eree_command
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("wac") / "study"
+    return lodes_year(tmp_path_factory, tmp_path_factory.mktemp("wac") / "study")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from eree.budget.entries import (
 )
 from eree.budget.heads import Head, Heads
 from eree.budget.refusals import DamagedStore
+from eree.budget.reservation import Reservation
 from eree.errors import Fault, Refusal
 from eree.policy.guarantee import Guarantee
 from eree.policy.protected import Protected
@@ -42,27 +42,19 @@ if TYPE_CHECKING:
 _BEHIND = timedelta(minutes=1)
 
 
-@dataclass(frozen=True)
-class Reservation:
-    """A price that was taken out of a ledger for a release.
-
-    `number` and `hash` are those of its entry, `ledger` is the identity of the ledger.  A release
-    keeps them: they show later that the ledger still is the one it was paid from.
-    """
-
-    number: int
-    hash: str
-    price: Guarantee
-    release: str
-    ledger: str
-
-
 class Ledger:
     """The budget of one data set, in a file or in a PostgreSQL database.
 
     No connection is kept open between two calls, so any number of processes may use a ledger at the
     same time.  What is spent and what is left is read off the last entry; `account` and `verify`
     read them all.
+
+    Args:
+        store: Where entries are kept; `create` and `open` take a file or an address instead.
+
+    Examples:
+        >>> eree.Ledger.open("ledger.db").left().epsilon
+        Fraction(0, 1)
     """
 
     def __init__(self, store: Store) -> None:

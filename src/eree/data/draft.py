@@ -41,7 +41,18 @@ draft = true
 
 @dataclass(frozen=True)
 class Draft:
-    """What was written: where, which file is which table, and the columns that are left out."""
+    """What `draft_schema` wrote.
+
+    Attributes:
+        file: Where.
+        tables: Which file is which table.
+        ignored: The columns that are left out.
+
+    Examples:
+        >>> files = ["data/workplace.parquet", "data/worker.parquet", "data/job.parquet"]
+        >>> sorted(eree.draft_schema(files, "first.toml").tables)
+        ['job', 'worker', 'workplace']
+    """
 
     file: Path
     tables: dict[Table, str]

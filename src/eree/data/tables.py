@@ -30,6 +30,19 @@ class Tables:
 
     Of files nothing is held in memory: a tabulation reads them.  How many workers and jobs there
     are is confidential, so `repr` shows the public number of workplaces alone.
+
+    Attributes:
+        folder: Where they are.
+        schema: What is declared of them.
+        sources: Where the rows of each table are.
+        workplaces: The public number of workplaces.
+        engine: The query engine.
+        memory_limit: The most memory that DuckDB takes.
+        threads: How many threads it uses.
+
+    Examples:
+        >>> eree.load("data").workplaces > 0
+        True
     """
 
     folder: Path
@@ -65,7 +78,16 @@ def _check_engine(sources: Mapping[str, Source], engine: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """What a check found: the tables if they are sound, else every fault; false if there is one."""
+    """What a check found; false if there is a fault.
+
+    Attributes:
+        tables: The tables if they are sound, else None.
+        faults: Every fault.
+
+    Examples:
+        >>> eree.check("data").faults
+        ()
+    """
 
     tables: Tables | None
     faults: tuple[Fault, ...]

@@ -30,8 +30,22 @@ _COLUMNS = pa.schema([(n, pa.float64()) for n in _REALS] + [(n, pa.int64()) for 
 class Comparison(Tabular):
     """Two sums of a table, with calibrated intervals of their difference and of their ratio.
 
-    `ratio` and its ends are None where the second sum may be zero, and `ratio_high` where it may be
-    near it.  `larger` is 1 or 2, the area that has more jobs by all of the interval, or None.
+    `larger` is 1 or 2, the area that has more jobs by all of the interval, or None.
+
+    Attributes:
+        estimates: The two sums.
+        difference: The first less the second.
+        low: The low end of its interval.
+        high: The high end.
+        ratio: The first by the second; None, as its ends, where the second may be zero.
+        ratio_low: The low end of its interval.
+        ratio_high: The high end; None where the second sum may be near zero.
+        level: The confidence of the intervals.
+
+    Examples:
+        >>> found = eree.compare("out", "jobs", {"county": "17001"}, {"county": "18001"})
+        >>> found.low < found.high
+        True
     """
 
     estimates: tuple[float, float]

@@ -45,8 +45,16 @@ TOLERANCE = 0.02
 class CellEstimates:
     """The folder of the estimates of a release, with the tables in it.
 
-    `fits` are checks of the model, for tables whose totals another table of the release has too.
-    `agreement` has the numbers that agree.
+    Attributes:
+        release: The release.
+        folder: Where its estimates are.
+        tables: The names of the tables.
+        fits: Checks of the model, for tables whose totals another table of the release has too.
+        agreement: The estimates, which agree in all tables.
+
+    Examples:
+        >>> eree.write_estimates("sizes").table("sizes").num_rows > 0
+        True
     """
 
     release: Release

@@ -44,7 +44,16 @@ class AtPrice:
 
 @dataclass(frozen=True)
 class Exploration:
-    """All tables of a plan at several prices."""
+    """All tables of a plan at several prices.
+
+    Attributes:
+        points: The error of each table at each price.
+        shares: Whether errors are shares of all jobs.
+
+    Examples:
+        >>> eree.explore("plan.toml").of("jobs")[0].epsilon
+        '0.5'
+    """
 
     points: tuple[AtPrice, ...]
     shares: bool

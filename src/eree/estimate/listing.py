@@ -29,9 +29,19 @@ FILTER = "filter"
 class Listing(Tabular):
     """Areas with what was asked about them, a row for each.
 
-    `where` is the filter, that of the table itself and the one that was asked for together; `level`
-    is the probability that the intervals hold.  `private` is false where the noise of the release
-    was drawn from a seeded source.
+    `private` is false where the noise of the release was drawn from a seeded source.
+
+    Attributes:
+        release: What it was made of.
+        table: The name of the table.
+        by: What makes the areas.
+        where: The filter, that of the table itself and the one that was asked for together.
+        level: The probability that the intervals hold.
+        rows: The rows.
+
+    Examples:
+        >>> eree.area_totals("out", "jobs", ["county"], ["sector=11"]).where
+        {'sector': ('11',)}
     """
 
     release: Release
@@ -102,6 +112,25 @@ def outside(release: Release, out: str | os.PathLike[str]) -> Path:
             "what is made of it is no part of a signed release; write it outside the folder"
         )
     return path
+
+
+@dataclass(frozen=True, repr=False)
+class AreaTotals(Listing):
+    """Noisy sums of areas: the attributes, `noisy`, `estimate`, intervals and `cells`.
+
+    `estimate` is the noisy sum without the mean of its noise; `low` and `high` are the calibrated
+    interval, `guaranteed_low` and `guaranteed_high` the one that holds for any data, without a high
+    end where nothing public bounds a sum; `cells` is how many noisy counts were added up.
+
+    Attributes:
+        simultaneous: Whether all intervals hold together at the level; else each does.
+
+    Examples:
+        >>> eree.area_totals("out", "jobs", ["county"]).simultaneous
+        False
+    """
+
+    simultaneous: bool
 
 
 def new_csv(out: str | os.PathLike[str], *, gzipped: bool = False) -> Path:

@@ -35,11 +35,25 @@ from eree.workload import Marginal
 class LodesTable(Tabular):
     """Noisy counts in columns like those of LODES, one row for each area.
 
-    `sources` says which released table each column comes from: of those that hold it the one with
-    the least error, as `predicted` has it for the noisy counts of each of them (the mean of all
-    areas; None where it is not known).  `missing` says why a column is left out.  Estimates agree
-    in all tables: whatever their sources, columns add up to each other.  Measured counts of two
-    tables differ by their noise.
+    Estimates agree in all tables: whatever their sources, columns add up to each other.  Measured
+    counts of two tables differ by their noise.
+
+    Attributes:
+        release: What it was made of.
+        geocode: The attribute that is `w_geocode`.
+        rows: The table.
+        sources: The released table that each column comes from: of those that hold it the one with
+            the least error.
+        predicted: That error, of the noisy counts of each of them (the mean of all areas; None
+            where it is not known).
+        missing: Why a column is left out.
+        where: The filter.
+        held: The tables of these areas that columns come from.
+        wanted: What each column keeps of some attributes.
+
+    Examples:
+        >>> "C000" in eree.lodes("out", "county").sources
+        True
     """
 
     release: Release

@@ -31,7 +31,6 @@ _AGES = ("14-29", "30-54", "55+")
 _EARNINGS = ("1250-or-less", "1251-3333", "more-than-3333")
 _EDUCATION = ("no-diploma", "high-school", "some-college", "college")
 
-#: The columns of LODES for the attributes that `eree synth` makes.  There is no CR06.
 LODES_COLUMNS: Columns = MappingProxyType(
     {
         "C000": {},
@@ -46,6 +45,12 @@ LODES_COLUMNS: Columns = MappingProxyType(
         "CS02": {"sex": ["F"]},
     }
 )
+"""The columns of LODES for the attributes that `eree synth` makes.  There is no CR06.
+
+Examples:
+    >>> eree.LODES_COLUMNS["CA01"]
+    {'age': ['14-29']}
+"""
 
 #: All columns of the files, in their order; those of firms have to be declared.
 OFFICIAL = (

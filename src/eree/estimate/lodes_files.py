@@ -113,10 +113,23 @@ class LodesPart:
 
 @dataclass(frozen=True)
 class LodesFiles:
-    """Files like those of LODES: `parts` for each segment and job type, cut up by state.
+    """Files like those of LODES, for each segment and job type, cut up by state.
 
-    `missing` says of segments and job types without a file why they have none; `states` sends each
-    area to its state and is empty where no table says it; `created` is the day of the release.
+    Attributes:
+        release: What they were made of.
+        geocode: The attribute that is `w_geocode`.
+        numbers: What the numbers are: "estimates", "biased-counts", "shrunk" or "measured".
+        year: The year.
+        created: The day of the release, as 20261118, if it is known.
+        areas: The areas.
+        states: The state of each area; empty where no table says it.
+        parts: What the files of each segment and job type hold.
+        missing: Why some segments and job types have no file.
+
+    Examples:
+        >>> made = eree.lodes_files("out", "county", year=2020)
+        >>> made.parts[0].segment
+        'S000'
     """
 
     release: Release

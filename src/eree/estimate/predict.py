@@ -41,9 +41,16 @@ _MOST_TABLES = 30
 
 @dataclass(frozen=True)
 class Prediction:
-    """The mean absolute error of a table's cells, and its sum as a share of all jobs.
+    """How far the signed counts of a table's cells will be off.
 
-    Errors are of signed counts; where nothing can be said, `why` says why.
+    Attributes:
+        mean_error: The mean absolute error.
+        share: The sum of the errors, as a share of all jobs.
+        why: Why nothing can be said, where that is so.
+
+    Examples:
+        >>> eree.Prediction(None, None, "sizes of workplaces are not known").words
+        'no prediction: sizes of workplaces are not known'
     """
 
     mean_error: float | None

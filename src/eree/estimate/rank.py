@@ -28,6 +28,10 @@ class Ranking(Listing):
     Columns: `rank`; `best` and `worst`, which hold for all areas together; `own_best` and
     `own_worst`, which hold for each area for itself; the attributes; and the rest as in
     `AreaTotals`, its intervals for all areas together.  All but the guaranteed ones are calibrated.
+
+    Examples:
+        >>> eree.rank("out", "jobs", ["county"]).rows.column_names[:3]
+        ['rank', 'best', 'worst']
     """
 
 

@@ -29,7 +29,16 @@ TO_SAY = "TO BE STATED BY THE OFFICE"
 
 @dataclass(frozen=True)
 class Review:
-    """Where the files are, and how often the office has something to add in each."""
+    """What was written for reviewers.
+
+    Attributes:
+        folder: Where the files are.
+        open: How often the office has something to add in each.
+
+    Examples:
+        >>> eree.write_review("out", "reviewed").open["dcat.jsonld"]
+        3
+    """
 
     folder: Path
     open: Mapping[str, int]

@@ -5,13 +5,10 @@ They are made of the release alone, so they cost no privacy, and anyone can make
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +18,9 @@ from eree.errors import Refusal, Unreadable
 from eree.estimate.above import above
 from eree.estimate.calibrated import ReleaseKey
 from eree.estimate.grids import can_be_shrunk
-from eree.estimate.listing import Listing, checked_level, in_words, names_of, outside
+from eree.estimate.listing import checked_level, names_of
 from eree.estimate.measured import measurement_of
+from eree.estimate.shrunk import Kept, Shrunk
 from eree.estimate.shrunk_draw import (
     declared,
     kinds_of,
@@ -36,52 +34,15 @@ from eree.estimate.totals import Areas
 from eree.estimate.workplaces import ShrunkWorkplaces
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import LIMIT, Mechanism
-from eree.policy.schema import Value
 from eree.random.exact import Array, Integers
 from eree.release.release import Release, opening
 
-#: A filter: the values that are kept of some attributes.
-Kept = Mapping[str, tuple[Value, ...]]
 #: The columns of the guaranteed ends.
 LOW, HIGH = "guaranteed_low", "guaranteed_high"
 #: Estimates of more groups than this to an area, in the mean, are not added up.
 _MOST_TOGETHER = 40
 #: Fewer groups tell too little of their kinds.
 LEAST_GROUPS = 30
-
-
-@dataclass(frozen=True, repr=False)
-class Shrunk(Listing):
-    """The cells of a table with empirical-Bayes estimates, shrunk to the shares of their kind.
-
-    Columns: the attributes, then `estimate`, its calibrated interval `low` and `high` (from the
-    variance that the model leaves), `noisy`, `guaranteed_low` and `guaranteed_high`, which hold
-    whatever the estimates assume, and `workplaces`; all at the release's level.  Where the model
-    leaves no variance, as of counts that were scaled before, both intervals are the same.  Where
-    cells were added up, all are of the sum.  `correlations` has the intra-class correlation of
-    workers of one workplace for each set of worker attributes.  `filters` are those of the tables;
-    where these differ, `where` has what all of them keep to.
-    """
-
-    correlations: dict[str, float]
-    filters: Mapping[str, Kept]
-
-    def write(self, out: str | os.PathLike[str]) -> Path:
-        """Write all cells into a new CSV file beside the release, never into it."""
-        return super().write(outside(self.release, out))
-
-    @property
-    def filters_in_words(self) -> dict[str, str]:
-        """The filters of the tables that have one, for people to read."""
-        return {table: in_words(where) for table, where in self.filters.items() if where}
-
-    def as_json(self, top: int | None = None) -> dict[str, Any]:
-        """Plain data."""
-        kept = {
-            table: {name: list(values) for name, values in where.items()}
-            for table, where in self.filters.items()
-        }
-        return super().as_json(top) | {"filters": kept, "correlations": self.correlations}
 
 
 @opening

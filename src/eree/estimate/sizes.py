@@ -110,7 +110,17 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class WorkplaceSizes:
-    """Classes of sizes, for all workplaces or apart by some of their public attributes."""
+    """Classes of sizes of workplaces; `read` makes them of a file.
+
+    Attributes:
+        attributes: Public attributes of workplaces that classes are apart by, if any.
+        classes: The classes, for each combination of their values.
+
+    Examples:
+        >>> sizes = eree.WorkplaceSizes.read("sizes.csv", eree.read_schema("data"))
+        >>> [one.low for one in sizes.classes[()]]
+        [1, 10]
+    """
 
     attributes: tuple[str, ...]
     classes: Mapping[Key, Sequence[SizeClass]]
@@ -157,9 +167,17 @@ class WorkplaceSizes:
 
 @dataclass(frozen=True)
 class WorkerShares:
-    """What shares of workers have which values of some worker attributes.
+    """What shares of workers have which values of some attributes; `read` makes them of a file.
 
-    For all workplaces or, as sizes, apart by some of their public attributes (`attributes`).
+    Attributes:
+        attributes: Public attributes of workplaces that shares are apart by, if any.
+        worker: The worker attributes.
+        shares: For each combination of the public ones, the share of each of theirs.
+
+    Examples:
+        >>> shares = eree.WorkerShares.read("shares.csv", eree.read_schema("data"))
+        >>> shares.shares[()][("F",)]
+        0.48
     """
 
     attributes: tuple[str, ...]

@@ -36,7 +36,16 @@ from eree.release.tabular import Tabular
 class SizeStrata(Tabular):
     """Every workplace and its stratum: columns `value` and `group`, as `schema.toml` reads them.
 
-    `key` is the attribute that names workplaces; `names` are the strata, the smallest first.
+    Attributes:
+        release: What they were made of.
+        provenance: The same, as a schema says it.
+        key: The attribute that names workplaces.
+        names: The strata, the smallest first.
+        rows: The workplaces.
+
+    Examples:
+        >>> eree.size_strata("sizes", "sizes", [40]).rows.column_names
+        ['value', 'group']
     """
 
     release: Release

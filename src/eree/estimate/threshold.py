@@ -40,6 +40,14 @@ class Decisions(Listing):
     (damage for each job of the noisy sum, null where that is not above zero; a point without an
     interval), and `decision`: `above`, `below` or `undecided`.  All decisions hold together at the
     level, by calibrated intervals.
+
+    Attributes:
+        threshold: The damage for each job that decides.
+
+    Examples:
+        >>> found = eree.threshold("out", "jobs", ["county"], {"17001": "1000000"}, per_job=100)
+        >>> found.threshold
+        Fraction(100, 1)
     """
 
     threshold: Fraction

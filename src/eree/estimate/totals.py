@@ -25,7 +25,7 @@ from eree.estimate.above import above, tables_by, with_above
 from eree.estimate.calibrated import calibrated_table
 from eree.estimate.calibration import Errors, Moments
 from eree.estimate.evidence import CalibratedTable
-from eree.estimate.listing import Listing, checked_level, names_of
+from eree.estimate.listing import AreaTotals, checked_level, names_of
 from eree.estimate.measured import measurement_of
 from eree.estimate.quantiles import reach
 from eree.estimate.sum_bounds import check_miss, sum_intervals, summed
@@ -42,19 +42,6 @@ from eree.workload import Marginal
 _OWN_PART = 0.9
 
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
-
-
-@dataclass(frozen=True, repr=False)
-class AreaTotals(Listing):
-    """Noisy sums of areas: the attributes, `noisy`, `estimate`, intervals and `cells`.
-
-    `estimate` is the noisy sum without the mean of its noise; `low` and `high` are the calibrated
-    interval, `guaranteed_low` and `guaranteed_high` the one that holds for any data, without a high
-    end where nothing public bounds a sum; `cells` is how many noisy counts were added up.  If
-    `simultaneous`, all intervals hold together at the level, else each does.
-    """
-
-    simultaneous: bool
 
 
 @opening

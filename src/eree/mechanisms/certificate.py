@@ -60,6 +60,17 @@ class Certificate:
 
     `found_epsilon` and `found_delta` bound the loss over all neighbouring cells and all outputs;
     where a delta is claimed, `found_epsilon` is the epsilon at which `found_delta` was found.
+
+    Attributes:
+        mechanism: Its name.
+        guarantee: What was claimed.
+        bound: The bound of the loss.
+        found_delta: The delta that was found.
+        worst_pair: The neighbouring cells that lose most.
+
+    Examples:
+        >>> eree.mechanism("edge-geometric", epsilon=1).certify().holds
+        True
     """
 
     mechanism: str

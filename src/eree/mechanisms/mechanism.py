@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +16,7 @@ from flint import arb
 
 from eree.cells import Cell, numbers_of_workers
 from eree.errors import Refusal, integer
+from eree.mechanisms.expected import ExpectedError
 from eree.mechanisms.intervals import (
     UNBOUNDED,
     CutMoments,
@@ -57,19 +58,6 @@ EMPTY = Cell(0)
 
 
 @dataclass(frozen=True)
-class ExpectedError:
-    """The error of one noisy count, noisy minus true.
-
-    `quantiles` gives, for some levels, the least integer that the size of the error does not
-    exceed with at least that probability.
-    """
-
-    mean_absolute: float
-    root_mean_square: float
-    quantiles: Mapping[float, int]
-
-
-@dataclass(frozen=True)
 class Mechanism(ABC):
     """A distribution of noisy counts, calibrated to a guarantee.
 
@@ -78,6 +66,13 @@ class Mechanism(ABC):
 
     This class is the whole contract: nothing else is asked of a mechanism.  What is abstract has
     to be written for each one; the rest follows, and is overridden where one knows better.
+
+    Attributes:
+        guarantee: What it promises.
+
+    Examples:
+        >>> eree.mechanism("edge-geometric", epsilon=1).guarantee.epsilon
+        Fraction(1, 1)
     """
 
     guarantee: Guarantee

@@ -118,3 +118,23 @@ def rounded_up(value: float) -> Fraction:
 def rounded_down(value: float) -> Fraction:
     """A multiple of the grain that is no more, whatever the last bits of the value."""
     return Fraction(floor(value * (1 - 2**-48) * GRAIN), GRAIN)
+
+
+def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:
+    """Parameters of a mechanism from texts such as `theta=50`; integers become numbers.
+
+    Args:
+        texts: Names and values.
+
+    Examples:
+        >>> eree.parameters_from_text(["theta=50", "aim=squares"])
+        {'theta': 50, 'aim': 'squares'}
+    """
+    given: dict[str, int | str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise Refusal(f"{text!r} is not a parameter; write it as name=value, such as theta=50")
+        value = value.strip()
+        given[name.strip()] = int(value) if re.fullmatch("[0-9]{1,18}", value) else value
+    return given

@@ -9,7 +9,7 @@ need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib import import_module
@@ -57,7 +57,6 @@ class Named(Mapping[str, type[M_co]]):
         return name in self.places
 
 
-#: Mechanisms of single counts.
 MECHANISMS: Named[Mechanism] = Named(
     {
         "smooth-pareto": "scaled.smooth_pareto:SmoothPareto",
@@ -76,7 +75,13 @@ MECHANISMS: Named[Mechanism] = Named(
         "capped-laplace": "published.fixed:CappedLaplace",
     }
 )
-#: Mechanisms of all worker cells of a group at once.
+"""Mechanisms of single counts, by name.
+
+Examples:
+    >>> "smooth-pareto" in eree.MECHANISMS
+    True
+"""
+
 VECTOR_MECHANISMS: Named[VectorMechanism] = Named(
     {
         "vector-mixture": "vector.mixture:VectorMixture",
@@ -86,6 +91,13 @@ VECTOR_MECHANISMS: Named[VectorMechanism] = Named(
         "two-stage-clip": "vector.two_stage:TwoStageClip",
     }
 )
+"""Mechanisms of all worker cells of a group at once, by name.
+
+Examples:
+    >>> "vector-mixture" in eree.VECTOR_MECHANISMS
+    True
+"""
+
 #: The mechanism of numbers of workplaces by size; all others are of numbers of jobs.
 OF_WORKPLACES = "threshold-geometric"
 #: That of several marginals of the same workers at once.
@@ -350,17 +362,16 @@ def mechanism(
     """The mechanism of a name, or `auto`, calibrated to an alpha, an epsilon and a delta.
 
     The neighbours are strong ones, except where the mechanism is for edge or node neighbours, which
-    have no alpha, or for weak ones, whose type is then called `type`.  Without a delta, the
-    mechanisms that need one take the delta that their authors claim.  `parameters` are those of the
-    mechanism, such as `theta`, the number of `cells` that a vector mechanism protects together, or
-    the `blocks` of `marginals-radial`.
+    have no alpha, or for weak ones, whose type is then called `type`.
 
     Args:
         name: A name of `MECHANISMS` or `VECTOR_MECHANISMS`, or `auto`.
         alpha: The growth that is protected, such as "0.1".
         epsilon: The privacy loss.
-        delta: The probability of a larger one.
-        **parameters: Those of the mechanism.
+        delta: The probability of a larger one; where a mechanism needs one, by default the one
+            that its authors claim.
+        **parameters: Those of the mechanism, such as `theta`, the number of `cells` that a vector
+            mechanism protects together, or the `blocks` of `marginals-radial`.
 
     Examples:
         >>> made = eree.mechanism("smooth-pareto", alpha="0.1", epsilon=2)
@@ -374,23 +385,3 @@ def mechanism(
     if delta is None:
         delta = kind.default_delta(getattr(relation, "alpha", None), whole)
     return calibrate(name, Guarantee(relation, whole, delta), parameters)
-
-
-def parameters_from_text(texts: Iterable[str]) -> dict[str, int | str]:
-    """Parameters of a mechanism from texts such as `theta=50`; integers become numbers.
-
-    Args:
-        texts: Names and values.
-
-    Examples:
-        >>> eree.parameters_from_text(["theta=50", "aim=squares"])
-        {'theta': 50, 'aim': 'squares'}
-    """
-    given: dict[str, int | str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip():
-            raise Refusal(f"{text!r} is not a parameter; write it as name=value, such as theta=50")
-        value = value.strip()
-        given[name.strip()] = int(value) if fullmatch("[0-9]{1,18}", value) else value
-    return given

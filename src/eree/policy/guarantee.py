@@ -55,7 +55,17 @@ class Statement:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release promises: a relation of neighbours, an epsilon and a delta, all exact."""
+    """What a release promises, all exact.
+
+    Args:
+        neighbours: The relation of neighbours.
+        epsilon: The privacy loss.
+        delta: The probability of a larger one.
+
+    Examples:
+        >>> eree.Guarantee(eree.Strong("0.1"), "0.5").epsilon
+        Fraction(1, 2)
+    """
 
     neighbours: Neighbours
     epsilon: Fraction

@@ -58,7 +58,15 @@ def _check_alpha(alpha: Fraction) -> None:
 
 @dataclass(frozen=True)
 class Strong:
-    """Strong neighbours: any workers may join, at most max(alpha |E|, 1) of them."""
+    """Strong neighbours: any workers may join a workplace, at most max(alpha |E|, 1) of them.
+
+    Args:
+        alpha: The growth that is protected, such as "0.1".
+
+    Examples:
+        >>> eree.Strong("0.1").growth(50)
+        5
+    """
 
     alpha: Fraction
     name: Literal["strong"] = "strong"
@@ -82,7 +90,14 @@ class Weak:
     """Weak neighbours over named worker types: every set of types grows by alpha or by one.
 
     For every set C of types, the workers who join in C are at most max(alpha * (workers of C), 1).
-    The types are the combinations of values of the named attributes, fixed for a data set.
+
+    Args:
+        alpha: The growth that is protected, such as "0.1".
+        types: Worker attributes; types are the combinations of their values.
+
+    Examples:
+        >>> eree.Weak("0.1", ["sex", "education"]).types
+        ('education', 'sex')
     """
 
     alpha: Fraction
@@ -178,16 +193,36 @@ class Establishment:
 
 
 EDGE = Edge()
-"""The relation of edge neighbours: one worker joins one workplace."""
+"""The relation of edge neighbours: one worker joins one workplace.
+
+Examples:
+    >>> eree.EDGE.growth(50)
+    1
+"""
 
 NODE = Node()
-"""The relation of node neighbours: any number of workers join one workplace."""
+"""The relation of node neighbours: any number of workers join one workplace.
+
+Examples:
+    >>> eree.NODE.allows([10, 20], [10, 500])
+    True
+"""
 
 RECORD = Record()
-"""The relation of record neighbours: one record of a survey joins."""
+"""The relation of record neighbours: one record of a survey joins.
+
+Examples:
+    >>> eree.Guarantee(eree.RECORD, 2).neighbours.name
+    'record'
+"""
 
 ESTABLISHMENT = Establishment()
-"""The relation of establishment neighbours: one establishment joins with all its records."""
+"""The relation of establishment neighbours: one establishment joins with all its records.
+
+Examples:
+    >>> eree.Guarantee(eree.ESTABLISHMENT, 2).neighbours.name
+    'establishment'
+"""
 
 #: Relations of linked tables, and of all data.
 Linked = Strong | Weak | Edge | Node

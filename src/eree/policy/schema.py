@@ -68,13 +68,25 @@ class Classes:
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of workplaces, workers or jobs, and the `table` that holds its column.
+    """One attribute of workplaces, workers or jobs.
 
-    `values` is None where a workplace attribute takes whatever public values the table holds.
-    A group is an attribute computed from another: `of` names the finer attribute and `members`
-    sends each of its values to one of ours; `provenance` says what it was made of, if it was made
-    of released sizes.  A field without a value has the value `missing`, if that is declared.
-    Where there are `classes`, the column holds numbers or dates, and values are made of them.
+    Attributes:
+        name: How plans and tables call it.
+        table: The table that holds its column.
+        label: What people call it.
+        kind: What its column holds, "string" or "integer"; None where either will do.
+        values: Its values; None where it takes whatever public ones the table of workplaces holds.
+        labels: What people call them.
+        confidential: Whether it is of workplaces and not public, and so never counted by.
+        of: The finer attribute that a group is computed from.
+        members: Which value of a group each of the finer ones is sent to.
+        provenance: The released sizes that a group was made of, if any.
+        missing: The value of a field that has none.
+        classes: Classes of the numbers or dates that its column holds.
+
+    Examples:
+        >>> eree.read_schema("data").attributes["sex"].values
+        ('F', 'M')
     """
 
     name: str
@@ -191,7 +203,23 @@ class Reference:
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """The whole declaration, free of contradictions."""
+    """The whole declaration, free of contradictions.
+
+    Attributes:
+        workplace: The table of workplaces.
+        worker: The table of workers.
+        job: The table that links them.
+        attributes: All attributes, by name.
+        hierarchies: Public attributes of workplaces that lie in each other, the finest first.
+        references: Public tables about the values of workplace attributes.
+        data_set: The name of the data set.
+        draft: Whether `eree schema init` made it from files: its lists of values may come from
+            confidential rows.
+
+    Examples:
+        >>> "sector" in eree.read_schema("data").attributes
+        True
+    """
 
     workplace: KeyedTable
     worker: KeyedTable
@@ -200,7 +228,6 @@ class Schema:
     hierarchies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
     data_set: str = DATA_SET
-    #: Made from files by `eree schema init`: lists of values may come from confidential rows.
     draft: bool = False
 
     def __repr__(self) -> str:

@@ -36,7 +36,12 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class Random:
-    """Secret randomness.  Each object has a key of its own."""
+    """Secret randomness.  Each object has a key of its own.
+
+    Examples:
+        >>> eree.Random().words(2).shape
+        (2,)
+    """
 
     #: Whether a release drawn with this source counts as private.
     secret = True
@@ -71,7 +76,15 @@ class Random:
 
 
 class SeededRandom(Random):
-    """Randomness that repeats for a seed: for tests, studies and public draws, never a release."""
+    """Randomness that repeats for a seed: for tests, studies and public draws, never a release.
+
+    Args:
+        seed: The seed.
+
+    Examples:
+        >>> bool((eree.SeededRandom(1).words(2) == eree.SeededRandom(1).words(2)).all())
+        True
+    """
 
     secret = False
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from eree.budget.ledger import Ledger, Reservation
+from eree.budget.ledger import Ledger
+from eree.budget.reservation import Reservation
 from eree.errors import Cost, Refusal
 from eree.partial import kind_of, not_writable, partial_folder
 from eree.policy.guarantee import Guarantee

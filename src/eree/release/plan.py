@@ -42,7 +42,22 @@ MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Tables under one guarantee.  Nothing in it comes from a confidential row."""
+    """Tables under one guarantee.  Nothing in it comes from a confidential row.
+
+    `Plan.read` and `Plan.of` make one.
+
+    Attributes:
+        frame: The data that it is for.
+        total: The most that it may cost.
+        level: The confidence of intervals.
+        tables: The tables.
+        period: The time that it is about.
+        about: Title, source, publisher and so on.
+
+    Examples:
+        >>> eree.Plan.read("plan.toml").price().epsilon
+        Fraction(6, 1)
+    """
 
     frame: Frame
     total: Guarantee

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from eree.budget.ledger import Reservation
+from eree.budget.reservation import Reservation
 from eree.errors import Refusal, Unreadable, hint
 from eree.policy.guarantee import Guarantee
 from eree.policy.plain_data import guarantee_of, parsed
@@ -37,13 +37,23 @@ class Release:
 
     `release.table("name")` are the rows of a table; `release["name"]` are the same for a notebook.
     Functions that take a release take the name of its folder as well.
+
+    Attributes:
+        folder: The folder.
+        record: The record.
+        public_sizes: A file of public numbers of workplaces by class of size that intervals are to
+            go by, if there is one.
+        content: A digest of all files, where they were compared with it: what is learnt is kept
+            under it.
+
+    Examples:
+        >>> eree.Release.open("out").tables
+        ('jobs', 'sexes')
     """
 
     folder: Path
     record: Mapping[str, Any] = field(repr=False)
-    #: Public numbers of workplaces by class of size that intervals are to go by.
     public_sizes: Path | None = field(default=None, repr=False)
-    #: A digest of all files, where they were compared with it: what is learnt is kept under it.
     content: str | None = field(default=None, repr=False)
 
     @classmethod

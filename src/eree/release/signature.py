@@ -24,7 +24,15 @@ ALGORITHM = "Ed25519"
 
 @dataclass(frozen=True, repr=False)
 class Signer:
-    """A private key; it is never shown."""
+    """What signs a release; the key is never shown.
+
+    Args:
+        key: A private key; `Signer.read` takes the file of one.
+
+    Examples:
+        >>> eree.Signer.read("key.pem").sign("0" * 64)["algorithm"]
+        'Ed25519'
+    """
 
     key: Ed25519PrivateKey
 

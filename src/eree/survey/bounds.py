@@ -121,9 +121,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Shares:
-    """How the price is divided: among the cells, the control tables and the sum of squares.
+    """How the price is divided: exact fractions that add up to 1.
 
-    Exact fractions that add up to 1.  A control table is named by its variables.
+    Args:
+        cells: For the cells.
+        controls: For control tables, each named by its variables.
+        variance: For the sum of squares.
+
+    Examples:
+        >>> eree.Shares("0.5", {("education",): "0.4"}, "0.1").cells
+        Fraction(1, 2)
     """
 
     cells: Fraction

@@ -22,11 +22,18 @@ from eree.survey.shape import Integers, Reals, Shape
 class Survey:
     """Records of a survey that passed every check.  Confidential: printing shows the shape only.
 
-    - `answers`: for each variable, the place of every record on its axis;
-    - `weights`: in thousandths of a job, rounded to the nearest, halves to even;
-    - `establishments`: the number of each record's establishment, from 0 on;
-    - `replicates`: replicate weights, a row for each replicate, if declared and asked for;
-    - `ids`: the texts that name the records.
+    Attributes:
+        folder: Where they are.
+        declaration: What `survey.toml` says.
+        answers: For each variable, the place of every record on its axis.
+        weights: In thousandths of a job, rounded to the nearest, halves to even.
+        establishments: The number of each record's establishment, from 0 on.
+        ids: The texts that name the records.
+        replicates: Replicate weights, a row for each replicate, if declared and asked for.
+
+    Examples:
+        >>> eree.read_survey("survey").shape.levels
+        (5, 3, 2)
     """
 
     folder: Path
@@ -72,9 +79,15 @@ class Survey:
 
 @dataclass(frozen=True, repr=False)
 class CheckedSurvey:
-    """The survey if it is sound, else every fault; false if there is one.
+    """What a check of a survey found; false if there is a fault.
 
-    `if not eree.check_survey("survey"): ...`
+    Attributes:
+        survey: The survey if it is sound, else None.
+        faults: Every fault.
+
+    Examples:
+        >>> eree.check_survey("survey").faults
+        ()
     """
 
     survey: Survey | None

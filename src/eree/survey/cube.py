@@ -67,9 +67,17 @@ class Sums:
 
 @dataclass(frozen=True)
 class CubeOutline:
-    """What is public about a cube: its shape, its bounds, and what the survey protects.
+    """What is public about a cube.
 
-    The weight is in thousandths of a job.
+    Attributes:
+        shape: Its variables and structural zeros.
+        protects: What the survey protects.
+        most_weight: The most that a record weighs, in thousandths of a job.
+        most_records: The most records of an establishment.
+
+    Examples:
+        >>> eree.CubeOutline.read("cube.eree").most_records
+        5
     """
 
     shape: Shape
@@ -100,10 +108,19 @@ class CubeOutline:
 class Cube:
     """The exact cube of a survey.  Confidential: printing it shows its public shape only.
 
-    `unweighted` counts the records of each cell; `weighted` adds their weights, in thousandths of a
-    job.  Where there are bounds, no record weighs more than `most_weight` (in thousandths), and no
-    establishment has more than `most_records` records; both are public, and so is `protects`: how
-    the survey is called, and which columns name its records and establishments.
+    Attributes:
+        shape: Its variables and structural zeros; public.
+        protects: How the survey is called, and which columns name records and establishments;
+            public.
+        unweighted: The records of each cell.
+        weighted: Their weights added up, in thousandths of a job.
+        sums: Exact sums over its records, for a model of the sampling variance.
+        most_weight: The most that a record weighs, in thousandths, if bounded; public.
+        most_records: The most records of an establishment, if bounded; public.
+
+    Examples:
+        >>> eree.Cube.load("cube.eree").most_weight
+        200000
     """
 
     shape: Shape

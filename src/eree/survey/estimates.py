@@ -197,12 +197,20 @@ def querytool_standard_errors(
 class Estimates(Tabular):
     """A table of a protected cube, with what is known of its errors.
 
-    The arrays have an axis for each of `axes`.  `values` are exact sums of published cells, in
-    thousandths of a job; `noise_variance` is that of the noise in them, and `sampling_variance` a
-    model of the survey's own error, both in squared thousandths.  In a raked cube the first is a
-    bound (`bounded`); where the survey's squares were not paid for there is no second, and
-    standard errors are those of the noise alone.  `absent` are cells without a row in the release:
-    no job can be in them or, as published, they were left out.
+    Attributes:
+        query: What was asked.
+        axes: What each axis of the arrays stands for.
+        values: Exact sums of published cells, in thousandths of a job.
+        noise_variance: That of the noise in them, in squared thousandths.
+        sampling_variance: A model of the survey's own error, or None where its squares were not
+            paid for; standard errors are then those of the noise alone.
+        bounded: Whether `noise_variance` is a bound, as in a raked cube.
+        absent: Cells without a row in the release: no job can be in them or, as published, they
+            were left out.
+
+    Examples:
+        >>> eree.ProtectedCube.open("public").table(eree.Query(["education"])).values.shape
+        (3,)
     """
 
     query: Query

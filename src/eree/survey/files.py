@@ -24,7 +24,7 @@ from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_as_json
 from eree.survey.estimates import JOBS, decimals
 from eree.survey.laplace import ShiftNoise
-from eree.survey.modes import NoisyTotal
+from eree.survey.noisy_total import NoisyTotal
 from eree.survey.shape import By, Integers, Mask, Reals, Shape, Variable
 from eree.workload import JOB
 

@@ -33,6 +33,7 @@ from eree.survey.calibrate.controls import Control
 from eree.survey.cube import Cube
 from eree.survey.estimates import SamplingModel
 from eree.survey.laplace import ShiftNoise
+from eree.survey.noisy_total import NoisyTotal
 from eree.survey.query import Query
 from eree.survey.settings import Squares, Unit
 from eree.survey.shape import By, Integers, Mask, Shape
@@ -41,15 +42,6 @@ from eree.workload import JOB
 
 #: A scale of noise beyond this, in thousandths of a job, is a mistake.
 _MOST_SCALE = 10**10
-
-
-@dataclass(frozen=True)
-class NoisyTotal:
-    """A noisy sum of squares, in squared thousandths of a job, and the variance of its noise."""
-
-    name: str
-    noisy: int
-    noise_variance: float
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,18 @@ class TableNoise:
 
 @dataclass(frozen=True)
 class CubePlan:
-    """How a cube will be protected: its mode with the price, and how it will be calibrated."""
+    """How a cube will be protected.
+
+    Attributes:
+        shape: The shape of the cube.
+        mode: What noise is drawn, with the price.
+        method: How the cube will be calibrated.
+        cycles: How many cycles of raking at most.
+
+    Examples:
+        >>> eree.plan_cube(eree.CubeOutline.read("cube.eree"), epsilon=2).unit
+        'jobs'
+    """
 
     shape: Shape
     mode: Mode

@@ -26,7 +26,7 @@ from eree.survey.files import (
     shape_of,
     total_of,
 )
-from eree.survey.modes import NoisyTotal
+from eree.survey.noisy_total import NoisyTotal
 from eree.survey.query import Query
 from eree.survey.settings import RAKED
 from eree.survey.shape import Integers, Mask, Reals, Shape
@@ -37,10 +37,19 @@ from eree.workload import JOB
 class ProtectedCube:
     """The cells of a protected cube in memory, with what is known of their noise.
 
-    Arrays have an axis for each variable.  `calibrated` holds employment in thousandths of a job,
-    so that every table is an exact sum, and knows the noise in each; `noise_variance` is that of
-    each cell as the file has it, in squared thousandths.  `sampling` is the model of the survey's
-    own error, where its squares were paid for.  Control tables and totals are as they were drawn.
+    Attributes:
+        release: The release that holds it.
+        shape: Its variables; arrays have an axis for each.
+        calibrated: Employment in thousandths of a job, so that every table is an exact sum, and the
+            noise in each.
+        noise_variance: That of each cell as the file has it, in squared thousandths.
+        sampling: The model of the survey's own error, where its squares were paid for.
+        controls: Control tables, as they were drawn.
+        totals: Noisy sums of squares, as they were drawn.
+
+    Examples:
+        >>> eree.ProtectedCube.open("public").noisy.shape
+        (5, 3, 2)
     """
 
     release: Release

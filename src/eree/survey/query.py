@@ -18,11 +18,17 @@ from eree.survey.soc import LEVELS, Level, title_of
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of a cube: a table `by` some variables, of the cells `where` others have codes.
+    """What is asked of a cube: a table of some of its cells.
 
-    `where` gives for a variable the codes to keep, among them groups of occupations; a variable in
-    `by` then shows those alone.  `levels` gives a variable of occupations in `by` the level that it
-    is shown at.
+    Args:
+        by: The variables of the table.
+        where: For a variable the codes to keep, among them groups of occupations; a variable in
+            `by` then shows those alone.
+        levels: The level that a variable of occupations in `by` is shown at.
+
+    Examples:
+        >>> eree.Query(["education"], where={"licence": ["1"]}).by
+        ('education',)
     """
 
     by: tuple[str, ...]

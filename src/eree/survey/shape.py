@@ -30,10 +30,19 @@ MOST_CELLS = 50_000_000
 
 @dataclass(frozen=True)
 class Variable:
-    """A question of the survey and its possible answers, in the order of the cube's axis.
+    """A question of the survey and its possible answers.
 
-    `labels` are for people, one for each code.  The codes of a variable with the hierarchy "soc"
-    are detailed occupations, and every query may ask for their broad, minor or major groups.
+    Args:
+        name: How queries call it.
+        label: What people call it.
+        codes: Its answers, in the order of the cube's axis.
+        labels: What people call them, one for each code.
+        hierarchy: "soc" where codes are detailed occupations; every query may then ask for their
+            broad, minor or major groups.
+
+    Examples:
+        >>> eree.Variable("telework", "Telework", ("no", "yes"), ("No", "Yes")).places["yes"]
+        1
     """
 
     name: str
@@ -99,7 +108,13 @@ class Variable:
 class Impossible:
     """A declared structural zero: no record can have all of these values at once.
 
-    For each variable that is named, a set of its codes; cells in all of the sets are left out.
+    Args:
+        codes: For each variable that is named, some of its codes; cells in all of them are left
+            out.
+
+    Examples:
+        >>> eree.Impossible({"job": ["29-1210"], "education": ["none"]}).codes["education"]
+        ('none',)
     """
 
     codes: Mapping[str, tuple[str, ...]]
@@ -113,7 +128,17 @@ class Impossible:
 
 @dataclass(frozen=True)
 class Shape:
-    """The variables of a cube, in the order of its axes, and its structural zeros."""
+    """The variables of a cube, and its structural zeros.
+
+    Args:
+        variables: In the order of its axes.
+        impossible: The structural zeros.
+
+    Examples:
+        >>> answers = eree.Variable("telework", "Telework", ("no", "yes"), ("No", "Yes"))
+        >>> eree.Shape((answers,)).size
+        2
+    """
 
     variables: tuple[Variable, ...]
     impossible: tuple[Impossible, ...] = ()

@@ -50,8 +50,16 @@ class Tabulator:
 
     The longest axes come first, so that most sums run over long stretches of memory.  Sums over one
     axis are kept once they were needed, and so are small cubes of the variables that a question is
-    about.  The absolute values of all cells must add up to less than 2^63: then no sum of cells can
-    overflow.
+    about.
+
+    Args:
+        shape: The shape of the cube.
+        cells: Its cells, whose absolute values add up to less than 2^63: then no sum overflows.
+
+    Examples:
+        >>> cube = eree.ProtectedCube.open("public")
+        >>> eree.Tabulator(cube.shape, cube.noisy).table(eree.Query(["licence"])).values.shape
+        (2,)
     """
 
     def __init__(self, shape: Shape, cells: Integers) -> None:

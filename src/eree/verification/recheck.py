@@ -36,9 +36,16 @@ _NAME, _HASH = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """What was rechecked, and every fault that was found; false if there is one.
+    """What was rechecked; false if there is a fault.
 
-    So many certificates were not computed now but taken from the user's cache, as `kept` says.
+    Attributes:
+        checks: What was rechecked.
+        faults: Every fault that was found.
+        kept: How many certificates were not computed now but taken from the user's cache.
+
+    Examples:
+        >>> eree.verify("out", ledger=eree.Ledger.open("ledger.db")).faults
+        ()
     """
 
     checks: tuple[str, ...]

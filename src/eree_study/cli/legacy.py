@@ -158,8 +158,8 @@ def attack(
 
 def _rates(found: eree_study.AttackFindings) -> Table:
     """The findings, a row for each attack."""
-    from eree_study.legacy.attacks import INFUSED, OURS, UNROUNDED
     from eree_study.legacy.games import ATTACKS
+    from eree_study.legacy.tallies import INFUSED, OURS, UNROUNDED
 
     shown = Table()
     shown.add_column("attack", no_wrap=True)

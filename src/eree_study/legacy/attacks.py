@@ -15,7 +15,6 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +46,18 @@ from eree_study.legacy.games import (
     success_bound,
 )
 from eree_study.legacy.infusion import RAMP, SMALL, Ramp, infuse
+from eree_study.legacy.tallies import (
+    INFUSED,
+    METHODS,
+    OURS,
+    STUDY,
+    UNROUNDED,
+    AttackFindings,
+    Tally,
+)
 from eree_study.synth import synthesize
 from eree_study.synth.population import Progress, checked_target
 
-STUDY = "A study of synthetic data: no row describes a real workplace or worker"
-OURS, INFUSED, UNROUNDED = "eree", "infusion", "infusion, not rounded"
-METHODS = (OURS, INFUSED, UNROUNDED)
-#: The probability that a release within its bound is reported as above it, for one attack.
-FALSE_ALARM = 1e-6
 #: Integers are within one half of an infused sum; other numbers are as exact as doubles.
 _HALF, _EXACT = 0.5, 1e-6
 #: Factors that she thinks possible: the ramp is kept from her.
@@ -79,92 +82,6 @@ QUESTIONS = {
     REIDENTIFICATION: "Who is its only graduate?\nsex, age and race\n(re-identification)",
     DIFFERENCING: "How many are women,\nfrom two overlapping tables?\n(differencing)",
 }
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How often an attack on a method succeeded.
-
-    Where she is torn between some answers, one of them true, a success counts as its share: what a
-    random choice would give on average.  `guessing` is the rate of an attacker who has public data
-    alone, `promised` the most that the guarantee allows on average, where there is one.
-    """
-
-    attack: str
-    method: str
-    trials: int
-    successes: float
-    guessing: float
-    promised: float | None
-
-    @property
-    def rate(self) -> float:
-        """The share of targets about which the attacker was right."""
-        return self.successes / self.trials
-
-    @property
-    def kept(self) -> bool | None:
-        """Whether the rate is within the promise, but for randomness.
-
-        Trials are independent, each from 0 to 1 and its mean at most its bound, so by Hoeffding's
-        inequality the rate exceeds the mean bound by more than this with probability at most
-        `FALSE_ALARM`.
-        """
-        if self.promised is None:
-            return None
-        return self.rate <= self.promised + sqrt(log(1 / FALSE_ALARM) / (2 * self.trials))
-
-
-@dataclass(frozen=True)
-class AttackFindings:
-    """What the attacks found, on synthetic data."""
-
-    jobs: int
-    seed: int
-    guarantee: Guarantee
-    repeats: int
-    tallies: tuple[Tally, ...]
-
-    def tally(self, attack: str, method: str) -> Tally:
-        """One attack on one method."""
-        return next(t for t in self.tallies if (t.attack, t.method) == (attack, method))
-
-    @property
-    def kept(self) -> bool:
-        """Whether every promise was kept."""
-        return all(tally.kept is not False for tally in self.tallies)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each attack and method."""
-        return [
-            {
-                "attack": t.attack,
-                "method": t.method,
-                "epsilon": plain(self.guarantee.epsilon) if t.method == OURS else None,
-                "trials": t.trials,
-                "successes": t.successes,
-                "rate": t.rate,
-                "guessing": t.guessing,
-                "promised": t.promised,
-            }
-            for t in self.tallies
-        ]
-
-    def as_json(self) -> dict[str, Any]:
-        """The findings as plain data."""
-        relation = self.guarantee.neighbours
-        assert isinstance(relation, Strong)
-        return {
-            "study": STUDY,
-            "jobs": self.jobs,
-            "seed": self.seed,
-            "repeats": self.repeats,
-            "alpha": plain(relation.alpha),
-            "epsilon": plain(self.guarantee.epsilon),
-            "kept": self.kept,
-            "false_alarm": FALSE_ALARM,
-            "attacks": self.rows(),
-        }
 
 
 def infused_scores(published: Array, candidates: Integers, slack: float) -> Array:
@@ -213,6 +130,20 @@ def run_attacks(
     spends the whole epsilon on the table that shows the targets; whatever else an attack reads
     she knows exactly.  Same seed, same findings: the source is seeded, which is right for synthetic
     data alone.
+
+    Args:
+        jobs: How many jobs the population has.
+        seed: Where everything starts.
+        alpha: The growth that is protected.
+        epsilon: The privacy loss of each release.
+        targets: How many workplaces each attack has as its targets, at most.
+        repeats: How often each is attacked.
+        ramp: The distribution of infusion factors.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.run_attacks(jobs=20_000, targets=5, repeats=1).kept
+        True
     """
     tell = progress or (lambda _step, _done: None)
     if targets < 1 or repeats < 1:

@@ -82,6 +82,16 @@ def success_bound(guarantee: Guarantee, candidates: int, steps: int) -> float:
     over all i and j other than i the left side is sum_j (1 - a_j) = k - A with A = sum_i a_i, the
     right side (k - 1) e^-E (A - k d).  So A (1 + (k - 1) e^-E) <= k + (k - 1) e^-E k d, and the
     probability of success is A / k.
+
+    Args:
+        guarantee: What the release promises.
+        candidates: How many truths are equally likely.
+        steps: How many steps apart any two of them are, at most.
+
+    Examples:
+        >>> guarantee = eree.Guarantee(eree.Strong("0.1"), 1)
+        >>> round(eree_study.success_bound(guarantee, 2, 1), 3)
+        0.731
     """
     if candidates < 1 or steps < 0:
         raise Refusal("a game has one candidate or more, and no fewer than 0 steps between them")

@@ -57,6 +57,14 @@ def new_key(file: str | os.PathLike[str]) -> bytes:
 
     The same key must serve every table and every year: tables infused under two keys show every
     workplace with two distortions, whose mean is nearer to the truth.
+
+    Args:
+        file: A new file.
+
+    Examples:
+        >>> key = eree_study.new_key("new.key")
+        >>> key == eree_study.read_key("new.key")
+        True
     """
     path, key = Path(file), Random().words(KEY_BYTES // 8).tobytes()
     try:
@@ -71,7 +79,16 @@ def new_key(file: str | os.PathLike[str]) -> bytes:
 
 
 def read_key(file: str | os.PathLike[str]) -> bytes:
-    """The key of a file that `new_key` made."""
+    """The key of a file that `new_key` made.
+
+    Args:
+        file: The file of a key.
+
+    Examples:
+        >>> key = eree_study.new_key("kept.key")
+        >>> eree_study.read_key("kept.key") == key
+        True
+    """
     path = Path(file)
     try:
         text = path.read_text(encoding="ascii").strip()
@@ -88,10 +105,17 @@ def read_key(file: str | os.PathLike[str]) -> bytes:
 class Ramp:
     """The distribution of a factor, with a gap around 1.
 
-    Factors lie on [1 - outer, 1 - inner] and [1 + inner, 1 + outer].  Above 1 the density is
-    (1 + outer - x) / (outer - inner)^2: it falls in a straight line from 1 + inner to nothing at
-    1 + outer.  Below 1 it is the mirror image.  Each side has probability 1/2, so the mean is 1,
-    and the variance is (3 inner^2 + 2 inner outer + outer^2) / 6.
+    Above 1 the density is (1 + outer - x) / (outer - inner)^2: it falls in a straight line from
+    1 + inner to nothing at 1 + outer.  Below 1 it is the mirror image.  Each side has probability
+    1/2, so the mean is 1, and the variance is (3 inner^2 + 2 inner outer + outer^2) / 6.
+
+    Args:
+        inner: The least distance of a factor from 1.
+        outer: The greatest distance.
+
+    Examples:
+        >>> eree_study.Ramp("0.05", "0.15").variance
+        0.0075
     """
 
     inner: Fraction
@@ -127,18 +151,35 @@ class Ramp:
 
 
 RAMP = Ramp("0.05", "0.15")
-"""Factors between 5% and 15% away from 1: an example; the ones in use are kept secret."""
+"""Factors between 5% and 15% away from 1: an example; the ones in use are kept secret.
+
+Examples:
+    >>> eree_study.RAMP.variance
+    0.0075
+"""
 
 WIDE = Ramp("0.10", "0.25")
-"""Factors between 10% and 25% away from 1."""
+"""Factors between 10% and 25% away from 1.
+
+Examples:
+    >>> eree_study.WIDE.outer
+    Fraction(1, 4)
+"""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Infused:
     """An infused table, as it was published before: it has no formal privacy guarantee.
 
-    `rows` has the attributes of the marginal in their order, then `employment`, `workplaces` and
-    `guarantee`, which says that there is none.
+    Attributes:
+        marginal: What was counted.
+        rows: The attributes of the marginal in their order, then `employment`, `workplaces` and
+            `guarantee`, which says that there is none.
+
+    Examples:
+        >>> key = eree_study.new_key("class.key")
+        >>> eree_study.infuse(eree.load("data"), ["county"], key=key).rows.num_rows
+        3
     """
 
     marginal: Marginal
@@ -191,6 +232,20 @@ def infuse(
     """The cells of a marginal as input noise infusion publishes them.  NO FORMAL GUARANTEE.
 
     The cells are those of `tabulate`.  `rounded=False` leaves infused sums as they are.
+
+    Args:
+        tables: Tables that passed every check.
+        by: The attributes to count by.
+        where: The values to keep of some attributes.
+        key: What factors of workplaces are made of; `new_key` makes one.
+        ramp: The distribution of factors.
+        rounded: Whether sums become integers.
+        engine: The query engine; without it the one the tables were loaded with.
+
+    Examples:
+        >>> key = eree_study.new_key("infused.key")
+        >>> eree_study.infuse(eree.load("data"), ["county"], key=key)
+        <Infused ...>
     """
     marginal = Marginal.over(tables.schema, by, where)
     columns = _columns(tables.schema, marginal, rounded)
@@ -210,6 +265,20 @@ def write_infused(
     """Stream infused cells into a new Parquet or CSV file, which says that it has no guarantee.
 
     Only its owner can read it: to publish it is a decision.  Returns the number of cells.
+
+    Args:
+        tables: Tables that passed every check.
+        marginal: What to count.
+        out: A new file, `.parquet` or `.csv`.
+        key: What factors of workplaces are made of; `new_key` makes one.
+        ramp: The distribution of factors.
+        engine: The query engine; without it the one the tables were loaded with.
+
+    Examples:
+        >>> tables, key = eree.load("data"), eree_study.new_key("written.key")
+        >>> marginal = eree.Marginal.over(tables.schema, ["county"])
+        >>> eree_study.write_infused(tables, marginal, "infused.csv", key=key) > 0
+        True
     """
     batches = _stream(tables, marginal, key, ramp, True, engine)
     return write_rows(batches, _columns(tables.schema, marginal, True), out)

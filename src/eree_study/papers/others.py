@@ -80,7 +80,18 @@ class Method:
 
 @dataclass(frozen=True)
 class OtherMethods:
-    """What a comparison found, and its file."""
+    """What a comparison found.
+
+    Attributes:
+        study: What was compared, on what.
+        methods: What each method is.
+        file: The file that was written.
+
+    Examples:
+        >>> found = eree_study.other_methods("compared", jobs=5_000, trials=1)
+        >>> [method.name for method in found.methods][:2]
+        ['eree', 'noise for one worker']
+    """
 
     study: Study
     methods: tuple[Method, ...]
@@ -109,7 +120,22 @@ def other_methods(
     epsilon: Exact = 2,
     progress: Progress | None = None,
 ) -> OtherMethods:
-    """Publish the table of a synthetic population by each method; writes `others.csv`."""
+    """Publish the table of a synthetic population by each method; writes `others.csv`.
+
+    Args:
+        out: A new or empty folder.
+        jobs: How many jobs the population has.
+        trials: How often each method is tried.
+        seed: Where population and noise start.
+        assumptions: Those of the population: "usual", or "other".
+        alpha: The growth that is protected.
+        epsilon: The privacy loss.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.other_methods("others", jobs=5_000, trials=1).file.name
+        'others.csv'
+    """
     tell = progress or (lambda _step, _done: None)
     if trials < 1:
         raise Refusal("a study needs at least one trial")

@@ -52,7 +52,15 @@ _LIMITED = ("workload-1", "workload-2")
 
 @dataclass(frozen=True)
 class StudyReport:
-    """What a report consists of; `run` of all `parts` of a study are there."""
+    """What a report of `study_report` consists of.
+
+    Attributes:
+        findings: What was found.
+        wide: The same with the wider infusion.
+        files: The files that were written.
+        run: How many parts of the study are there.
+        parts: How many it has.
+    """
 
     findings: tuple[Finding, ...]
     wide: tuple[Finding, ...]
@@ -64,7 +72,18 @@ class StudyReport:
 def study_report(
     folder: str | os.PathLike[str], *, progress: Progress | None = None
 ) -> StudyReport:
-    """Write the errors, the figures and `findings.md` of a study."""
+    """Write the errors, the figures and `findings.md` of a study.
+
+    Args:
+        folder: The folder of a study.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> study = eree_study.run_study("study", jobs=5_000, trials=1, only=["ranking-1"])
+        >>> report = eree_study.study_report("study")
+        >>> report.run < report.parts
+        True
+    """
     tell = progress or (lambda _step, _done: None)
     study = Study.read(Path(folder))
     tell("reading", 0.0)

@@ -58,7 +58,12 @@ class LeastEpsilon:
 
 
 def least_epsilons() -> tuple[LeastEpsilon, ...]:
-    """Table 2 of the paper: for which epsilon Smooth Laplace exists."""
+    """Table 2 of the paper: for which epsilon Smooth Laplace exists.
+
+    Examples:
+        >>> eree_study.least_epsilons()[0]
+        LeastEpsilon(delta=0.05, alpha=0.01, printed=0.105)
+    """
     return tuple(LeastEpsilon(*line) for line in _TABLE_2)
 
 
@@ -135,7 +140,16 @@ def most_steps(relation: Linked, requirement: str, alpha: Fraction, size: int) -
 
 
 def requirements_table(alpha: Exact = "0.1", epsilon: Exact = 2) -> tuple[Finding, ...]:
-    """Every method of the paper's Table 1 against every requirement."""
+    """Every method of the paper's Table 1 against every requirement.
+
+    Args:
+        alpha: The growth that is protected.
+        epsilon: The privacy loss.
+
+    Examples:
+        >>> eree_study.requirements_table()[0].reason
+        'a count of zero stays zero, and any other becomes at least one'
+    """
     share, price = exact(alpha, "alpha"), exact(epsilon, "epsilon")
     methods: tuple[tuple[str, Linked | None, tuple[str, str, str]], ...] = (
         ("input noise infusion", None, ("no", "no", "no")),

@@ -58,7 +58,21 @@ _COLUMNS = pa.schema([pa.field(f.name, _KINDS.get(str(f.type), pa.string())) for
 
 @dataclass(frozen=True)
 class Study:
-    """What is compared, on what, and how often."""
+    """What is compared, on what, and how often.
+
+    Attributes:
+        folder: Where it is.
+        jobs: The jobs of the population.
+        trials: How often each method is tried.
+        seed: Where population and noise start.
+        assumptions: Those of the population.
+        version: That of eree, and of the format.
+
+    Examples:
+        >>> study = eree_study.run_study("study", jobs=5_000, trials=1, only=["ranking-1"])
+        >>> eree_study.Study.read(study.folder) == study
+        True
+    """
 
     folder: Path
     jobs: int
@@ -226,7 +240,20 @@ def run_study(
 ) -> Study:
     """Run, or go on with, a study in a folder of its own; only some workloads if they are named.
 
-    `assumptions` are those of the synthetic population: "usual", or "other".
+    Args:
+        out: The folder of the study, new or with a study of the same settings.
+        jobs: How many jobs the population has.
+        trials: How often each method is tried.
+        seed: Where population and noise start.
+        assumptions: Those of the population: "usual", or "other".
+        only: The workloads to run; all without them.
+        progress: Called with a step and the share that is done.
+        processes: How many processes work at once.
+
+    Examples:
+        >>> study = eree_study.run_study("study", jobs=5_000, trials=1, only=["ranking-1"])
+        >>> study.trials
+        1
     """
     tell = progress or (lambda _step, _done: None)
     study = Study(Path(out), jobs, trials, seed, assumptions)

@@ -61,7 +61,20 @@ class WacRow:
 
 @dataclass(frozen=True)
 class WacStudy:
-    """What a study of a LODES year found."""
+    """What a study of a LODES year found.
+
+    Attributes:
+        study: What was compared, on what.
+        epsilons: The privacy losses that were tried.
+        rows: The figures.
+        refused: What could not be had, and why.
+        files: The files that were written.
+
+    Examples:
+        >>> found = eree_study.wac_study("wac", jobs=20_000, epsilons=["4"])
+        >>> found.rows[0].way
+        'infusion'
+    """
 
     study: Study
     epsilons: tuple[str, ...]
@@ -123,6 +136,19 @@ def wac_study(
     """Compare the columns of LODES by tract, infused and released, on a synthetic population.
 
     A study that was stopped goes on where it was.  It writes `wac.csv` and a picture.
+
+    Args:
+        out: The folder of the study, new or with a study of the same settings.
+        jobs: How many jobs the population has.
+        trials: How often each way is tried.
+        seed: Where population and noise start.
+        assumptions: Those of the population: "usual", or "other".
+        epsilons: The privacy losses to try.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.wac_study("wac", jobs=20_000, epsilons=["4"]).files[0].name
+        'wac.csv'
     """
     tell = progress or (lambda _step, _done: None)
     asked = [exact(epsilon, "epsilon") for epsilon in epsilons]

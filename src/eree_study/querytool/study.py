@@ -76,11 +76,15 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class CubeStudy:
-    """What the study of the query tool's evaluation found, and the files that it wrote.
+    """What `cube_study` found of the query tool's evaluation, and the files that it wrote.
 
-    `converged` is the share of runs that converged: in the synthetic survey, and in the cube that
-    comes nearest to the paper's share.  `verdicts` has every claim about the paper, as judged on
-    that cube.
+    Attributes:
+        files: The files.
+        runs: How often each was run.
+        seed: Where the noise started.
+        converged: The share of runs that converged: in the synthetic survey, and in the cube that
+            comes nearest to the paper's share.
+        verdicts: Every claim about the paper, as judged on that cube.
     """
 
     files: tuple[Path, ...]
@@ -107,6 +111,17 @@ def cube_study(
     Writes `querytool.md`, `claims.csv`, `table-4.csv`, `convergence.csv`, `columns.csv`,
     `calibrations.csv` and pictures into a new or empty folder, which appears whole or not at all.
     The same seed gives the same figures.
+
+    Args:
+        out: A new or empty folder.
+        runs: How often each is run.
+        seed: Where the noise starts.
+        progress: Called with a step and the share that is done.
+        processes: How many processes work at once.
+
+    Examples:
+        >>> eree_study.cube_study("querytool", runs=2).files[0].name
+        'querytool.md'
     """
     tell = progress or (lambda _step, _done: None)
     settings = Settings(runs, seed)

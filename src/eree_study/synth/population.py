@@ -80,12 +80,23 @@ def synthesize(
 ) -> Path:
     """Write a synthetic population into `folder`, which appears whole or not at all.
 
-    Exactly `jobs` jobs of as many workers at exactly `workplaces` workplaces (by default as many
-    for each job as in the papers' sample). The same arguments give the same bytes, as long as
-    numpy and pyarrow stay the same. With `areas`, GeoJSON files with the shapes of its counties,
-    places and tracts are added. What nobody has measured is as usual, or with `assumptions` "other"
-    quite different, to judge on it what was tuned on the usual. `progress` hears the step and the
-    fraction done, 0 to 1.
+    Every worker has one job.  The same arguments give the same bytes, as long as numpy and pyarrow
+    stay the same.
+
+    Args:
+        folder: A new or empty folder.
+        jobs: How many jobs, exactly.
+        workplaces: How many workplaces, exactly; by default as many for each job as in the papers'
+            sample.
+        seed: Where the draws start.
+        areas: Whether GeoJSON files with the shapes of counties, places and tracts are added.
+        assumptions: What nobody has measured is "usual", or "other": quite different, to judge on
+            it what was tuned on the usual.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.synthesize("town", jobs=5_000).name
+        'town'
     """
     jobs, seed = _whole("number of jobs", jobs), _whole("seed", seed)
     if workplaces is None:

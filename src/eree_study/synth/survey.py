@@ -75,10 +75,20 @@ def synthesize_survey(
 ) -> Path:
     """Write a synthetic survey into a folder, which appears whole or not at all.
 
-    Exactly `establishments` respond, with about three records each.  The shape "querytool" is that
-    of QUERYTOOL's test data instead: 182 records, ten variables, 17,280 cells.  `replicates` adds
-    replicate weights by successive difference replication, so many.  Same arguments, same bytes,
-    as long as numpy and pyarrow stay the same.
+    Same arguments, same bytes, as long as numpy and pyarrow stay the same.
+
+    Args:
+        out: A new or empty folder.
+        establishments: How many respond, exactly, with about three records each.
+        seed: Where the draws start.
+        shape: "ors", or "querytool" for that of QUERYTOOL's test data: 182 records, ten variables,
+            17,280 cells.
+        replicates: How many replicate weights, by successive difference replication.
+        progress: Called with a step and the share that is done.
+
+    Examples:
+        >>> eree_study.synthesize_survey("sampled", shape="querytool").name
+        'sampled'
     """
     _check(establishments, seed, shape, replicates)
     target = checked_target(out)

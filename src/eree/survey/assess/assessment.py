@@ -139,10 +139,17 @@ def _of_dimension(
 class Assessment:
     """What protection did to a cube.  Confidential but for `public`: printing it shows no figure.
 
-    `public` holds the findings that are made of the release and public settings alone; they are
-    the same for every confidential cube.  `confidential` holds all others, `tables` one line for
-    each table that was looked at, and `reports` what each method says of itself, where methods
-    were compared.  `settings` are public.
+    Attributes:
+        settings: How it was assessed; public.
+        public: Findings made of the release and public settings alone, the same for every cube.
+        confidential: All other findings.
+        tables: A line for each table that was looked at.
+        reports: What each method says of itself, where methods were compared.
+
+    Examples:
+        >>> cube, protected = eree.Cube.load("cube.eree"), eree.ProtectedCube.open("public")
+        >>> eree.assess_cube(cube, protected, most_dimensions=1).dimensions
+        (0, 1, 3)
     """
 
     settings: Mapping[str, Any]

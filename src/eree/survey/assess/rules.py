@@ -29,11 +29,18 @@ RULES: dict[Rule, str] = {
 class Thresholds:
     """The rules of an office.  They are public settings, chosen without looking at the data.
 
-    A cell may be published if its employment is at least `weighted` jobs, if it has at least
-    `unweighted` records, and if its coefficient of variation, the standard error divided by the
-    estimate, is at most `variation`.  A cell is near zero if its employment, without its sign, is
-    below `near_zero` jobs; where that is None, below half the average weight of a record, which is
-    confidential.  Intervals are those at `level`.
+    Args:
+        weighted: The least employment of a cell that may be published, in jobs.
+        unweighted: The least number of its records.
+        variation: The greatest coefficient of its variation, the standard error divided by the
+            estimate.
+        near_zero: A cell is near zero if its employment, without its sign, is below so many jobs;
+            where that is None, below half the average weight of a record, which is confidential.
+        level: That of intervals.
+
+    Examples:
+        >>> eree.Thresholds(variation=0.5).weighted
+        1000.0
     """
 
     weighted: float = 1_000.0

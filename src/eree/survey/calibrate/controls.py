@@ -161,11 +161,18 @@ class ControlNoise:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Control:
-    """A control table: its variables, its cells in thousandths of a job, and their variance.
+    """A control table.
 
-    The axes of `values` are in the order of `variables`.  Without any variable it is the total.
-    A table that was not noised at all has the variance 0; there is one only where a cube is
-    protected as published.
+    One that was not noised is there only where a cube is protected as published.
+
+    Args:
+        variables: Its variables; without any it is the total.
+        values: Its cells in thousandths of a job, the axes in the order of `variables`.
+        variance: That of their noise; 0 where there is none.
+
+    Examples:
+        >>> eree.Control(["licence"], [60_000, 40_000], variance=5_000).exact
+        False
     """
 
     variables: tuple[str, ...]
