@@ -29,7 +29,7 @@ import pages
 from supply.__main__ import licences
 from supply.bill import bill
 from supply.packages import EXTRAS, installed, normal
-from supply.trial import faults, run, surroundings
+from supply.trial import PLAN, faults, run, surroundings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -329,19 +329,6 @@ def test_what_an_extra_is_needed_for_is_refused_by_its_name(
         assert re.fullmatch(r"eree: [^\n]+\n", words)
         assert f"eree[{extra}]" in words
     assert list(data.parent.iterdir()) == [data]
-
-
-PLAN = """
-data = "data"
-[privacy]
-neighbours = "strong"
-alpha = "0.1"
-epsilon = "2"
-[[table]]
-name = "jobs"
-by = ["sector"]
-epsilon = "2"
-"""
 
 
 def test_an_office_publishes_without_any_extra(data: Path, tmp_path: Path) -> None:
