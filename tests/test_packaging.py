@@ -347,6 +347,20 @@ def test_an_office_publishes_without_any_extra(data: Path, tmp_path: Path) -> No
     assert without(EXTRAS, lines, tmp_path) == [(0, "")] * len(lines)
 
 
+def test_who_has_a_wheel_and_no_make_is_told_the_commands_that_do_the_same() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    for target, line in (("demo", "eree demo"), ("serve", "eree demo --serve")):
+        recipe = subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"{line.replace('demo', 'demo --out build/demo')}\n" in recipe.stdout
+        assert f"`{line}` is `make {target}`" in page
+
+
 def test_make_installs_again_what_the_demo_needs_when_the_packages_change() -> None:
     recipe = subprocess.run(
         ["make", "--dry-run", "--what-if=pyproject.toml", "demo"],

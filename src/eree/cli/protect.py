@@ -61,7 +61,9 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             " bounded, else records]",
             choices=(*SQUARES, "none"),
         ),
-        _setting("mode", "as-published: QUERYTOOL's method, with its losses.", choices=MODE_NAMES),
+        _setting(
+            "mode", "as-published: Li and Krenzke's method, with its losses.", choices=MODE_NAMES
+        ),
         number("--cap", "As published: the most records that noise adds or takes away."),
         click.option(
             "--noisy-controls", is_flag=True, help="As published: noise in controls, too."

@@ -88,7 +88,7 @@ def synth(
     type=click.Choice(["ors", "querytool"]),
     default="ors",
     show_default=True,
-    help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
+    help="querytool: ten variables and 182 records, as Li and Krenzke's test has.",
 )
 @number("--replicates", "Replicate weights, such as 80.", 0)
 @number("--seed", "Same seed, same files.", 1)
