@@ -260,7 +260,7 @@ def _opened(folder: Path) -> Release:
     if folder.is_file():
         raise Refusal(f"{folder} is a file; name the folder of a release")
     if not (folder / RECORD).exists():
-        return Release.open(folder)  # which names the releases that are in it
+        Release.open(folder)  # refuses, and names the releases that are in it
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             raise Refusal(
