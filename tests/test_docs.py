@@ -73,6 +73,14 @@ def test_every_block_of_a_page_has_a_language_that_the_tests_know() -> None:
         assert languages <= {"console", "python", "text", "toml", "csv", "sh"}, page.name
 
 
+def test_pages_and_commands_name_the_papers_in_words() -> None:
+    """Short names such as QUERYTOOL are those of who wrote this, and of nobody else."""
+    said = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    said |= {" ".join(w): pages.shell(f"eree {' '.join(w)} --help", DOCS) for w in commands()}
+    short = re.compile(r"\b(PAPER|REPORT|SLIDES|QUERYTOOL)\b")
+    assert [name for name, text in said.items() if short.search(text)] == []
+
+
 def commands(*group: str) -> list[tuple[str, ...]]:
     """The words of every command that the help of a group lists, and of those that they list."""
     listed = pages.shell(" ".join(("eree", *group, "--help")), DOCS)

@@ -29,7 +29,7 @@ import pages
 from supply.__main__ import licences
 from supply.bill import bill
 from supply.packages import EXTRAS, installed, normal
-from supply.trial import faults, run, surroundings
+from supply.trial import PLAN, faults, run, surroundings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -331,19 +331,6 @@ def test_what_an_extra_is_needed_for_is_refused_by_its_name(
     assert list(data.parent.iterdir()) == [data]
 
 
-PLAN = """
-data = "data"
-[privacy]
-neighbours = "strong"
-alpha = "0.1"
-epsilon = "2"
-[[table]]
-name = "jobs"
-by = ["sector"]
-epsilon = "2"
-"""
-
-
 def test_an_office_publishes_without_any_extra(data: Path, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(data)
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
@@ -358,6 +345,20 @@ def test_an_office_publishes_without_any_extra(data: Path, tmp_path: Path) -> No
         "cube build survey --out survey.cube",
     ]
     assert without(EXTRAS, lines, tmp_path) == [(0, "")] * len(lines)
+
+
+def test_who_has_a_wheel_and_no_make_is_told_the_commands_that_do_the_same() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    for target, line in (("demo", "eree demo"), ("serve", "eree demo --serve")):
+        recipe = subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"{line.replace('demo', 'demo --out build/demo')}\n" in recipe.stdout
+        assert f"`{line}` is `make {target}`" in page
 
 
 def test_make_installs_again_what_the_demo_needs_when_the_packages_change() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eree.errors import Refusal
+from eree.errors import Refusal, how_many
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,4 +126,4 @@ class Cells:
         return int(self.confidential.num_rows)
 
     def __repr__(self) -> str:
-        return f"<Cells of {self.marginal}: {len(self):,} cells, confidential>"
+        return f"<Cells of {self.marginal}: {how_many(len(self), 'cell')}, confidential>"

@@ -39,8 +39,13 @@ class Fault:
     def __str__(self) -> str:
         where = f"{self.table} ({self.file})" if self.file != self.table else self.file
         column = f", {self.column}" if self.column else ""
-        rows = "" if self.rows is None else f" [{self.rows:,} row{'' if self.rows == 1 else 's'}]"
+        rows = "" if self.rows is None else f" [{how_many(self.rows, 'row')}]"
         return f"{where}{column}: {self.rule}{rows}"
+
+
+def how_many(number: int, thing: str) -> str:
+    """A number of things, in words for one as well as for several."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 class Refusal(Exception):
@@ -53,7 +58,7 @@ class Refusal(Exception):
     """
 
 
-def expect(given: object, kind: type, what: str) -> None:
+def expect(given: object, kind: type | tuple[type, ...], what: str) -> None:
     """Refuse what is of another kind than a function takes, and say what that is."""
     if not isinstance(given, kind):
         raise Refusal(f"give {what}, not what Python calls {type(given).__name__}")

@@ -161,7 +161,8 @@ def test_ids_of_another_type_are_a_fault(tmp_path: Path) -> None:
     town.tables["job"]["worker_id"] = list("123456")
     fill_duckdb(town, tmp_path / "office.duckdb")
     found = reported(named(town, duckdb="office.duckdb").write(tmp_path))
-    assert ("job", "worker_id", "the ids are of another type than the key of worker", None) in found
+    rule = "the ids are of another type than the key of worker: texts, not integers"
+    assert ("job", "worker_id", rule, None) in found
 
 
 def test_an_empty_table_is_a_fault(write: Write) -> None:

@@ -98,6 +98,9 @@ def test_a_value_of_a_job_that_is_not_declared_is_a_fault(
     assert "hgih" not in repr(found)
 
 
+MAKE_INTEGERS = "; make it integers, or declare texts"
+
+
 def test_columns_of_jobs_are_there_declared_and_of_their_type(tmp_path: Path) -> None:
     made = town()
     made.tables["job"]["level"] = ["1"] * 7
@@ -105,7 +108,7 @@ def test_columns_of_jobs_are_there_declared_and_of_their_type(tmp_path: Path) ->
     made.tables["job"]["extra"] = [1] * 7
     undeclared = "the column is not declared; declare it or list it in job.ignore"
     assert reported(made.write(tmp_path / "columns")) == [
-        ("job", "level", "the column holds texts, not integers", None),
+        ("job", "level", f"the column holds texts, not integers{MAKE_INTEGERS}", None),
         ("job", "pay", "the column is missing", None),
         ("job", "extra", undeclared, None),
     ]

@@ -435,7 +435,11 @@ def test_ids_of_two_types_are_a_fault(tmp_path: Path) -> None:
     town = Town()
     town.tables["job"]["workplace_id"] = [str(i) for i in town.tables["job"]["workplace_id"]]
     assert reported(town.write(tmp_path)) == [
-        ("job", "workplace_id", "the ids are of another type than the key of workplace", None)
+        (
+            *("job", "workplace_id"),
+            "the ids are of another type than the key of workplace: texts, not integers",
+            None,
+        )
     ]
 
 

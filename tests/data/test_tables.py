@@ -154,19 +154,21 @@ def test_an_empty_table_is_a_fault_and_makes_up_no_others(
         ("worker", lambda t: t.rename_columns(["worker_id", "Sex", "grade"]),
          ("sex", "the column is missing")),
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.string())),
-         ("grade", "the column holds texts, not integers")),
+         ("grade", "the column holds texts, not integers; make it integers, or declare texts")),
         ("worker", lambda t: t.set_column(2, "grade", t["grade"].cast(pa.float64())),
-         ("grade", "the column holds values of another type (double), not integers")),
+         ("grade", "the column holds floating-point numbers (double); make them integers"
+          " (in pandas by .astype('Int64'))")),
         ("worker", lambda t: t.set_column(1, "sex", t["grade"]),
-         ("sex", "the column holds integers, not texts")),
+         ("sex", "the column holds integers, not texts; make it texts, or declare integers")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.uint64())),
          ("worker_id", "the column holds values of another type (uint64), not integers or texts")),
         ("worker", lambda t: t.set_column(0, "worker_id", t["worker_id"].cast(pa.float32())),
-         ("worker_id", "the column holds values of another type (float), not integers or texts")),
+         ("worker_id", "the column holds floating-point numbers (float); make them integers or"
+          " texts (in pandas by .astype('Int64'))")),
         ("job", lambda t: t.drop_columns(["workplace_id"]),
          ("workplace_id", "the column is missing")),
         ("workplace", lambda t: t.set_column(5, "wages", t["state"]),
-         ("wages", "the column holds texts, not integers")),
+         ("wages", "the column holds texts, not integers; make it integers, or declare texts")),
         ("county", lambda t: t.rename_columns(["place", "population"]),
          ("county", "the column is missing")),
     ],
@@ -306,8 +308,9 @@ def test_a_second_job_is_a_fault_where_none_is_primary(tmp_path: Path) -> None:
         (["true"] * 8, [("job", "main", "the column holds texts,"
                          " not integers or true or false",
                          None)]),
-        ([1.0] * 8, [("job", "main", "the column holds values of another type (double),"
-                      " not integers or true or false", None)]),
+        ([1.0] * 8, [("job", "main", "the column holds floating-point numbers (double);"
+                      " make them integers or true or false (in pandas by .astype('Int64'))",
+                      None)]),
     ],
 )  # fmt: skip
 def test_each_worker_has_exactly_one_primary_job(

@@ -68,7 +68,8 @@ def test_whole_numbers_come_from_a_file_when_the_type_says_so(tmp_path: Path) ->
 def test_numbers_in_a_file_are_texts_unless_the_type_says_otherwise(tmp_path: Path) -> None:
     folder = listed(b"", "grade").write(tmp_path)
     (folder / "codes.csv").write_bytes(b"value\n1\n2\n3\n")
-    assert reported(folder) == [("worker", "grade", "the column holds integers, not texts", None)]
+    rule = "the column holds integers, not texts; make it texts, or declare integers"
+    assert reported(folder) == [("worker", "grade", rule, None)]
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,8 @@ def test_a_fault_of_the_schema_hides_no_fault_of_the_data(
 def test_groups_settle_the_type_of_a_column_without_a_list_of_values(tmp_path: Path) -> None:
     town = spoilt("group/region", {"of": "county", "members": {"all": [171, 172, 181]}})
     found = reported(town.write(tmp_path))
-    assert found[0] == ("workplace", "county", "the column holds texts, not integers", None)
+    rule = "the column holds texts, not integers; make it integers, or declare texts"
+    assert found[0] == ("workplace", "county", rule, None)
 
 
 def test_two_groups_cannot_see_one_column_as_texts_and_as_numbers(tmp_path: Path) -> None:

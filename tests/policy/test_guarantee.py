@@ -182,7 +182,7 @@ def test_a_larger_workplace_is_more_steps_away() -> None:
     [
         ((STRONG, "-1"), "epsilon must not be negative"),
         ((STRONG, 1, 1), "delta must be at least 0 and below 1"),
-        ((STRONG, 0.5), "epsilon must be exact"),
+        ((STRONG, 0.5), "epsilon must be exact, and what Python calls float is not"),
         (("strong", 1), "neighbours must be Strong"),
     ],
 )

@@ -123,7 +123,7 @@ def test_what_is_not_exact_or_not_there_is_refused(
         ("", "must have the columns place, damage, and no others"),
         ("place,harm\n1,2\n", "must have the columns place, damage, and no others"),
         ("place,damage\n", "has no line below its header"),
-        ("place,damage\n1718085\n", "line 2 of damage.csv has 1 columns, not 2"),
+        ("place,damage\n1718085\n", "line 2 of damage.csv has 1 column, not 2"),
         ("place,damage\n1718085,1\n1718085,2\n", "line 3 of damage.csv gives an area a second"),
         ("place,damage\n1718085,much\n", "line 2 of damage.csv must be an exact number"),
         ("place,damage\n\xff,1\n", "damage.csv cannot be read as CSV in UTF-8"),

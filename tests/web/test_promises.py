@@ -89,6 +89,17 @@ def test_every_mechanism_is_explained_in_words_of_its_own(promised: Site) -> Non
     assert "plateau" in methods and "stand in the record" not in methods
     (lean,) = (data for data in promised.catalogue.data_sets if "lean" in data.name)
     assert "a digest of them (" in " ".join(lean.noise())
+    assert "up to 531 workers" in " ".join(lean.noise())  # as at any office: alpha 0.1, epsilon 2
+    assert "All of these numbers follow from alpha and epsilon, none from the data" in " ".join(
+        lean.noise()
+    )
+    assert "Margins of error do not add up: noise cancels" in " ".join(notes(lean, Query(), ()))
+
+
+def test_a_loss_that_is_kept_from_before_is_not_said_to_be_computed_now(promised: Site) -> None:
+    for data in promised.catalogue.data_sets:
+        page = promised.about(data.name, "", False).body.decode()
+        assert "by the same code that runs here: when this tool was started, or before." in page
 
 
 def test_every_table_tells_what_was_paid_for_it(promised: Site) -> None:

@@ -65,11 +65,12 @@ def certify(
     from eree.mechanisms.cache import certificate_of
 
     with progress() as tell:
-        tell(f"certifying {name}", 0.0)
+        tell(f"calibrating {name}", 0.0)
         with certificates(fresh):  # what it was calibrated to is computed again too
             chosen = eree.mechanism(
                 name, alpha=alpha, epsilon=epsilon, delta=delta, **eree.parameters_from_text(given)
             )
+            tell(f"finding the worst loss of {name}", 0.5)
             certificate, computed = certificate_of(chosen)
     if as_json:
         errors = {

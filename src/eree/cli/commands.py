@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 import eree
 from eree.cli.options import Commands, as_json, cli, folder_argument, number, path, with_engine
 from eree.cli.terminal import one_line, progress
+from eree.errors import how_many
 
 
 @cli.command(
@@ -56,11 +57,11 @@ def check(
         found = [asdict(fault) for fault in faults]
         click.echo(json.dumps({"sound": not faults, "workplaces": workplaces, "faults": found}))
     elif tables is not None:
-        click.echo(f"{folder}: no fault found; {tables.workplaces:,} workplaces.")
+        click.echo(f"{folder}: no fault found; {how_many(tables.workplaces, 'workplace')}.")
         if tables.schema.draft:
             click.echo("The schema is a draft: nothing can be planned under it.")
     else:
-        click.echo(f"{folder}: {len(faults)} fault{'s' * (len(faults) != 1)}")
+        click.echo(f"{folder}: {how_many(len(faults), 'fault')}")
         for fault in faults:
             click.echo(f"  {one_line(str(fault))}")
         if rows is not None:
@@ -102,8 +103,9 @@ def init(files: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
         return
     click.echo(f"{made.file}: a draft, confidential; replace values that were found in rows.")
     for table, file in made.tables.items():
-        left = made.ignored.get(table, ())
-        click.echo(f"  {table}: {file}{f'; {len(left)} columns are ignored' if left else ''}")
+        left = len(made.ignored.get(table, ()))
+        ignored = f"; {how_many(left, 'column')} {'is' if left == 1 else 'are'} ignored"
+        click.echo(f"  {table}: {file}{ignored * (left > 0)}")
     click.echo(f"Next: edit it, eree check {shlex.quote(str(made.file.parent))}")
 
 
@@ -167,7 +169,7 @@ def tabulate(
     if as_json:
         click.echo(json.dumps({"file": str(out), "cells": cells, "confidential": True}))
     else:
-        click.echo(f"{out}: {cells:,} confidential cell{'s' * (cells != 1)} of {marginal}")
+        click.echo(f"{out}: {how_many(cells, 'confidential cell')} of {marginal}")
 
 
 @cli.command(

@@ -13,6 +13,7 @@ import click
 import eree
 from eree.cli.options import Commands, as_json, cli, folder_argument, number, path
 from eree.cli.terminal import one_line, progress
+from eree.errors import how_many
 
 
 @cli.group(
@@ -60,10 +61,10 @@ def check(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps({"sound": not faults, "cells": cells, "faults": found}))
     elif survey is not None:
         size, variables = survey.shape.size, len(survey.shape.variables)
-        several = "s" * (variables != 1)
-        click.echo(f"{folder}: no fault found; {variables} variable{several}, {size:,} cells.")
+        sides = how_many(variables, "variable")
+        click.echo(f"{folder}: no fault found; {sides}, {how_many(size, 'cell')}.")
     else:
-        click.echo(f"{folder}: {len(faults)} fault{'s' * (len(faults) != 1)}")
+        click.echo(f"{folder}: {how_many(len(faults), 'fault')}")
         for fault in faults:
             click.echo(f"  {one_line(str(fault))}")
     if faults:
@@ -113,7 +114,7 @@ def build(
     if as_json:
         click.echo(json.dumps({"file": str(out), "cells": cells, "confidential": True}))
     else:
-        click.echo(f"{out}: a confidential cube of {cells:,} cells")
+        click.echo(f"{out}: a confidential cube of {how_many(cells, 'cell')}")
 
 
 def _limit(name: str, words: str, default: float | None = None) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from eree.budget.account import Account, relation_words
 from eree.budget.entries import Closed, Created, Entry, HeadsKept, Reserved, Settled
 from eree.cli.options import Commands, as_json, cli, path
 from eree.cli.terminal import one_line
+from eree.errors import how_many
 from eree.policy.neighbours import Neighbours, plain
 from eree.policy.plain_data import PLAIN, guarantee_as_json
 
@@ -251,7 +252,7 @@ def verify(where: str, against: tuple[Path, ...], as_json: bool) -> None:
         if note:
             click.echo(one_line(f"Note: {note}."))
     else:
-        click.echo(f"{opened.name}: {len(faults)} fault{'s' * (len(faults) != 1)}")
+        click.echo(f"{opened.name}: {how_many(len(faults), 'fault')}")
         for fault in faults:
             place = fault.column or "ledger"
             click.echo(f"  {one_line(f'{place}: {fault.rule}')}")

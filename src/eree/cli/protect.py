@@ -17,6 +17,7 @@ import eree
 from eree.cli.cube import cube
 from eree.cli.options import as_json, ledger_option, number, path
 from eree.cli.terminal import ledger_to_spend_from, progress, say_released
+from eree.errors import how_many
 from eree.policy.neighbours import plain
 from eree.policy.settings import read_toml
 from eree.survey.settings import METHODS, MODE_NAMES, SQUARES, UNITS, CubeSettings
@@ -60,7 +61,9 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             " bounded, else records]",
             choices=(*SQUARES, "none"),
         ),
-        _setting("mode", "as-published: QUERYTOOL's method, with its losses.", choices=MODE_NAMES),
+        _setting(
+            "mode", "as-published: Li and Krenzke's method, with its losses.", choices=MODE_NAMES
+        ),
         number("--cap", "As published: the most records that noise adds or takes away."),
         click.option(
             "--noisy-controls", is_flag=True, help="As published: noise in controls, too."
@@ -290,7 +293,7 @@ def show(
     if opened.release.seeded:
         click.echo("The noise was drawn from a seeded source: this release protects nothing.")
     if out is not None:
-        click.echo(f"{out}: {rows:,} rows")
+        click.echo(f"{out}: {how_many(rows, 'row')}")
 
 
 def _read(about: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from rich.table import Table
 import eree
 from eree.cli.options import as_json, cli, number, path
 from eree.cli.terminal import progress
+from eree.errors import how_many
 
 #: As many areas as a terminal shows at once.
 SHOWN = 20
@@ -225,7 +226,7 @@ def lodes(
     if as_json:
         click.echo(json.dumps({"file": str(out), **made.as_json()}))
         return
-    click.echo(f"{out}: {made.rows.num_rows:,} areas")
+    click.echo(f"{out}: {how_many(made.rows.num_rows, 'area')}")
     for line in made.words:
         click.echo(f"  {line}")
     warn_of(made.release)
@@ -241,7 +242,9 @@ def _lodes_files(folder: Path, geocode: str, out: Path, as_json: bool, **asked: 
     if as_json:
         click.echo(json.dumps({"folder": str(out), "files": names, **made.as_json()}))
         return
-    click.echo(f"{out}: {len(names):,} files, {len(made.areas):,} areas, {made.year}")
+    click.echo(
+        f"{out}: {how_many(len(names), 'file')}, {how_many(len(made.areas), 'area')}, {made.year}"
+    )
     for part in made.parts:
         whole = len(part.counts) + len(part.missing)
         click.echo(f"  {part.segment} {part.job_type}: {len(part.counts)} of {whole} columns")
@@ -291,7 +294,7 @@ def shrink(
         del said["areas"]
         click.echo(json.dumps({"file": str(out), "cells": len(made), **said}))
         return
-    click.echo(f"{out}: {len(made):,} cells")
+    click.echo(f"{out}: {how_many(len(made), 'cell')}")
     for table, kept in made.filters_in_words.items():
         click.echo(f"  {table} has {kept} alone")
     correlations = ", ".join(f"{name} {value:.3f}" for name, value in made.correlations.items())
@@ -334,7 +337,7 @@ def strata(folder: Path, table: str, cuts: tuple[int, ...], out: Path, as_json: 
         click.echo(json.dumps({**said, "provenance": asdict(made.provenance)}))
         return
     counted = ", ".join(f"{number:,} of {name}" for name, number in made.counts.items())
-    click.echo(f"{out}: {sum(made.counts.values()):,} workplaces, {counted}")
+    click.echo(f"{out}: {how_many(sum(made.counts.values()), 'workplace')}, {counted}")
     click.echo(f"In schema.toml beside it:\n\n{made.declaration(out.stem, out.name)}\n")
     warn_of(made.release)
 
@@ -385,7 +388,7 @@ def _end(found: eree.Listing, shown: Table, rows: int, out: Path | None, what: s
         "as the release shows them; guaranteed intervals are in --out and --json."
     )
     if out is not None:
-        click.echo(f"{out}: {len(found):,} areas")
+        click.echo(f"{out}: {how_many(len(found), 'area')}")
     warn_of(found.release)
 
 

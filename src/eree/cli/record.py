@@ -10,6 +10,7 @@ import click
 import eree
 from eree.cli.options import as_json, cli, path
 from eree.cli.rank import release_argument
+from eree.errors import how_many
 
 
 @cli.command(
@@ -32,5 +33,5 @@ def record(folder: Path, out: Path, address: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"folder": str(made.folder), "open": dict(made.open)}))
         return
     for name, places in made.open.items():
-        left = f": {places} places for the office to fill" if places else ""
+        left = f": {how_many(places, 'place')} for the office to fill" if places else ""
         click.echo(f"{made.folder / name}{left}")

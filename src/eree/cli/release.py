@@ -7,7 +7,6 @@ import shlex
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -23,10 +22,8 @@ from eree.cli.options import (
     with_engine,
 )
 from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
+from eree.errors import how_many
 from eree.policy.neighbours import plain
-
-if TYPE_CHECKING:
-    from eree.estimate.predict import TableAccuracy
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 
@@ -118,12 +115,7 @@ def plan(
         if unfit or not enough:
             click.get_current_context().exit(1)
         return
-    level = float(planned.level)
-    for table in ahead.tables:
-        _show(table, level)
-    click.echo(
-        f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}; nothing was spent."
-    )
+    click.echo(f"{ahead}; nothing was spent.")
     for statement in price.statements(jobs=planned.schema.job.counted):
         click.echo(f"  {statement.words}")
     if planned.lacks_profile:
@@ -150,48 +142,7 @@ def _explore(file: Path, out: Path, sizes: Path | None, shares: Path | None, as_
     if as_json:
         click.echo(json.dumps({"file": str(out), **found.as_json()}))
         return
-    click.echo(f"{found.what},\nby multiples of the plan's epsilon:")
-    shown = [point for point in found.of(found.tables[0]) if len(point.times) <= 4]
-    width = max(map(len, found.tables))
-    click.echo(f"{'':{width}}{''.join(f'{point.times:>8}' for point in shown)}")
-    for table in found.tables:
-        points = {point.times: point for point in found.of(table)}
-        errors = [points[point.times].error for point in shown]
-        as_text = [
-            "-" if error is None else f"{error:.2%}" if found.shares else f"{error:.3g}"
-            for error in errors
-        ]
-        click.echo(f"{table:{width}}{''.join(f'{text:>8}' for text in as_text)}")
-    for why in dict.fromkeys(point.why for point in found.points if point.why):
-        click.echo(f"  - {why}")
-    click.echo(f"{out}: the picture")
-
-
-def _show(table: TableAccuracy, level: float) -> None:
-    """A table with its price and its errors; of several marginals of one draw the price once."""
-    price = f"epsilon {table.epsilon}{f', delta {table.delta}' * (table.delta != '0')}"
-    rows = "row" if table.counts == "workplaces" else "cell"
-    cells = f"{table.cells:,} {rows}{'s' * (table.cells != 1)}"
-    lines = [table.words(level)]
-    if table.predicted is not None:
-        lines.append(table.predicted.words)
-    if table.widths is not None:
-        lines.append(table.widths.words)
-        if table.widths.warning:
-            lines.append(f"WARNING: {table.widths.warning}")
-    elif not table.bounded:
-        lines.append("intervals will have no high end")
-    if table.drawn_with:
-        if table.charged:
-            click.echo(f"{', '.join(table.drawn_with)}: marginals that are drawn at once")
-            click.echo(f"  {price} for all of them; {table.mechanism}; one total in every group")
-            click.echo(f"  {table.note.partition('; ')[0]}")
-        lines = [f"{table.name}: {table.what}; {cells}", *(f"  {line}" for line in lines)]
-    else:
-        click.echo(f"{table.name}: {table.what}")
-        lines = [f"{price}; {table.mechanism}; {cells}", *filter(None, [table.note]), *lines]
-    for line in lines:
-        click.echo(f"  {line}")
+    click.echo(f"{found}\n{out}: the picture")
 
 
 def _unfit(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee | None) -> str:
@@ -320,11 +271,7 @@ def estimate(folder: Path, sizes: Path | None, as_json: bool) -> None:
         }
         click.echo(json.dumps(found))
         return
-    click.echo(f"{made.folder}: estimates of {', '.join(made.tables)}.")
-    if made.agreement.changes:
-        click.echo(f"  {made.agreement.words}")
-    for name, fit in made.fits.items():
-        click.echo(f"  {name}: {fit.words}")
+    click.echo(made)
 
 
 @cli.command(
@@ -383,7 +330,7 @@ def verify(
         for check in found.checks:
             click.echo(f"  {check}")
     else:
-        click.echo(f"{folder}: {len(found.faults)} fault{'s' * (len(found.faults) != 1)}")
+        click.echo(f"{folder}: {how_many(len(found.faults), 'fault')}")
         for fault in found.faults:
             click.echo(f"  {one_line(str(fault))}")
     if not found.sound:

@@ -12,7 +12,7 @@ import click
 
 from eree.cli.options import as_json, certificates, cli, fresh_option, number, path
 from eree.cli.terminal import progress
-from eree.errors import Refusal
+from eree.errors import Refusal, how_many
 
 if TYPE_CHECKING:
     from eree.web.server import Door
@@ -141,7 +141,7 @@ def run_query_tool(
         else:
             for line in said["lines"]:
                 click.echo(line)
-            count = f"{len(names)} data set{'s' * (len(names) != 1)}"
+            count = how_many(len(names), "data set")
             click.echo(f"Serving {count} at {door.address}  (stop with Ctrl-C)")
 
     if workers > 1 or watch is not None:

@@ -35,6 +35,8 @@ WORDS: Mapping[ColumnKind, str] = {
     "boolean": "true or false",
     "other": "values of another type",
 }
+#: Types of numbers that are not exact, in the words of Arrow and of PostgreSQL.
+_FLOATING = {"halffloat", "float", "double", "float4", "float8"}
 
 
 def files_of(schema: Schema) -> dict[str, str]:
@@ -109,11 +111,7 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
             if name not in source.columns:
                 yield Fault(table, file, name, "the column is missing")
             elif not _holds(source, name, kinds):
-                found = WORDS[source.columns[name]]
-                if name in source.others:
-                    found = f"{found} ({source.others[name]})"
-                asked = " or ".join(sorted(WORDS[kind] for kind in kinds))
-                yield Fault(table, file, name, f"the column holds {found}, not {asked}")
+                yield Fault(table, file, name, _unlike(source, name, kinds, schema))
             elif _unlike_missing(source, name):
                 rule = (
                     f"the column holds {WORDS[source.columns[name]]}, and missing is none of them"
@@ -122,7 +120,9 @@ def column_faults(schema: Schema, sources: Mapping[str, Source]) -> Iterator[Fau
         if table in linked:  # a public reference may say more than we ask
             yield from _undeclared(schema, table, source, file)
     for owner in _unlike_ids(schema, sources):
-        rule = f"the ids are of another type than the key of {owner}"
+        ids = WORDS[sources["job"].columns[schema.link(owner)]]
+        keys = WORDS[sources[owner].columns[schema.key(owner)]]
+        rule = f"the ids are of another type than the key of {owner}: {ids}, not {keys}"
         yield Fault("job", files["job"], schema.link(owner), rule)
 
 
@@ -138,6 +138,22 @@ def resolved(schema: Schema, sources: Mapping[str, Source]) -> Schema:
         return replace(attribute, kind=kind)
 
     return replace(schema, attributes={n: settle(a) for n, a in schema.attributes.items()})
+
+
+def _unlike(source: Source, name: str, kinds: frozenset[ColumnKind], schema: Schema) -> str:
+    """What a column holds, what it should, and what to do about it."""
+    held, other = source.columns[name], source.others.get(name, "")
+    asked = " or ".join(sorted(WORDS[kind] for kind in kinds))
+    if other in _FLOATING:
+        pandas = ", or from texts by .map(Decimal)" if "decimal" in kinds else ""
+        return (
+            f"the column holds floating-point numbers ({other}); make them {asked} (in pandas by"
+            f" .astype('Int64'){pandas})"
+        )
+    found = f"{WORDS[held]} ({other})" if other else WORDS[held]
+    do = f"; make it {asked}, or declare {found}"
+    either = name in schema.attributes and {held, *kinds} == EITHER
+    return f"the column holds {found}, not {asked}{do * either}"
 
 
 def _undeclared(schema: Schema, table: str, source: Source, file: str) -> Iterator[Fault]:

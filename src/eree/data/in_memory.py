@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -24,13 +25,27 @@ def frame_source(frame: object, table: str) -> tuple[Source | None, list[Fault]]
         rows = _copied(pa.table(frame))
         rows.validate(full=True)
     except Exception:  # whatever a library raises over its own frame; its words may quote a row
-        return None, [Fault(table, table, "", "the data frame cannot be read by Arrow")]
+        return None, [*_mixed(frame, table)] or [
+            Fault(table, table, "", "the data frame cannot be read by Arrow")
+        ]
     try:
         columns = arrow_columns(rows.schema)
     except Unusable as unusable:
         return None, [Fault(table, table, "", unusable.rule)]
     kinds = {name: kind_of(held) for name, held in columns.items()}
     return Source("arrow", (), kinds, others_of(columns), rows=rows), []
+
+
+def _mixed(frame: Any, table: str) -> Iterator[Fault]:
+    """Columns of a frame that Arrow cannot read, as where pandas has objects of several types."""
+    for name in getattr(frame, "columns", ()):
+        if not isinstance(name, str):  # columns of Arrow's own tables are arrays, not names
+            continue
+        try:
+            pa.array(frame[name])
+        except Exception:  # as above
+            rule = "Arrow cannot read the column; if its values are of several types, make it one"
+            yield Fault(table, table, name, rule)
 
 
 def _copied(frame: pa.Table) -> pa.Table:

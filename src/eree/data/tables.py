@@ -16,7 +16,7 @@ from eree.data.faulty_rows import FaultyRows
 from eree.data.in_memory import frame_source
 from eree.data.rows import RowChecks
 from eree.data.sources import Source
-from eree.errors import Fault, Faulty, Refusal
+from eree.errors import Fault, Faulty, Refusal, expect, how_many
 from eree.partial import new_path
 from eree.policy.declarations import inspect_schema
 from eree.policy.schema import Schema
@@ -64,7 +64,7 @@ class Tables:
     def __repr__(self) -> str:
         held = any(source.format == "arrow" for source in self.sources.values())
         where = "of data frames" if held else f"in {self.folder}"
-        return f"<Tables {where}: {self.workplaces:,} workplaces, the rest confidential>"
+        return f"<Tables {where}: {how_many(self.workplaces, 'workplace')}, the rest confidential>"
 
 
 def _check_engine(sources: Mapping[str, Source], engine: object) -> None:
@@ -98,7 +98,7 @@ class Checked:
     def __repr__(self) -> str:
         found = "; ".join(map(str, self.faults))
         return (
-            f"<Checked, {len(self.faults)} faults: {found}>"
+            f"<Checked, {how_many(len(self.faults), 'fault')}: {found}>"
             if found
             else f"<Checked {self.tables}>"
         )
@@ -192,13 +192,16 @@ def _given(
 ) -> tuple[Mapping[str, object], Path, Mapping[str, Any] | None]:
     """The data frames, the folder of the schema and, if there is no file of it, the schema."""
     if not isinstance(data, Mapping):
+        frames = 'data frames by name, such as {"workplace": …, "worker": …, "job": …}'
+        expect(data, (str, os.PathLike), f"a folder, or {frames}")
         if schema is not None:
-            raise Refusal("a folder has its own schema.toml; leave schema out, or give data frames")
+            raise Refusal(f"a folder has its own schema.toml; leave schema out, or give {frames}")
         return {}, Path(data), None
     if schema is None:
         raise Refusal("data frames need a schema: the folder of a schema.toml, or what it holds")
     if isinstance(schema, Mapping):
         return data, Path(), schema
+    expect(schema, (str, os.PathLike), "the folder of a schema.toml, or what it holds as a dict")
     return data, Path(schema), None
 
 

@@ -26,7 +26,7 @@ _INTEGERS = ("low", "high", "larger")
 _COLUMNS = pa.schema([(n, pa.float64()) for n in _REALS] + [(n, pa.int64()) for n in _INTEGERS])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Tabular):
     """Two sums of a table, with calibrated intervals of their difference and of their ratio.
 

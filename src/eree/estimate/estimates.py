@@ -63,6 +63,11 @@ class CellEstimates:
     fits: Mapping[str, Fit]
     agreement: Agreement = field(repr=False)
 
+    def __str__(self) -> str:
+        fits = [f"  {name}: {fit.words}" for name, fit in self.fits.items()]
+        agree = [f"  {self.agreement.words}"] if self.agreement.changes else []
+        return "\n".join([f"{self.folder}: estimates of {', '.join(self.tables)}.", *agree, *fits])
+
     def table(self, name: str) -> pa.Table:
         """The estimates of a table."""
         if name not in self.tables:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from eree.errors import how_many
 from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import (
     LargestWorkplace,
@@ -94,7 +95,7 @@ class Fit:
         """The check on a line."""
         widened = f"; intervals are widened by {self.widened:.2f}" if self.widened > 1 else ""
         return (
-            f"totals of {self.groups:,} groups differ from those of {self.against} by"
+            f"totals of {how_many(self.groups, 'group')} differ from those of {self.against} by"
             f" {self.spread:.2f} of what the model says{widened}"
         )
 

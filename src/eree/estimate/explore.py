@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eree.cells import Cell
-from eree.errors import Refusal
+from eree.errors import Refusal, expect
 from eree.estimate.predict import predict
 from eree.estimate.sizes import WorkerShares, WorkplaceSizes
 from eree.policy.neighbours import exact, plain
@@ -70,6 +70,17 @@ class Exploration:
             return "error of all cells, as a share of jobs"
         return f"mean error of a cell whose largest workplace has {WORKERS} workers"
 
+    def __str__(self) -> str:
+        shown = [point.times for point in self.of(self.tables[0]) if len(point.times) <= 4]
+        width = max(map(len, self.tables))
+        lines = [f"{'':{width}}{''.join(f'{times:>8}' for times in shown)}"]
+        for table in self.tables:
+            errors = {point.times: point.error for point in self.of(table)}
+            texts = [_as_text(errors[times], self.shares) for times in shown]
+            lines.append(f"{table:{width}}{''.join(f'{text:>8}' for text in texts)}")
+        whys = dict.fromkeys(f"  - {point.why}" for point in self.points if point.why)
+        return "\n".join([f"{self.what},\nby multiples of the plan's epsilon:", *lines, *whys])
+
     def of(self, table: str) -> list[AtPrice]:
         """A table at all prices, the smallest first."""
         return [point for point in self.points if point.table == table]
@@ -103,6 +114,10 @@ class Exploration:
         return path
 
 
+def _as_text(error: float | None, share: bool) -> str:
+    return "-" if error is None else f"{error:.2%}" if share else f"{error:.3g}"
+
+
 def explore(
     file: str | os.PathLike[str],
     *,
@@ -125,6 +140,7 @@ def explore(
         >>> eree.explore("plan.toml").tables
         ['jobs', 'sexes']
     """
+    expect(file, (str, os.PathLike), "the name of a plan's file")
     path = Path(file)
     plan = Plan.read(path)  # refuses what is wrong with it
     known = None if sizes is None else WorkplaceSizes.read(sizes, plan.schema)

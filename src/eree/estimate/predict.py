@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
-from eree.errors import expect
+from eree.errors import expect, how_many
 from eree.estimate.sizes import Key, WorkerShares, WorkplaceSizes, steps, thinned
 from eree.estimate.widths import Widths, expected_widths
 from eree.mechanisms.mechanism import Mechanism
@@ -256,13 +256,50 @@ class TableAccuracy:
         )
         return f"mean error, and {level:.0%} of cells within, by workers: {errors}"
 
+    def lines(self, level: float) -> list[str]:
+        """The table with its price and its errors; of several of one draw the price once."""
+        price = f"epsilon {self.epsilon}{f', delta {self.delta}' * (self.delta != '0')}"
+        cells = how_many(self.cells, "row" if self.counts == "workplaces" else "cell")
+        lines = [self.words(level)]
+        if self.predicted is not None:
+            lines.append(self.predicted.words)
+        if self.widths is not None:
+            lines.append(self.widths.words)
+            if self.widths.warning:
+                lines.append(f"WARNING: {self.widths.warning}")
+        elif not self.bounded:
+            lines.append("intervals will have no high end")
+        if not self.drawn_with:
+            lines = [f"{price}; {self.mechanism}; {cells}", *filter(None, [self.note]), *lines]
+            return [f"{self.name}: {self.what}", *(f"  {line}" for line in lines)]
+        lines = [f"  {self.name}: {self.what}; {cells}", *(f"    {line}" for line in lines)]
+        if self.charged:
+            once = [
+                f"{', '.join(self.drawn_with)}: marginals that are drawn at once",
+                f"  {price} for all of them; {self.mechanism}; one total in every group",
+                f"  {self.note.partition('; ')[0]}",
+            ]
+            lines = [*once, *lines]
+        return lines
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class ExpectedAccuracy:
-    """What a plan costs and how accurate its tables will be."""
+    """What a plan costs and how accurate its tables will be; print it to read both."""
 
     plan: Plan
     tables: tuple[TableAccuracy, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<ExpectedAccuracy of {', '.join(table.name for table in self.tables)}: {self.plan}>"
+        )
+
+    def __str__(self) -> str:
+        price, level = self.plan.price(), float(self.plan.level)
+        lines = [line for table in self.tables for line in table.lines(level)]
+        whole = f"In all: epsilon {plain(price.epsilon)}, delta {plain(price.delta)}"
+        return "\n".join([*lines, whole])
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from eree.budget.compose import kept_workplaces, share_nothing
-from eree.errors import Refusal, Unreadable
+from eree.errors import Refusal, Unreadable, how_many
 from eree.estimate.above import above
 from eree.estimate.calibrated import ReleaseKey
 from eree.estimate.grids import can_be_shrunk
@@ -148,7 +148,7 @@ class _Part:
             return cls(areas, counts, np.full(len(counts), np.inf), None, {})
         if len(noisy) < LEAST_GROUPS:
             raise Refusal(
-                f"table {table} has {len(noisy)} groups of worker cells; the shares of"
+                f"table {table} has {how_many(len(noisy), 'group')} of worker cells; the shares of"
                 f" kinds can be learnt from {LEAST_GROUPS} or more"
             )
         noise = None

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eree.errors import Refusal, Unreadable, integer
+from eree.errors import Refusal, Unreadable, how_many, integer
 from eree.estimate.listing import Listing, checked_level
 from eree.estimate.totals import Areas
 from eree.policy.neighbours import plain
@@ -172,7 +172,9 @@ def _from_file(
         if not any(line):
             continue
         if len(line) != len(header):
-            raise Refusal(f"line {number} of {path} has {len(line)} columns, not {len(header)}")
+            raise Refusal(
+                f"line {number} of {path} has {how_many(len(line), 'column')}, not {len(header)}"
+            )
         row = {name: text.strip() for name, text in zip(header, line, strict=True)}
         try:
             key = tuple(int(row[name]) if name in integer else row[name] for name in names)

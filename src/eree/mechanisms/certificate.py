@@ -109,6 +109,9 @@ class Certificate:
         claimed = self.guarantee
         return self.bound <= claimed.epsilon and Fraction(self.found_delta) <= claimed.delta
 
+    def __str__(self) -> str:
+        return "\n".join(self.words())
+
     def words(self) -> list[str]:
         """What was found, for people to read."""
         neighbours, pair = self.guarantee.neighbours, self.worst_pair

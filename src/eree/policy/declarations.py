@@ -32,6 +32,7 @@ from eree.policy.settings import (
     KeyedSettings,
     ProvenanceSettings,
     ReferenceSettings,
+    python_values,
     read_toml,
 )
 
@@ -57,7 +58,7 @@ def inspect_schema(
         holds = f"{folder} holds no {SCHEMA_FILE}"
         missing = f"{holds}; write one, or make a population with 'eree synth'"
         raw = read_toml(folder / SCHEMA_FILE, missing=missing)
-    reading = _Reading(folder, _without_files(raw, frames))
+    reading = _Reading(folder, _without_files(python_values(raw), frames))
     schema = reading.schema()
     return schema, tuple(reading.faults.found)
 

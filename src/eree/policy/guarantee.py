@@ -85,6 +85,12 @@ class Guarantee:
         if not 0 <= self.delta < 1:
             raise Refusal("delta must be at least 0 and below 1")
 
+    def __str__(self) -> str:
+        relation = self.neighbours
+        alpha = f", alpha {plain(relation.alpha)}" if isinstance(relation, (Strong, Weak)) else ""
+        price = f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
+        return f"{price} ({relation.name} neighbours{alpha})"
+
     def __add__(self, other: Guarantee) -> Guarantee:
         """The guarantee of two releases from the same data: prices add up."""
         if self.neighbours != other.neighbours:

@@ -39,8 +39,8 @@ def exact(value: Exact, name: str) -> Fraction:
             return Fraction(value)
         except (ValueError, ArithmeticError):  # of infinity, or by zero
             raise Refusal(f"{name} must be a number, such as '0.1' or '1/3'") from None
-    words = f"{name} must be exact: write it as a text, such as '0.1', or as a fraction"
-    return Fraction(integer(value, words))
+    found = f"{name} must be exact, and what Python calls {type(value).__name__} is not"
+    return Fraction(integer(value, f"{found}: write a text, such as '0.1', or a fraction"))
 
 
 def plain(value: Fraction) -> str:

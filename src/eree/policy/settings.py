@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -285,6 +285,20 @@ def read_toml(path: Path, *, missing: str) -> dict[str, Any]:
         raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
 
 
+def python_values(given: Any) -> Any:
+    """Settings as a file would have them: arrays and numbers of NumPy and pandas as plain ones."""
+    if isinstance(given, Mapping):
+        return {name: python_values(value) for name, value in given.items()}
+    plain = given.tolist() if hasattr(given, "tolist") else given
+    return [python_values(value) for value in plain] if isinstance(plain, (list, tuple)) else plain
+
+
+def _foreign(value: object) -> str:
+    """The end of a fault about a value that no file of settings needs: what Python calls it."""
+    known = isinstance(value, (str, int, list, dict, date, time))
+    return "" if known else f"; not what Python calls {type(value).__name__}"
+
+
 class FileFaults:
     """The faults of a file of settings, each reported once."""
 
@@ -312,9 +326,13 @@ class FileFaults:
         try:
             return model.model_validate(given)
         except ValidationError as error:
-            wrong = {str(detail["loc"][0]) for detail in error.errors(include_input=False)}
-        for name in sorted(wrong):
-            self.add(f"{inside}{name}", model.model_fields[name].description or "is wrong")
+            wrong: dict[str, str] = {}
+            for detail in error.errors():
+                name = str(detail["loc"][0])
+                wrong[name] = wrong.get(name) or _foreign(detail["input"])
+        for name, found in sorted(wrong.items()):
+            rule = model.model_fields[name].description or "is wrong"
+            self.add(f"{inside}{name}", f"{rule}{found}")
         return model.model_validate({n: value for n, value in given.items() if n not in wrong})
 
     def data_set(self, raw: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from eree.budget.compose import together
 from eree.data.frame import Frame
 from eree.data.tables import Tables
-from eree.errors import Faulty, Refusal, hint
+from eree.errors import Faulty, Refusal, expect, hint, how_many
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak, exact, plain
 from eree.policy.protected import Protected, protected_jobs
@@ -113,6 +113,7 @@ class Plan:
 
         With `tables` that were loaded, such as data frames, settings have no `data`.
         """
+        expect(settings, Mapping, "the settings of a plan as a dict (Plan.read takes a file)")
         return _Reading(settings, Path(folder), file, tables).plan()
 
     def price(self) -> Guarantee:
@@ -141,8 +142,8 @@ class Plan:
     def __str__(self) -> str:
         price = self.price()
         delta = f", delta {plain(price.delta)}" if price.delta else ""
-        several = "s" * (len(self.tables) != 1)
-        return f"{len(self.tables)} table{several} for epsilon {plain(price.epsilon)}{delta} in all"
+        tables = how_many(len(self.tables), "table")
+        return f"{tables} for epsilon {plain(price.epsilon)}{delta} in all"
 
 
 class _Reading:

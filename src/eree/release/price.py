@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from eree.data.tabulation import check_combinations
-from eree.errors import Refusal
+from eree.errors import Refusal, how_many
 from eree.mechanisms.cache import certificate_of
 from eree.mechanisms.certificate import Certificate
 from eree.mechanisms.intervals import UNBOUNDED
@@ -203,7 +203,7 @@ def _together(
         return Measurement(price, chosen, cells, statistics, settings, f"auto: {note}")
     made = calibrate(name, price, {**parameters, "cells": cells})
     _check_claim(made, price)
-    note = f"{cells} worker cell{'s' * (cells > 1)} together, paid for once"
+    note = f"{how_many(cells, 'worker cell')} together, paid for once"
     return Measurement(price, made, cells, made.statistics(), parameters, note)
 
 
@@ -318,7 +318,7 @@ def _of_workplaces(
     made = calibrate(OF_WORKPLACES, price, {"sizes": profile.sizes})
     passed, number = int(made.parameters["passed"]), len(profile.sizes)
     note = (
-        f"{number} threshold{'s' * (number > 1)}, of which one step passes at most {passed}: noise"
+        f"{how_many(number, 'threshold')}, of which one step passes at most {passed}: noise"
         f" at epsilon {plain(price.epsilon / passed)} for each number"
     )
     if any(profile.pooled) and profile.by:

@@ -29,6 +29,8 @@ R = TypeVar("R")
 AREAS = "areas"
 #: Where estimates have the public sizes that they were made with: no table is called so.
 PUBLIC_SIZES = Path("estimates", "_sizes.csv")
+#: As many folders are named where one was expected.
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Release:
         try:
             record = parsed(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise Unreadable(f"{folder} holds no {RECORD}; name the folder of a release") from None
+            raise Unreadable(_no_release(Path(folder))) from None
         except (OSError, ValueError, RecursionError):  # a number of many digits is a ValueError
             raise Unreadable(f"{path} cannot be read as a release's record") from None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -282,6 +284,16 @@ def said_of(release: Release) -> str:
     title = ", ".join(filter(None, (release.described.get("title"), release.period)))
     named = f"{what} {release.identity[:8]}{f' ({title})' if title else ''}"
     return f"{named}{', which is not private' * (not release.private)}"
+
+
+def _no_release(folder: Path) -> str:
+    """What is said of a folder that is no release; releases in it are named."""
+    inside = sorted(str(path.parent) for path in folder.glob(f"*/{RECORD}"))
+    if not inside:
+        return f"{folder} holds no {RECORD}; name the folder of a release"
+    more = " and others" if len(inside) > _MOST_NAMED else ""
+    names = ", ".join(inside[:_MOST_NAMED])
+    return f"{folder} is no release, but holds some; name them: {names}{more}"
 
 
 def opening(

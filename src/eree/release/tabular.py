@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eree.errors import Refusal
+from eree.errors import Refusal, how_many
 
 #: Rows that a notebook shows.
 _SHOWN = 20
@@ -32,7 +32,7 @@ class Tabular(ABC):
 
     def __repr__(self) -> str:
         rows = self._table().num_rows
-        return f"<{type(self).__name__} {self._title()}: {rows:,} row{'s' * (rows != 1)}>"
+        return f"<{type(self).__name__} {self._title()}: {how_many(rows, 'row')}>"
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows by Arrow's interface for data frames."""

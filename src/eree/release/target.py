@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, log
 
 from eree.cells import Cell
-from eree.errors import Refusal
+from eree.errors import Refusal, how_many
 from eree.policy.neighbours import plain
 from eree.release.price import Measurement
 
@@ -62,7 +62,8 @@ class Target:
             priced(most)  # where the mechanism itself is refused, its own sentence says why
             raise Refusal(
                 f"even the whole epsilon of {plain(most)} does not bring {float(self.cells):.0%} of"
-                f" cells of {self.jobs:,} jobs within {float(self.within):.1%}; ask for less"
+                f" cells of {how_many(self.jobs, 'job')} within {float(self.within):.1%}; ask for"
+                " less"
             )
         low, turn = 0, 0
         while high - low > 1:

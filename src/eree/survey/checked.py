@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from eree.errors import Fault
+from eree.errors import Fault, how_many
 from eree.survey.declaration import Declaration
 from eree.survey.shape import Integers, Reals, Shape
 
@@ -98,4 +98,4 @@ class CheckedSurvey:
 
     def __repr__(self) -> str:
         found = "; ".join(map(str, self.faults)) or str(self.survey)
-        return f"<CheckedSurvey, {len(self.faults)} faults: {found}>"
+        return f"<CheckedSurvey, {how_many(len(self.faults), 'fault')}: {found}>"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from eree.budget.account import Account
 from eree.budget.entries import Entry, Reserved
 from eree.budget.ledger import Ledger
-from eree.errors import Fault, Faulty, Refusal
+from eree.errors import Fault, Faulty, Refusal, how_many
 from eree.policy.neighbours import Weak
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected
@@ -62,7 +62,7 @@ class Verification:
 
     def __repr__(self) -> str:
         found = "; ".join(map(str, self.faults)) or "sound"
-        return f"<Verification, {len(self.checks)} checks: {found}>"
+        return f"<Verification, {how_many(len(self.checks), 'check')}: {found}>"
 
 
 class Recheck(ABC):
@@ -164,7 +164,9 @@ class Recheck(ABC):
                 self.fault("", "is not part of the release", name)
             elif path.is_symlink():
                 self.fault("", "is a link to something else, and no part of the release", name)
-        self.checks.append(f"{len(listed)} files are the ones that were written")
+        one = "1 file is the one that was written"
+        several = f"{len(listed)} files are the ones that were written"
+        self.checks.append(one if len(listed) == 1 else several)
 
     def _protects(self) -> Protected | None:
         """What a neighbour is hangs on the declaration: a record has all that its guarantee names.

@@ -159,11 +159,15 @@ class TableRecheck(Recheck):
             self._rows(schema, table, measurement, float(level))
         if len(self._known) == len(names):  # else there is a fault already
             self._draws(schema)
-        self.checks.append(f"{len(certified)} mechanisms keep their claims, by their certificates")
+        one = "1 mechanism keeps its claim, by its certificate"
+        several = f"{len(certified)} mechanisms keep their claims, by their certificates"
+        self.checks.append(one if len(certified) == 1 else several)
         if own:
             others = ", ".join(sorted(own))
             self.checks.append(f"proved and certified by their authors, not by eree: {others}")
-        self.checks.append(f"{len(names)} tables agree with their twins, ends and signs")
+        one = "1 table agrees with its twin, ends and signs"
+        several = f"{len(names)} tables agree with their twins, ends and signs"
+        self.checks.append(one if len(names) == 1 else several)
 
     def _draws(self, schema: Schema) -> None:
         """Tables that were paid for once were drawn at once: all that are named, with one total."""

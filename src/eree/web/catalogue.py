@@ -36,8 +36,6 @@ Progress = Callable[[str, float], None]
 DIGITS = 8
 #: Bytes of a file whose digest is kept, and nanoseconds after which it is settled.
 LARGE, SETTLED = 1 << 20, 10**10
-#: As many folders are named where one was expected.
-MOST_NAMED = 10
 
 
 class Missing(Refusal):
@@ -261,12 +259,8 @@ def _opened(folder: Path) -> Release:
     """A release in a folder of plain files: a link might lead to what is not public."""
     if folder.is_file():
         raise Refusal(f"{folder} is a file; name the folder of a release")
-    if not (folder / RECORD).exists() and folder.is_dir():
-        inside = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
-        if inside:
-            names = ", ".join(map(str, inside[:MOST_NAMED]))
-            more = " and others" if len(inside) > MOST_NAMED else ""
-            raise Refusal(f"{folder} is no release, but holds some; name them: {names}{more}")
+    if not (folder / RECORD).exists():
+        Release.open(folder)  # refuses, and names the releases that are in it
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             raise Refusal(

@@ -25,7 +25,8 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
         ),
         say(
             "Figures of this data set add up: totals are sums of signed values, and the same cells"
-            " give the same figure in every table of it."
+            " give the same figure in every table of it. Margins of error do not add"
+            " up: noise cancels in part, so a total may have no wider margin than one of its parts."
         ),
     ]
     confidence = f"{float(query.confidence):.0%}"

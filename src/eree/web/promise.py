@@ -49,8 +49,9 @@ def mean_words(mean: MeanNoise) -> str:
     return say(
         "This noise is asymmetric. Its mean is not 0: it lies between %(least)s and %(greatest)s"
         " jobs where the largest workplace of a cell has up to %(workers)s workers, and is about"
-        " %(share)s times the workers of that workplace above that. Sums are off by the sum of"
-        " these; intervals allow for it.",
+        " %(share)s times the workers of that workplace above that. All of these numbers follow"
+        " from alpha and epsilon, none from the data. Sums are off by the sum of these means;"
+        " intervals allow for it.",
         least=f"{least:+.2f}",
         greatest=f"{greatest:+.2f}",
         workers=f"{mean.up_to:,}",

@@ -13,7 +13,7 @@ import eree
 import eree_study
 from eree.cli.options import Command, as_json, folder_argument, number, path, with_engine
 from eree.cli.terminal import progress
-from eree.errors import require
+from eree.errors import how_many, require
 
 
 @click.command(
@@ -88,9 +88,7 @@ def infuse(
         return
     if new_key:
         click.echo(f"{key}: a new key; who has it can undo every distortion")
-    click.echo(
-        f"{out}: {cells:,} infused cell{'s' * (cells != 1)} of {marginal}; no formal guarantee"
-    )
+    click.echo(f"{out}: {how_many(cells, 'infused cell')} of {marginal}; no formal guarantee")
 
 
 @click.command(

@@ -12,6 +12,7 @@ import click
 import eree_study
 from eree.cli.options import Command, as_json, folder_argument, number
 from eree.cli.terminal import progress
+from eree.errors import how_many
 
 assumptions_option = click.option(
     "--assumptions",
@@ -65,7 +66,9 @@ def synth(
     if as_json:
         click.echo(json.dumps({"folder": str(made), "jobs": jobs, "seed": seed}))
     else:
-        click.echo(f"Made {jobs:,} jobs in {made}.  Next: eree check {shlex.quote(str(made))}")
+        click.echo(
+            f"Made {how_many(jobs, 'job')} in {made}.  Next: eree check {shlex.quote(str(made))}"
+        )
 
 
 @click.command(
@@ -85,7 +88,7 @@ def synth(
     type=click.Choice(["ors", "querytool"]),
     default="ors",
     show_default=True,
-    help="querytool: the ten variables of QUERYTOOL's test, and its 182 records.",
+    help="querytool: ten variables and 182 records, as Li and Krenzke's test has.",
 )
 @number("--replicates", "Replicate weights, such as 80.", 0)
 @number("--seed", "Same seed, same files.", 1)
