@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.random.source import fresh_name
 from eree.web.dataset import Variable
+from eree.web.words import say
 
 #: What the name of a list begins with, and how long the rest of it is.
 MARK, _LETTERS = "~", 16
@@ -61,7 +62,7 @@ class CodeLists:
         bits = np.packbits(chosen).tobytes()
         packed, name = zlib.compress(bits), self._name(of, bits)
         if _HEAD.size + len(packed) > _SLOT:
-            raise Refusal("this list has too many codes that follow no order; send half of it")
+            raise Refusal(say("this list has too many codes that follow no order; send half of it"))
         head = _HEAD.pack(name.encode(), time.time() + KEPT_SECONDS, len(packed))
         start = self._slot_for(name) * _SLOT
         self._memory[start : start + len(head) + len(packed)] = head + packed
@@ -145,11 +146,15 @@ def codes_in(variable: Variable, text: str, *, skip: bool = False) -> Listed:
             unknown.append(line)
     if unknown and not skip:
         shown = "; ".join(repr(line[:40]) for line in unknown[:MOST_NAMED])
-        more = " and others" if len(unknown) > MOST_NAMED else ""
-        names = "1 line names" if len(unknown) == 1 else f"{len(unknown):,} lines name"
-        raise Refusal(f"{names} no code of {variable.name}: {shown}{more}")
+        given = {"name": variable.name, "lines": shown, "count": f"{len(unknown):,}"}
+        if len(unknown) == 1:
+            raise Refusal(say("1 line names no code of %(name)s: %(lines)s", **given))
+        if len(unknown) <= MOST_NAMED:
+            raise Refusal(say("%(count)s lines name no code of %(name)s: %(lines)s", **given))
+        said = say("%(count)s lines name no code of %(name)s: %(lines)s and others", **given)
+        raise Refusal(said)
     if not found:
-        raise Refusal(f"no line names a code of {variable.name}")
+        raise Refusal(say("no line names a code of %(name)s", name=variable.name))
     return Listed(tuple(dict.fromkeys(found)), heading)
 
 
@@ -178,7 +183,10 @@ def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
     most = codes[best], groups[best]
     if [(codes[c], groups[c]) for c in codes].count(most) > 1 and any(most):
         raise Refusal(
-            f"several columns name codes of {variable.name}; call one of them {variable.name}"
+            say(
+                "several columns name codes of %(name)s; call one of them %(name)s",
+                name=variable.name,
+            )
         )
     return best
 
@@ -199,7 +207,7 @@ def fields_of(content_type: str, body: bytes) -> list[tuple[str, str]]:
                 return _parts(content_type, body)
         return [("codes", body.decode())]
     except ValueError:
-        raise Refusal("what was sent is no text in UTF-8, and no form") from None
+        raise Refusal(say("what was sent is no text in UTF-8, and no form")) from None
 
 
 def _parts(content_type: str, body: bytes) -> list[tuple[str, str]]:
