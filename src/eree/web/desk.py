@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from eree.web.reply import HTML, Reply
+from eree.web.reply import HTML, SVG, Reply
 from eree.web.words import say
 
 Headers = list[tuple[bytes, bytes]]
@@ -52,6 +52,11 @@ _FRAMED: Headers = [
     ),
     *(pair for pair in SECURITY[1:] if pair[0] != b"x-frame-options"),
 ]
+#: The same for pictures, whose style is within them.
+_PICTURES: Headers = [
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; sandbox"),
+    *SECURITY[1:],
+]
 _TOO_MANY = say("too many questions at once; try again soon")
 
 
@@ -73,7 +78,7 @@ class Kept(Response):
 
     def __init__(self, reply: Reply, caching: str = "no-store") -> None:
         self.status_code, self.body = reply.status, reply.body
-        safe = _FRAMED if reply.framed else SECURITY
+        safe = _FRAMED if reply.framed else _PICTURES if reply.kind == SVG else SECURITY
         self.raw_headers = [(b"content-type", reply.kind.encode()), *safe]
         self.raw_headers += [(name.encode(), value.encode()) for name, value in reply.headers]
         kept = caching if reply.status == 200 else "no-store"

@@ -49,6 +49,7 @@ SCRIPT = (
     say("Copy"),
     say("Copied"),
     say("Copy for a spreadsheet"),
+    say("Picture (PNG)"),
     say("The search got no answer; press Find."),
 )
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}

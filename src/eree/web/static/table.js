@@ -66,10 +66,7 @@
     });
     for (const box of document.querySelectorAll(".copy")) {
       const field = box.querySelector("input, textarea");
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "quiet";
-      button.textContent = say("Copy");
+      const button = quiet("Copy");
       button.setAttribute("aria-label", say("Copy") + ": " + box.querySelector("label").textContent);
       button.addEventListener("click", async () => {
         field.select();
@@ -80,10 +77,7 @@
     }
     const file = document.querySelector('.links a[href*=".csv?"]');
     if (file) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "quiet";
-      button.textContent = say("Copy for a spreadsheet");
+      const button = quiet("Copy for a spreadsheet");
       button.addEventListener("click", async () => {
         try {
           const reply = await fetch(file.href);
@@ -96,6 +90,11 @@
         } catch { location.assign(file.href); } // no clipboard: the file itself
       });
       file.parentElement.append(button);
+    }
+    for (const link of document.querySelectorAll('.links a[href*=".svg?"]')) {
+      const button = quiet("Picture (PNG)");
+      button.addEventListener("click", () => savePicture(link.href).catch(() => location.assign(link.href))); // cannot be drawn: the file itself
+      link.after(" ", button);
     }
     for (const link of document.querySelectorAll("[data-area]")) {
       const area = document.querySelector(`.map a[data-code="${CSS.escape(link.dataset.area)}"]`);
@@ -113,6 +112,30 @@
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  function quiet(word) {
+    const button = element("button", "quiet", say(word));
+    button.type = "button";
+    return button;
+  }
+
+  // The file of a picture, drawn at twice its size.
+  async function savePicture(address) {
+    const reply = await fetch(address), picture = new Image(), link = element("a");
+    if (!reply.ok) throw reply;
+    picture.src = address;
+    await picture.decode();
+    const canvas = element("canvas"), by = Math.min(2, 16000 / Math.max(picture.width, picture.height)); // no browser draws more
+    canvas.width = picture.width * by;
+    canvas.height = picture.height * by;
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    const drawn = await new Promise((done) => canvas.toBlob(done, "image/png"));
+    if (!drawn) throw drawn;
+    link.href = URL.createObjectURL(drawn);
+    link.download = (/filename="([^"]+)\.svg"/.exec(reply.headers.get("content-disposition")) || ["", "picture"])[1] + ".png";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
   // A file of commas as rows of fields.
