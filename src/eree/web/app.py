@@ -20,7 +20,7 @@ from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.codelists import FORMS, MOST_SENT, kind_of
+from eree.web.codelists import FORMS, MOST_SENT, kind_of, sender_of
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
@@ -164,8 +164,11 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
                 413, say("a list has at most %(most)s bytes", most=f"{MOST_SENT:,}"), as_json
             )
 
+        client = (request.scope.get("client") or ("",))[0]
+        sender = sender_of(client, header_of(request.scope, b"x-forwarded-for").decode("latin-1"))
+
         def work() -> Kept:
-            parts = request.path_params
+            parts = {**request.path_params, "sender": sender}
             try:
                 with speaking(site.language):
                     made = Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))

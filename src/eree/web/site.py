@@ -240,7 +240,12 @@ class Site(House):
         return self._codes_page(data, known, asked, extras)
 
     def keep_list(
-        self, name: str, variable: str, sent_as: tuple[str, bytes], as_json: bool
+        self,
+        name: str,
+        variable: str,
+        sent_as: tuple[str, bytes],
+        as_json: bool,
+        sender: str = "",
     ) -> Reply:
         """Keep a list of codes that a reader sends, and go on to the table with it."""
         data, known = self._variable(name, variable)
@@ -251,7 +256,7 @@ class Site(House):
             skip = ("skip", YES) in fields
             lists = [codes_in(known, text, skip=skip) for text in texts or [""]]
             held = known.held(code for one in lists for code in one.codes)
-            found = self.catalogue.lists.keep(data.list_of(known), len(known.codes), held)
+            found = self.catalogue.lists.keep(data.list_of(known), len(known.codes), held, sender)
         except Refusal as refusal:
             if as_json:
                 raise

@@ -3,6 +3,8 @@
 (() => {
   let latest = 0;
   let typed = 0;
+  const asked = () => location.pathname + location.search;
+  let shownAt = asked();
   const words = JSON.parse(document.body.dataset.words || "{}");
   const say = (text) => words[text] || text;
 
@@ -16,16 +18,18 @@
       if (mine !== latest) return;
       const main = page.getElementById("main");
       if (!main || !main.querySelector("#result")) { location.assign(reply.url); return; }
-      const open = openFilters();
+      const open = unfolded();
       document.getElementById("main").replaceChildren(...main.childNodes);
       document.title = page.title;
       document.querySelector(".top nav").replaceWith(page.querySelector(".top nav")); // it leads to the same page
       if (push) history.pushState(null, "", reply.url);
+      shownAt = asked();
       prepare(open);
       const status = document.getElementById("status"), shown = document.getElementById("result");
       status.firstElementChild.textContent = shown.dataset.said || ""; // short, and it stays: the table itself would be read whole
       status.lastElementChild.hidden = false;
       const target = focus && document.querySelector(focus);
+      for (let part = target; (part = part && part.parentElement.closest("details")); ) part.open = true;
       if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
       if (mine === latest) location.assign(address);
@@ -43,8 +47,8 @@
     return true;
   }
 
-  function openFilters() {
-    return [...document.querySelectorAll(".variable")].map((v) => v.querySelector("details")?.open ?? false);
+  function unfolded() {
+    return [...document.querySelectorAll("#builder details[open]")].map((part) => part.dataset.fold);
   }
 
   function addressOf(form, button) {
@@ -60,10 +64,7 @@
   }
 
   function prepare(open = []) {
-    document.querySelectorAll(".variable").forEach((v, i) => {
-      const filter = v.querySelector("details");
-      if (filter && open[i]) filter.open = true;
-    });
+    for (const part of document.querySelectorAll("#builder details")) if (open.includes(part.dataset.fold)) part.open = true;
     for (const box of document.querySelectorAll(".copy")) {
       const field = box.querySelector("input, textarea");
       const button = quiet("Copy");
@@ -249,6 +250,7 @@
       if (found) {
         form.querySelector(".listing").replaceWith(found);
         history.replaceState(null, "", reply.url);
+        shownAt = asked();
       }
       said.textContent = page.querySelector("#found, .lead").textContent;
     } catch {
@@ -313,7 +315,7 @@
         show(addressOf(form));
       });
     }
-    form.querySelector(".variable").before(board);
+    form.querySelector(".variables > legend").after(board);
   }
 
   function element(kind, name = "", text = "") {
@@ -341,7 +343,7 @@
     const tab = link.closest(".tabs") ? ".tabs a[aria-current]" : "#result .scroll";
     show(link.href, { focus: tab });
   });
-  addEventListener("popstate", () => show(location.href, { push: false }));
+  addEventListener("popstate", () => { if (asked() !== shownAt) show(location.href, { push: false }); }); // not for a part of the page
   // Paper cannot be clicked: what is folded is printed open, in browsers whose style sheets cannot do it too.
   let folded = [];
   addEventListener("beforeprint", () => {
