@@ -55,6 +55,7 @@ LINES = (
     "cube assess survey.cube cube --out new --survey survey-csv --most-tables 2",
     "serve release cube --port 0 --map county=areas.geojson --site site.toml",
     "serve release --port 0 --metrics --log json --address http://a.example.org",
+    "serve release --port 0 --workers 2 --watch 60",
     "study report study",
     "synth new --seed 3 --workplaces 40",
     "cube synth new --seed 3 --replicates 4",
@@ -80,7 +81,7 @@ ENDINGS = {
     ("cube", "synth"): ("--establishments 10", f"--establishments {'9' * 30}"),
 }
 #: Not tried: they compute certificates for long, wait for a name server, or start other processes.
-LEFT_OUT = ("--all", "--fresh", "--host", "--engine", "--workers", "--watch")
+LEFT_OUT = ("--all", "--fresh", "--host", "--engine")
 PIPE = "fifo"
 PATHS = (
     *(

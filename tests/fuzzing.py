@@ -40,6 +40,7 @@ from starlette.testclient import TestClient
 
 from eree.cli import exit_status
 from eree.cli.interrupts import Interrupts
+from eree.web.generations import Generations
 from eree.web.server import QueryTool
 from fuzz_arguments import PIPE, make_arguments
 from fuzz_kinds import (
@@ -247,9 +248,14 @@ def _listening(outcome: Outcome) -> Iterator[Callable[[], str]]:
         _ask(tool)
         fresh_run(tool, served)
 
+    def alone(found: Generations, ready: Callable[[Any], None], _failed: object) -> None:
+        tool = found._make()  # in this process, which forks no other
+        asked(tool, lambda: ready(tool.said()))
+
     with (
         mock.patch.object(exit_status, "_verdict", verdict),
         mock.patch.object(QueryTool, "run", asked),
+        mock.patch.object(Generations, "run", alone),
         mock.patch.object(os, "cpu_count", lambda: 1),  # pictures are drawn in this process
         mock.patch.object(Environment, "compile", _compiled),
         _redirected(out, err),

@@ -59,7 +59,7 @@ def test_a_change_is_said_in_one_line_that_stays(
 def test_the_form_is_one_stop_away(client: TestClient, catalogue: Catalogue) -> None:
     page = client.get(f"/d/{catalogue.data_sets[0].name}").text
     stops = re.findall(r'<a [^>]*href="([^"]*)"', page[page.index("<body") :])
-    assert stops[:2] == ["#main", "#builder"]
+    assert stops[:2] == ["#result", "#builder"]
 
 
 @pytest.mark.parametrize("side", ["rows", "cols"])
@@ -136,6 +136,7 @@ def test_a_phone_says_what_changed_and_forced_colours_keep_bars(
     fill = "e => [getComputedStyle(e).fill, getComputedStyle(document.body).backgroundColor]"
     bar, paper = page.locator("svg.chart .bar").first.evaluate(fill)
     assert bar != paper
+    page.locator(".figures > summary").click()
     page.select_option("#f-confidence", "0.99")
     expect(page.locator("#status [role=status]")).to_have_text(re.compile("Jobs by"))
     expect(page.get_by_role("link", name="Go to it")).to_be_in_viewport()

@@ -69,6 +69,12 @@ def reach(page: Page, selector: str) -> None:
     pytest.fail(f"the keyboard does not reach {selector}")
 
 
+def unfold(page: Page) -> None:
+    """Open what the form says of figures and their errors."""
+    reach(page, ".figures > summary")
+    page.keyboard.press("Enter")
+
+
 def settled(page: Page) -> None:
     """Wait until a page shows the answer to what was last changed on it."""
     page.wait_for_selector("#result:not([aria-busy])", state="attached")
@@ -152,6 +158,7 @@ def test_send_a_list_of_codes(page: Page, tool: QueryTool, tmp_path: Path) -> No
 def test_read_an_error(page: Page, tool: QueryTool) -> None:
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     assert page.inner_text("tbody .error").startswith("±")
+    unfold(page)
     reach(page, "#f-show")
     page.keyboard.press("ArrowDown")
     submit(page)
@@ -190,6 +197,7 @@ def test_an_area_of_the_map_leads_to_its_table(page: Page, tool: QueryTool) -> N
 def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&show=margin")
     assert not page.locator("tr.subtotal").count()
+    unfold(page)
     reach(page, 'input[name="subtotals"]')
     page.keyboard.press("Space")
     submit(page)
@@ -280,6 +288,7 @@ def test_recover_from_a_bad_address(page: Page, tool: QueryTool) -> None:
 def test_the_back_button_goes_back(browser: Browser, tool: QueryTool) -> None:
     page = opened(browser).new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    page.locator(".figures > summary").click()
     page.select_option("#f-show", "interval")
     page.wait_for_url("**show=interval**")
     page.go_back()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection
@@ -22,7 +23,7 @@ from starlette.testclient import TestClient
 from eree.errors import Refusal
 from eree.web import codelists
 from eree.web.catalogue import Catalogue
-from eree.web.codelists import MOST_SENT, CodeLists, codes_in, fields_of
+from eree.web.codelists import MOST_SENT, CodeLists, codes_in, fields_of, sender_of
 from eree.web.dataset import DataSet, Group, Variable
 from started import started
 
@@ -89,6 +90,59 @@ def test_memory_is_bounded_and_the_oldest_make_room() -> None:
     found = [lists.find("of", 5_000, name) == (n,) for n, name in enumerate(names)]
     kept = codelists._SLOTS
     assert all(found[-kept:]) and not any(found[: -kept - codelists._UNPACKED])
+
+
+def test_whoever_has_most_lists_loses_the_oldest() -> None:
+    lists, most = CodeLists(), codelists._SLOTS
+    kept = [lists.keep("of", 9_000, [number], f"10.0.0.{number % 5}") for number in range(50)]
+    flood = [lists.keep("of", 9_000, [100 + number], "10.9.9.9") for number in range(2 * most)]
+    lists._unpacked.clear()
+    there = [lists.find("of", 9_000, name) is not None for name in (*kept, *flood)]
+    assert all(there[:50])
+    assert there[50:] == [False] * (most + 50) + [True] * (most - 50)
+    again = [lists.keep("of", 9_000, [number], "10.9.9.9") for number in range(50)]
+    assert again == kept  # who sends what is there already does not make it their own
+    more = lists.keep("of", 9_000, [8_000], "10.0.0.1")
+    lists._unpacked.clear()
+    assert all(lists.find("of", 9_000, name) for name in (*kept, more))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
+def test_what_is_forgotten_is_the_oldest_of_the_largest_share(sent: list[tuple[int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        clock = iter(range(1_000_000))
+        patch.setattr(codelists.time, "time", lambda: 1e9 + next(clock))
+        patch.setattr(codelists, "_SLOTS", 8)
+        lists, held = CodeLists(), dict[str, int]()  # names with their senders, oldest first
+        for sender, number in sent:
+            name = lists.keep("of", 41, [number], f"10.0.0.{sender}")
+            owner = held.pop(name, sender)
+            if len(held) == 8:
+                counts = Counter([*held.values(), sender])
+                most = max(counts.values())
+                del held[next(one for one, whose in held.items() if counts[whose] == most)]
+            held[name] = owner
+            lists._unpacked.clear()
+            assert all(lists.find("of", 41, one) for one in held)
+            assert len(lists._memory) == 8 * codelists._SLOT  # no room for others
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "found"),
+    [
+        ("192.0.2.7", "", "192.0.2.7"),
+        ("192.0.2.7", "198.51.100.1", "192.0.2.7"),  # anyone can say that
+        ("127.0.0.1", "203.0.113.9, 198.51.100.1", "198.51.100.1"),
+        ("::1", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:3::4", "", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.7", "", "192.0.2.7"),
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("127.0.0.1", "unknown", ""),
+        ("testclient", "", ""),
+    ],
+)
+def test_who_sends_a_list(client: str, forwarded: str, found: str) -> None:
+    assert sender_of(client, forwarded) == found
 
 
 def test_a_list_that_fills_more_than_its_place_is_refused() -> None:

@@ -15,11 +15,17 @@ from xml.etree import ElementTree
 import pytest
 from starlette.testclient import TestClient
 
+from eree.survey.query import Axis
+from eree.web.address import query_of
+from eree.web.answer import answer
 from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
+from eree.web.dataset import DataSet
+from eree.web.export import EXPORTS, _is_time, metadata
 from eree.web.linked import LinkedTable
 from eree.web.machines import interval_of
+from eree.web.query import Query
 from served import HOME
 
 OFFICE = Branding(
@@ -265,3 +271,36 @@ def test_json_stat_says_which_dimensions_are_areas(
     assert found["role"] == {"metric": ["figure"], "geo": ["county"]}
     none = client.get(f"/d/{tables['people'].name}.jsonstat?rows=sex&show=margin").json()
     assert none["role"] == {"metric": ["figure"]}
+
+
+def test_json_stat_says_which_dimension_is_the_time(
+    tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tables["people"]
+    query = query_of(data, "rows=county&cols=sex&show=margin")
+    without = jsonstat(data, query)
+    monkeypatch.setitem(data.release.record, "period", "2026, second quarter")
+    found = jsonstat(data, query)
+    assert found["role"] == {"metric": ["figure"], "geo": ["county"], "time": ["time"]}
+    assert found["id"] == ["county", "sex", "time", "figure"] and found["size"][2] == 1
+    assert found["dimension"]["time"]["category"]["index"] == ["2026, second quarter"]
+    assert (found["value"], found["status"]) == (without["value"], without["status"])
+
+
+@pytest.mark.parametrize(
+    ("name", "codes", "time"),
+    [
+        ("year", ("2019", "2020"), ["year"]),
+        ("hired_quarter", ("2019Q1", "2020-Q4", "2020-12"), ["hired_quarter"]),
+        ("year", ("2019", "before"), []),
+        ("sector", ("2111", "2112"), []),
+    ],
+)
+def test_a_variable_of_years_is_a_time(name: str, codes: tuple[str, ...], time: list[str]) -> None:
+    axis = Axis(name, name, codes, codes)
+    assert [axis.name] * _is_time(axis) == time
+
+
+def jsonstat(data: DataSet, query: Query) -> Any:
+    about = metadata(data, query, (), "http://host")
+    return json.loads(EXPORTS["jsonstat"][1](answer(data, query), about))

@@ -9,6 +9,8 @@ from urllib.parse import unquote
 from eree.errors import Refusal
 from eree.web.dataset import MOST_FIND, MOST_WORDS, DataSet
 from eree.web.query import GROUP, MOST_PARTS, WHERE, Query, default_query, parse, read, written
+from eree.web.refusals import reason_of, too_many_words, twice
+from eree.web.words import say
 
 #: Parts that mail programs, networks and search engines add to see where readers come from.
 _TRACKING = re.compile(
@@ -44,17 +46,18 @@ class Unknown(Refusal):
 def refuse_settings(page: str, query: str) -> None:
     """Refuse a query where there is nothing to ask."""
     if query:
-        raise Unknown(f"{page} takes no settings", "", query.split("&"))
+        raise Unknown(say("%(page)s takes no settings", page=page), "", query.split("&"))
 
 
 def looked_for(page: str, query: str) -> str:
     """The words that a page is asked to find; refuses other settings."""
     pairs = read(query) if query else []
     if any(name != "find" for name, _ in pairs) or len(pairs) > 1:
-        raise Unknown(f"{page} takes no settings but find", "", query.split("&"))
+        said = say("%(page)s takes no settings but find", page=page)
+        raise Unknown(said, "", query.split("&"))
     find = pairs[0][1] if pairs else ""
     if len(find) > MOST_FIND or len(find.split()) > MOST_WORDS:
-        raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
+        raise too_many_words(MOST_WORDS)
     return find
 
 
@@ -74,7 +77,7 @@ def with_own_settings(
             if name not in names:
                 rest.append((name, value))
             elif name in own:
-                raise Refusal(f"{name} is given twice; give it once")
+                raise twice(name)
             else:
                 own[name] = value
         return parse(data, rest) if rest else default_query(data), own
@@ -117,4 +120,4 @@ def _without_unknown(data: DataSet, text: str, names: Sequence[str], refusal: Re
         parse(data, [pair for pair in pairs if pair[0] not in names])
     except Refusal:
         return refusal
-    return Unknown(str(refusal), written(pairs), left)
+    return Unknown(reason_of(refusal), written(pairs), left)

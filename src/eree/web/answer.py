@@ -23,6 +23,7 @@ from eree.web.dataset import DataSet
 from eree.web.figures import Figures, combined
 from eree.web.query import Query
 from eree.web.shares import measured, share, whole
+from eree.web.words import say
 
 #: The most cells of one answer.
 MOST_CELLS = 100_000
@@ -265,7 +266,13 @@ def flags_on(cells: Iterable[Cell]) -> list[str]:
 def page_of(count: int, size: int, asked: int) -> slice:
     """What of a list is on the page that is asked for; refuses one that is not there."""
     if asked > (pages := pages_of(count, size)):
-        raise Refusal(f"there is no page {asked:,}; the last one is {pages:,}")
+        raise Refusal(
+            say(
+                "there is no page %(page)s; the last one is %(last)s",
+                page=f"{asked:,}",
+                last=f"{pages:,}",
+            )
+        )
     return slice((asked - 1) * size, asked * size)
 
 
@@ -277,8 +284,12 @@ def pages_of(count: int, size: int) -> int:
 def _refuse_large(cells: int) -> None:
     if cells > MOST_CELLS:
         raise TooLarge(
-            f"the table would have {cells:,} cells, more than the {MOST_CELLS:,} of one answer;"
-            " take off a variable, show coarser groups, or keep fewer codes"
+            say(
+                "the table would have %(cells)s cells, more than the %(most)s of one answer; take"
+                " off a variable, show coarser groups, or keep fewer codes",
+                cells=f"{cells:,}",
+                most=f"{MOST_CELLS:,}",
+            )
         )
 
 

@@ -21,13 +21,14 @@ from eree.web.address import Unknown, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
-from eree.web.codelists import FORMS, MOST_SENT, kind_of
+from eree.web.codelists import FORMS, MOST_SENT, kind_of, sender_of
 from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
+from eree.web.refusals import reason_of
 from eree.web.reply import Reply, moved
 from eree.web.site import Site
-from eree.web.words import speaking
+from eree.web.words import say, speaking
 
 #: Makes a reply of the parts of a path, the query and whether JSON is wanted.
 View = Callable[[Mapping[str, str], str, bool], Reply]
@@ -55,8 +56,11 @@ class Front:
             if kept is not None:
                 answer = kept
             elif len(key[0]) + len(key[1]) > most:
-                said = f"an address has at most {most:,} characters; keep fewer codes"
-                answer = self._refuse(414, said, key[2])
+                said = say(
+                    "an address has at most %(most)s characters; keep fewer codes",
+                    most=f"{most:,}",
+                )
+                answer = self._refuse(414, said, key)
         await answer(scope, receive, send)
 
 
@@ -80,24 +84,24 @@ def application(
     Where that has a path, links on pages begin with it; requests come without it.
     """
     site = Site(catalogue, home, branding)
+    others = {code: site.within(code) for code in site.pages.branding.languages[1:]}
 
-    def refuse(status: int, reason: str, as_json: bool) -> Kept:
-        return Kept(site.refused(status, reason, as_json))
+    def refuse(status: int, reason: str, key: Key) -> Kept:
+        first = key[0].removeprefix(b"/").partition(b"/")[0].decode("latin-1")
+        return Kept(others.get(first, site).refused(status, reason, key[2]))
 
     desk = Desk(refuse, limits)
-    others = {code: site.within(code) for code in site.pages.branding.languages[1:]}
     routes: list[BaseRoute] = [
         Mount(f"/{code}", routes=_routes(other, desk)) for code, other in others.items()
     ]
 
     async def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        known = {404: "no page has this address", 405: "pages can only be read, with GET"}
+        known = {404: say("no page has this address"), 405: say("pages can only be read, with GET")}
         if error.status_code == 405 and "/lists/" in request.scope["path"]:
-            known = {405: "a list of codes is sent here, with POST"}
-        reason = known.get(error.status_code, "this cannot be answered")
-        within = others.get(request.scope["path"].removeprefix("/").partition("/")[0], site)
-        return Kept(within.refused(error.status_code, reason, _key_of(request.scope)[2]))
+            known = {405: say("a list of codes is sent here, with POST")}
+        reason = known.get(error.status_code, say("this cannot be answered"))
+        return refuse(error.status_code, reason, _key_of(request.scope))
 
     routes += _routes(site, desk)
     app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
@@ -131,15 +135,17 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
                         made.pack()  # not while others wait for their turn to be sent theirs
                     return made
                 except UnicodeDecodeError:
-                    return refuse(400, "an address is written in plain letters and %XX", key[2])
+                    said = say("an address is written in plain letters and %(coded)s", coded="%XX")
+                    return refuse(400, said, key[2])
                 except Refusal as refusal:
                     status = {Missing: 404, TooLarge: 413}.get(type(refusal), 400)
+                    reason = reason_of(refusal)
                     if not isinstance(refusal, Unknown):
-                        return refuse(status, str(refusal), key[2])
+                        return refuse(status, reason, key[2])
                     where = quote(request.scope["path"]).removeprefix(site.prefix)
                     where += "?" * bool(refusal.instead)
                     instead = where + refusal.instead, refusal.left
-                    return Kept(site.refused(status, str(refusal), key[2], *instead))
+                    return Kept(site.refused(status, reason, key[2], *instead))
 
             share = parts.get("name", "")
             if at_once or (share and share not in site.catalogue.by_name):  # nothing is worked out
@@ -154,16 +160,21 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
         kind = header_of(request.scope, b"content-type").decode("latin-1")
         as_json, name = kind_of(kind) not in FORMS, request.path_params["name"]
         if name not in site.catalogue.by_name:
-            return refuse(404, "there is no data set of this name here", as_json)
+            return refuse(404, say("there is no data set of this name here"), as_json)
         if bodies.locked():
-            return refuse(503, "too many lists at once; try again soon", as_json)
+            return refuse(503, say("too many lists at once; try again soon"), as_json)
         async with bodies:
             body = await _body(request)
         if body is None:
-            return refuse(413, f"a list has at most {MOST_SENT:,} bytes", as_json)
+            return refuse(
+                413, say("a list has at most %(most)s bytes", most=f"{MOST_SENT:,}"), as_json
+            )
+
+        client = (request.scope.get("client") or ("",))[0]
+        sender = sender_of(client, header_of(request.scope, b"x-forwarded-for").decode("latin-1"))
 
         def work() -> Kept:
-            parts = request.path_params
+            parts = {**request.path_params, "sender": sender}
             try:
                 with speaking(site.language):
                     made = Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))
@@ -171,7 +182,8 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
                     made.pack()
                 return made
             except Refusal as refusal:
-                return refuse(404 if isinstance(refusal, Missing) else 400, str(refusal), as_json)
+                status = 404 if isinstance(refusal, Missing) else 400
+                return refuse(status, reason_of(refusal), as_json)
 
         key = request.scope["path"].encode(), blake2b(kind.encode() + body).digest(), as_json
         return await desk.answer(key, work, request.receive, name)

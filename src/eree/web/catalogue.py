@@ -116,7 +116,9 @@ class Catalogue:
     def data_set(self, name: str) -> DataSet:
         """A data set by its address."""
         if name not in self.by_name:
-            raise Missing("there is no data set of this name here; the first page lists them all")
+            raise Missing(
+                say("there is no data set of this name here; the first page lists them all")
+            )
         return self.by_name[name]
 
     def found(self, find: str) -> tuple[DataSet, ...]:

@@ -17,6 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from threading import Lock
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.random.source import fresh_name
 from eree.web.dataset import Variable
+from eree.web.words import say
 
 #: What the name of a list begins with, and how long the rest of it is.
 MARK, _LETTERS = "~", 16
@@ -39,7 +41,8 @@ MOST_SENT, MOST_NAMED = 1_000_000, 8
 _MOST_FIELDS = 2_000
 #: How browsers send forms; whatever else is sent is a list itself.
 FORMS = FORM, WITH_FILES = "application/x-www-form-urlencoded", "multipart/form-data"
-_HEAD = struct.Struct("<16sdI")
+#: Of a place in memory: the name of its list, until when it is kept, who sent it, and its length.
+_HEAD, _SENDER = struct.Struct("<16sd8sI"), 8
 _BETWEEN = re.compile(r"[,;\t|]")
 _QUOTES = " \"'\ufeff"
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
@@ -54,16 +57,22 @@ class CodeLists:
         self._lock = Lock()
         self._unpacked: OrderedDict[tuple[str, str], tuple[float, tuple[int, ...]]] = OrderedDict()
 
-    def keep(self, of: str, count: int, places: Iterable[int]) -> str:
-        """Keep the places of some of so many codes; the name under which they are found."""
+    def keep(self, of: str, count: int, places: Iterable[int], sender: str = "") -> str:
+        """Keep the places of some of so many codes; the name under which they are found.
+
+        Where there is no more room, whoever has most lists loses the oldest of them: nobody can
+        push out the lists of others with more than an equal share of the memory.
+        """
         chosen = np.zeros(count, dtype=np.bool_)
         chosen[list(places)] = True
         bits = np.packbits(chosen).tobytes()
         packed, name = zlib.compress(bits), self._name(of, bits)
         if _HEAD.size + len(packed) > _SLOT:
-            raise Refusal("this list has too many codes that follow no order; send half of it")
-        head = _HEAD.pack(name.encode(), time.time() + KEPT_SECONDS, len(packed))
-        start = self._slot_for(name) * _SLOT
+            raise Refusal(say("this list has too many codes that follow no order; send half of it"))
+        own = blake2b(sender.encode(), digest_size=_SENDER, key=self._key).digest()
+        slot, sent_by = self._slot_for(name, own)
+        head = _HEAD.pack(name.encode(), time.time() + KEPT_SECONDS, sent_by, len(packed))
+        start = slot * _SLOT
         self._memory[start : start + len(head) + len(packed)] = head + packed
         return f"{MARK}{name}"
 
@@ -77,7 +86,7 @@ class CodeLists:
         if until > time.time():
             return places
         for slot in self._slots_of(plain):
-            own, until, length = _HEAD.unpack_from(self._memory, slot * _SLOT)
+            own, until, _, length = _HEAD.unpack_from(self._memory, slot * _SLOT)
             start = slot * _SLOT + _HEAD.size
             if own != plain.encode() or until < time.time():
                 continue
@@ -101,9 +110,9 @@ class CodeLists:
         return b32encode(found).decode().lower()
 
     def _heads(self) -> NDArray[np.uint8]:
-        """The names and times of all slots, a row for each."""
+        """The names, times and senders of all slots, a row for each."""
         whole = np.frombuffer(self._memory, dtype=np.uint8).reshape(_SLOTS, _SLOT)
-        found: NDArray[np.uint8] = whole[:, : _LETTERS + 8].copy()
+        found: NDArray[np.uint8] = whole[:, : _LETTERS + 8 + _SENDER].copy()
         return found
 
     def _slots_of(self, name: str) -> list[int]:
@@ -111,11 +120,37 @@ class CodeLists:
         found: list[int] = np.flatnonzero((self._heads()[:, :_LETTERS] == own).all(1)).tolist()
         return found
 
-    def _slot_for(self, name: str) -> int:
-        """Where a list is already, or what is free longest: empty, or to be forgotten first."""
-        known = self._slots_of(name)
-        until = self._heads()[:, _LETTERS:].copy().view(np.float64).ravel()
-        return known[0] if known else int(np.argmin(until))
+    def _slot_for(self, name: str, sender: bytes) -> tuple[int, bytes]:
+        """Where a list goes, and whose it is then: where it is already, a free place, or another's.
+
+        Two processes that choose the same place at once lose one list, which nobody finds then.
+        """
+        heads = self._heads()
+        until = heads[:, _LETTERS:-_SENDER].copy().view(np.float64).ravel()
+        sent_by = heads[:, -_SENDER:].copy().view(np.uint64).ravel()
+        if known := self._slots_of(name):
+            return known[0], sent_by[known[0]].tobytes()
+        if until.min() >= time.time():  # all are taken
+            senders, where, counts = np.unique(sent_by, return_inverse=True, return_counts=True)
+            mine = counts + (senders == np.frombuffer(sender, dtype=np.uint64))
+            until = np.where(mine[where] == mine.max(), until, np.inf)
+        return int(np.argmin(until)), sender
+
+
+def sender_of(client: str, forwarded: str) -> str:
+    """Who sends something: an address, or the network that one reader has of IPv6.
+
+    A proxy on this machine says whom it asks for; the last that it names is whom it sees itself.
+    """
+    try:
+        found = ip_address(client)
+        if found.is_loopback and forwarded:
+            found = ip_address(forwarded.rpartition(",")[2].strip())
+    except ValueError:
+        return ""
+    if isinstance(found, IPv6Address):
+        return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
+    return str(found)
 
 
 @dataclass(frozen=True)
@@ -145,11 +180,15 @@ def codes_in(variable: Variable, text: str, *, skip: bool = False) -> Listed:
             unknown.append(line)
     if unknown and not skip:
         shown = "; ".join(repr(line[:40]) for line in unknown[:MOST_NAMED])
-        more = " and others" if len(unknown) > MOST_NAMED else ""
-        names = "1 line names" if len(unknown) == 1 else f"{len(unknown):,} lines name"
-        raise Refusal(f"{names} no code of {variable.name}: {shown}{more}")
+        given = {"name": variable.name, "lines": shown, "count": f"{len(unknown):,}"}
+        if len(unknown) == 1:
+            raise Refusal(say("1 line names no code of %(name)s: %(lines)s", **given))
+        if len(unknown) <= MOST_NAMED:
+            raise Refusal(say("%(count)s lines name no code of %(name)s: %(lines)s", **given))
+        said = say("%(count)s lines name no code of %(name)s: %(lines)s and others", **given)
+        raise Refusal(said)
     if not found:
-        raise Refusal(f"no line names a code of {variable.name}")
+        raise Refusal(say("no line names a code of %(name)s", name=variable.name))
     return Listed(tuple(dict.fromkeys(found)), heading)
 
 
@@ -178,7 +217,10 @@ def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
     most = codes[best], groups[best]
     if [(codes[c], groups[c]) for c in codes].count(most) > 1 and any(most):
         raise Refusal(
-            f"several columns name codes of {variable.name}; call one of them {variable.name}"
+            say(
+                "several columns name codes of %(name)s; call one of them %(name)s",
+                name=variable.name,
+            )
         )
     return best
 
@@ -199,7 +241,7 @@ def fields_of(content_type: str, body: bytes) -> list[tuple[str, str]]:
                 return _parts(content_type, body)
         return [("codes", body.decode())]
     except ValueError:
-        raise Refusal("what was sent is no text in UTF-8, and no form") from None
+        raise Refusal(say("what was sent is no text in UTF-8, and no form")) from None
 
 
 def _parts(content_type: str, body: bytes) -> list[tuple[str, str]]:

@@ -25,6 +25,8 @@ from eree.web.block import ABSENT, Block, Cell, beside, keyed
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS
 from eree.web.query import Query
+from eree.web.refusals import NotKnown
+from eree.web.words import say
 
 #: The threshold per person that disaster declarations are weighed by.
 DEFAULT_PER_JOB = "3.50"
@@ -108,7 +110,7 @@ class Ranking:
 def ranking(data: DataSet, query: Query) -> Ranking:
     """Rank the areas that all variables of a query make."""
     if not query.by:
-        raise Refusal("a ranking needs areas; put a variable on rows")
+        raise Refusal(say("a ranking needs areas; put a variable on rows"))
     side, block = _together(data, query)
     best, worst = rank_intervals(block.low, block.high)
     values = block.values
@@ -151,20 +153,23 @@ def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
     Both intervals hold together at the level of the query; an area is named by its code or label.
     """
     if len(query.by) != 1:
-        raise Refusal("two areas are compared by one variable; put a single one on rows")
+        raise Refusal(say("two areas are compared by one variable; put a single one on rows"))
     axis = data.variable(query.by[0]).axis(query.groups.get(query.by[0]))
     known = {label.casefold(): code for code, label in zip(axis.codes, axis.labels, strict=True)}
     known |= {code.casefold(): code for code in axis.codes}
     codes = [known.get(text.strip().casefold(), "") for text in (one, two)]
     for text, code in zip((one, two), codes, strict=True):
         if not code:
-            raise Refusal(f"{text!r} is no area here; name one by its code or its name")
+            said = say(
+                "%(name)s is no area here; name one by its code or its name", name=repr(text)
+            )
+            raise NotKnown(said, text.strip(), known)
     if codes[0] == codes[1]:
-        raise Refusal("an area is compared with another one; name two")
+        raise Refusal(say("an area is compared with another one; name two"))
     side, block = _together(data, query, [(code,) for code in codes])
     where = {side.codes(i)[0]: i for i in range(len(side))}
     if missing := [code for code in codes if code not in where]:
-        raise Refusal(f"no job is in {missing[0]}; name an area that has some")
+        raise Refusal(say("no job is in %(area)s; name an area that has some", area=missing[0]))
     first, second = (
         Compared(code, side.labels(where[code])[0], block.cell(where[code])) for code in codes
     )
@@ -231,17 +236,23 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     """Decide for areas with damage; `text` has a line for each: its codes, then the amount."""
     if query.measure != JOBS:
         raise Refusal(
-            f"a threshold is one of damage for each job; leave out measure={query.measure}"
+            say(
+                "a threshold is one of damage for each job; leave out %(measure)s",
+                measure=f"measure={query.measure}",
+            )
         )
     slips = []
     if not (least := money(per_job)):
-        why = "the threshold per job must be above 0, such as 3.50"
+        why = say("the threshold per job must be above 0, such as 3.50")
         slips.append(Slip(0, per_job, why))
     if len(text) > MOST_DAMAGE:
-        why = f"damage has at most {MOST_DAMAGE:,} characters; compare fewer areas at once"
+        why = say(
+            "damage has at most %(most)s characters; compare fewer areas at once",
+            most=f"{MOST_DAMAGE:,}",
+        )
         slips.append(Slip(1, "", why))
     if text.strip() and not query.by:
-        slips.append(Slip(1, "", "a threshold needs areas; put a variable on rows"))
+        slips.append(Slip(1, "", say("a threshold needs areas; put a variable on rows")))
     if slips or not least:
         raise Slips(slips)
     per_job = sub(r'[ "$,]', "", per_job)
@@ -252,7 +263,15 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     side, block = _together(data, query, list(amounts))
     where = {side.codes(i): i for i in range(len(side))}
     if absent := [
-        Slip(one.line, one.text, f"no job is in {', '.join(area)}; leave out line {one.line}")
+        Slip(
+            one.line,
+            one.text,
+            say(
+                "no job is in %(area)s; leave out line %(line)s",
+                area=", ".join(area),
+                line=one.line,
+            ),
+        )
         for area, one in amounts.items()
         if area not in where
     ]:
@@ -293,16 +312,28 @@ def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...],
         codes, amount = tuple(fields[:-1]), money(fields[-1])
         wrong = [code for code, of in zip(codes, known, strict=False) if code not in of]
         if len(codes) != len(known):
-            many = f"{len(known)} code{'s' * (len(known) > 1)}"
-            why = f"line {number} of the damage must have {many} and an amount, with spaces between"
+            several = say("%(count)s codes", count=len(known))
+            why = say(
+                "line %(line)s of the damage must have %(codes)s and an amount, with spaces"
+                " between",
+                line=number,
+                codes=say("%(count)s code", count=1) if len(known) == 1 else several,
+            )
         elif wrong:
-            why = f"line {number} of the damage names {wrong[0]!r}, which is no code here"
+            why = say(
+                "line %(line)s of the damage names %(code)s, which is no code here",
+                line=number,
+                code=repr(wrong[0]),
+            )
         elif codes in found:
-            why = f"line {number} gives an area a second damage; give it one"
+            why = say("line %(line)s gives an area a second damage; give it one", line=number)
         elif amount is None:
-            why = f"the damage in line {number} must be a number of 0 or more, such as 1,250,000.50"
+            why = say(
+                "the damage in line %(line)s must be a number of 0 or more, such as 1,250,000.50",
+                line=number,
+            )
         elif len(found) >= MOST_AREAS:
-            why = f"at most {MOST_AREAS:,} areas are compared at once"
+            why = say("at most %(most)s areas are compared at once", most=f"{MOST_AREAS:,}")
         else:
             found[codes] = Damage(number, line, amount)
             continue
@@ -341,7 +372,12 @@ def _together(
         query = replace(query, where=_narrowed(data, query, only))
     asked = query.asked(together=True)
     if data.most(asked) > MOST_CELLS:
-        raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be compared at once; keep fewer")
+        raise TooLarge(
+            say(
+                "more than %(most)s areas cannot be compared at once; keep fewer",
+                most=f"{MOST_CELLS:,}",
+            )
+        )
     figures = data.figures(asked)
     side, block = in_a_line(data, figures)
     there = np.flatnonzero(~block.flags[ABSENT]).astype(np.intp)

@@ -23,6 +23,7 @@ from eree.survey.soc import LEVELS, Level, title_of
 from eree.web.dataset import DataSet, Group, Variable
 from eree.web.figures import JOBS, Asked, Figures, Mask
 from eree.web.promise import in_one_line
+from eree.web.sentences import told
 from eree.web.words import Joined, say
 from eree.workload import JOB
 
@@ -60,11 +61,11 @@ class CubeSet(DataSet):
         if losses := _sentences(cube.release.record.get("losses")):
             covers = say(
                 "The guarantee covers %(covers)s, and not all that is published.",
-                covers=cube.covers,
+                covers=told(cube.covers),
             )
             self.warnings = (covers, *losses)
             self.promise = say(
-                "%(promise)s, for %(covers)s", promise=self.promise, covers=cube.covers
+                "%(promise)s, for %(covers)s", promise=self.promise, covers=told(cube.covers)
             )
         cube.table(CubeQuery())  # sums that every answer needs are made before anyone asks
 
@@ -256,6 +257,6 @@ def _sentences(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """What a record says in one text, in several or not at all, each as a sentence."""
     texts = [given] if isinstance(given, str) else given or ()
     return tuple(
-        text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+        told(text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
         for text in (str(one).strip() for one in texts)
     )

@@ -19,6 +19,8 @@ from eree.release.release import Release
 from eree.survey.query import Axis
 from eree.web.figures import Asked, Figures, Mask
 from eree.web.promise import in_one_line
+from eree.web.refusals import no_variable, too_many_words
+from eree.web.sentences import told
 from eree.web.words import Joined, say, spoken
 
 Error = Literal["margin", "standard-error", "interval", "relative"]
@@ -103,13 +105,13 @@ class Variable:
         return MappingProxyType({code: g for code, g in found.items() if code not in twice})
 
     @cached_property
-    def _order(self) -> Mapping[str, int]:
-        """The order of what a filter may keep: groups first."""
+    def kept_by(self) -> Mapping[str, int]:
+        """What a filter may keep, in its order: groups first."""
         return {code: place for place, code in enumerate((*self.groups, *self.codes))}
 
     def declares(self, code: str) -> bool:
         """Whether it is a code or a group, and no list that a reader sent."""
-        return code in self._order
+        return code in self.kept_by
 
     def knows(self, code: str) -> bool:
         """Whether a filter may keep it."""
@@ -118,7 +120,7 @@ class Variable:
     def ordered(self, codes: Sequence[str]) -> tuple[str, ...]:
         """Codes of a filter in one order, each once: lists first, then groups."""
         return tuple(
-            sorted(filter(self.knows, {*codes}), key=lambda c: (self._order.get(c, -1), c))
+            sorted(filter(self.knows, {*codes}), key=lambda c: (self.kept_by.get(c, -1), c))
         )
 
     def held(self, codes: Iterable[str]) -> list[int]:
@@ -130,15 +132,15 @@ class Variable:
 
     def spelled_out(self, codes: Iterable[str]) -> list[str]:
         """Codes and groups of a filter, with the codes of lists in their place."""
-        found = {code: None for code in codes if code in self._order}
-        lists = self.held(code for code in codes if code not in self._order)
+        found = {code: None for code in codes if code in self.kept_by}
+        lists = self.held(code for code in codes if code not in self.kept_by)
         return [*found, *(self.codes[p] for p in lists if self.codes[p] not in found)]
 
     def _group(self, code: str) -> Group:
         """A group that a filter keeps, or a list."""
         found = self.groups.get(code) or self._listed(code)
         if found is None:
-            raise Refusal("a list of codes is no longer kept; send it again")
+            raise Refusal(say("a list of codes is no longer kept; send it again"))
         return found
 
     def _listed(self, name: str) -> Group | None:
@@ -200,7 +202,7 @@ class Variable:
 
     def describe(self, code: str) -> str:
         """A code or a group with its label, where that says more."""
-        if code not in self._order:
+        if code not in self.kept_by:
             return self._group(code).label
         label = self.labels[self.places[code]] if code in self.places else self.groups[code].label
         return label if label.casefold() == code.casefold() else f"{code} {label}"
@@ -232,7 +234,7 @@ class Variable:
         """
         words = find.casefold().split()
         if len(find) > MOST_FIND or len(words) > MOST_WORDS:
-            raise Refusal(f"at most {MOST_WORDS} words are looked for at once; name fewer")
+            raise too_many_words(MOST_WORDS)
         found: list[ListedCode] = []
         shown: set[tuple[str, str]] = set()
         for place, chain in self._tree:
@@ -288,14 +290,14 @@ class DataSet(ABC):
         self.name, self.release = name, release
         self.title = Joined(", ", (title, release.period)) if release.period else title
         self.series = release.described.get("title", "")
-        self.variables, self.checks = variables, checks
+        self.variables, self.checks = variables, tuple(map(told, checks))
         self._by_name = {variable.name: variable for variable in variables}
         self.guarantee = release.guarantee
         jobs = ONE if "kind" in release.record else release.schema.job.counted
         self.units = self.guarantee.neighbours, jobs  # what one step is, and a worker of how many
         self.promise = in_one_line(self.guarantee)
         self.made = str(release.record["made"])[:10]
-        self.statements = tuple(map(str, release.record.get("statements", ())))
+        self.statements = tuple(told(str(s)) for s in release.record.get("statements", ()))
 
     @abstractmethod
     def most(self, asked: Asked) -> int:
@@ -324,8 +326,7 @@ class DataSet(ABC):
     def variable(self, name: str) -> Variable:
         """A variable by its name."""
         if name not in self._by_name:
-            known = ", ".join(self._by_name)
-            raise Refusal(f"there is no variable {name!r} in this data set; it has {known}")
+            raise no_variable(name, self._by_name)
         return self._by_name[name]
 
     @property

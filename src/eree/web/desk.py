@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from eree.web.reply import HTML, Reply
+from eree.web.reply import HTML, SVG, Reply
+from eree.web.words import say
 
 Headers = list[tuple[bytes, bytes]]
 #: What an answer depends on: the path, the query, and whether JSON is wanted.
 Key = tuple[bytes, bytes, bool]
-#: Says no: the status, why, and whether as JSON.
-Refuse = Callable[[int, str, bool], "Kept"]
+#: Says no to a question: the status, and why.
+Refuse = Callable[[int, str, Key], "Kept"]
 
 _LOG = logging.getLogger("eree.web")
 #: Bytes from which on a text is packed, and the most bytes of answers that are kept.
@@ -51,7 +52,12 @@ _FRAMED: Headers = [
     ),
     *(pair for pair in SECURITY[1:] if pair[0] != b"x-frame-options"),
 ]
-_TOO_MANY = "too many questions at once; try again soon"
+#: The same for pictures, whose style is within them.
+_PICTURES: Headers = [
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; sandbox"),
+    *SECURITY[1:],
+]
+_TOO_MANY = say("too many questions at once; try again soon")
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class Kept(Response):
 
     def __init__(self, reply: Reply, caching: str = "no-store") -> None:
         self.status_code, self.body = reply.status, reply.body
-        safe = _FRAMED if reply.framed else SECURITY
+        safe = _FRAMED if reply.framed else _PICTURES if reply.kind == SVG else SECURITY
         self.raw_headers = [(b"content-type", reply.kind.encode()), *safe]
         self.raw_headers += [(name.encode(), value.encode()) for name, value in reply.headers]
         kept = caching if reply.status == 200 else "no-store"
@@ -226,7 +232,7 @@ class Desk:
         question = self._open.get(key)
         if question is None:
             if not self._has_room(share):
-                return self._refuse(503, _TOO_MANY, key[2])
+                return self._refuse(503, _TOO_MANY, key)
             question = self._open[key] = _Question(key, work, share)
             question.task = asyncio.create_task(self._turn(question))
         question.waiting += 1
@@ -245,8 +251,8 @@ class Desk:
                 self._leave(question)
         if question.task.done() and not question.task.cancelled():
             return question.task.result()
-        slow = "this took too long; ask for less, or try again soon"
-        return self._refuse(503, _TOO_MANY if question.displaced else slow, key[2])
+        slow = say("this took too long; ask for less, or try again soon")
+        return self._refuse(503, _TOO_MANY if question.displaced else slow, key)
 
     def _has_room(self, share: str) -> bool:
         """Whether one more question of a share finds a place, or makes one."""
@@ -301,7 +307,7 @@ class Desk:
 
     def _fault(self, key: Key) -> Kept:
         _LOG.exception("a question could not be answered")
-        return self._refuse(500, "please try another question", key[2])
+        return self._refuse(500, say("please try another question"), key)
 
 
 async def _hung_up(receive: Receive) -> None:

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, prod
 from types import MappingProxyType
@@ -34,6 +34,10 @@ from eree.web.shares import measured
 from eree.web.standards import csvw, sdmx_csv
 from eree.web.words import Joined, say
 from eree.web.workbook import workbook
+
+#: A year or a part of one, and what variables are called whose codes are such.
+_TIME = re.compile(r"(1[89]|2[01])\d\d(-?(Q[1-4]|0[1-9]|1[0-2]))?")
+_CALLED_TIME = re.compile(r"(\b|_)(year|quarter|month|period|time|date)", re.IGNORECASE)
 
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
@@ -300,10 +304,12 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         }
         for (axis, _), (used, _) in zip(axes, found, strict=True)
     }
-    name = "figure"
-    while name in dimension:
-        name += "_"
-    unit = metadata.measure
+    time, period = [axis.name for axis, _ in axes if _is_time(axis)], answer.data.release.period
+    if period and not time:  # all figures are of one
+        time, one = [_free("time", dimension)], {"index": [period], "label": {period: period}}
+        dimension[time[0]] = {"label": "Period", "category": one}
+        shape.append(1)
+    name, unit = _free("figure", dimension), metadata.measure
     dimension[name] = {
         "label": "Estimate and error",
         "category": {
@@ -324,13 +330,23 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "note": list(metadata.notes),
         "id": list(dimension),
         "size": [*shape, len(measured)],
-        "role": {"metric": [name], **({"geo": geo} if geo else {})},
+        "role": {"metric": [name]} | {k: v for k, v in (("geo", geo), ("time", time)) if v},
         "dimension": dimension,
         "value": flat,
         "status": status,
         "extension": {"eree": metadata.as_json()},
     }
     return json.dumps(made, ensure_ascii=False).encode()
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _is_time(axis: Axis) -> bool:
+    """Whether a variable is called a time, and its codes are years or parts of years."""
+    called = _CALLED_TIME.search(f"{axis.name} {axis.label}")
+    return called is not None and all(map(_TIME.fullmatch, axis.codes))
 
 
 def profile_file(data: DataSet, file: str) -> tuple[str, bytes] | None:

@@ -22,6 +22,7 @@ from eree.web.render.maps import maps_of
 from eree.web.render.pages import KINDS, Pages
 from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply
 from eree.web.reply import as_json as in_json
+from eree.web.words import say
 
 
 class House:
@@ -55,7 +56,7 @@ class House:
 
     def first(self, query: str, as_json: bool) -> Reply:
         """The list of data sets, all or those that have words."""
-        find = looked_for("the first page", query)
+        find = looked_for(say("the first page"), query)
         found = self.catalogue.found(find)
         if as_json:
             return in_json({"data_sets": [described(data, self.home) for data in found]})
@@ -68,7 +69,7 @@ class House:
 
     def api(self, query: str) -> Reply:
         """The OpenAPI document."""
-        refuse_settings("this document", query)
+        refuse_settings(say("this document"), query)
         return Reply(200, JSON, self._openapi)
 
     @cached_property
@@ -77,13 +78,13 @@ class House:
 
     def help(self, query: str) -> Reply:
         """How addresses are made, for those who program."""
-        refuse_settings("this page", query)
+        refuse_settings(say("this page"), query)
         known = {"data_sets": self.catalogue.data_sets, "default_query": default_query}
         return self._page("api.html", "/api", **known)
 
     def methods(self, query: str) -> Reply:
         """How figures are protected, for the public."""
-        refuse_settings("this page", query)
+        refuse_settings(say("this page"), query)
         found = self.catalogue.data_sets
         steps = dict.fromkeys(step_words(*data.units) for data in found)
         used = mechanisms_used(found, self._certificates)
@@ -93,7 +94,7 @@ class House:
     def static(self, name: str) -> Reply:
         """A file that pages need."""
         if name not in self.pages.static:
-            raise Missing("there is no such file")
+            raise Missing(say("there is no such file"))
         return Reply(200, KINDS[name.rpartition(".")[2]], self.pages.static[name])
 
     def refused(
@@ -108,12 +109,11 @@ class House:
 
         `instead` is an address that leaves out what means nothing.
         """
-        sentence = reason[:1].upper() + reason[1:]
         if as_json:
-            error = {"status": status, "message": sentence}
+            error = {"status": status, "message": reason[:1].upper() + reason[1:]}
             error |= {"instead": f"{self.home}{instead}"} if instead else {}
             return in_json({"error": error}, status)
-        known = {"status": status, "heading": HEADINGS.get(status, OTHERWISE), "reason": sentence}
+        known = {"status": status, "heading": HEADINGS.get(status, OTHERWISE), "reason": reason}
         known |= {"instead": instead, "left": left, "data_sets": self.catalogue.data_sets}
         return Reply(status, HTML, self.pages.render("error.html", self.language, "/", **known))
 

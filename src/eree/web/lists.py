@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from eree.web.catalogue import Missing
 from eree.web.export import EXPORTS, csv_of
 from eree.web.reply import Reply
+from eree.web.words import say
 from eree.web.workbook import workbook
 
 #: Kinds of files of a list.
@@ -20,8 +21,14 @@ LISTS = ("csv", "xlsx")
 def checked(ending: str) -> str:
     """The kind of a file by its ending; refuses others."""
     if ending not in LISTS:
-        raise Missing(f"there is no file of this kind; there are {', '.join(LISTS)} and json")
+        raise no_such_file(LISTS)
     return ending
+
+
+def no_such_file(known: Iterable[str]) -> Missing:
+    """A refusal of a kind of files that there is not."""
+    there = ", ".join(known)
+    return Missing(say("there is no file of this kind; there are %(known)s and json", known=there))
 
 
 def list_file(answer: Reply, ending: str) -> Reply:

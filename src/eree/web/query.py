@@ -24,6 +24,7 @@ from eree.errors import Refusal
 from eree.web.codelists import MARK
 from eree.web.dataset import ERRORS, DataSet, Error
 from eree.web.figures import Asked
+from eree.web.refusals import no_code, no_error, no_level, no_measure, no_setting, twice
 from eree.web.shares import SHARES, level_of_parts
 from eree.web.words import say
 
@@ -156,12 +157,16 @@ def read(text: str) -> list[tuple[str, str]]:
         )
     except (ValueError, UnicodeDecodeError):
         raise Refusal(
-            f"the address cannot be read; it is made of at most {MOST_PARTS:,} parts such as"
-            " rows=place&show=margin"
+            say(
+                "the address cannot be read; it is made of at most %(most)s parts such as"
+                " %(example)s",
+                most=f"{MOST_PARTS:,}",
+                example="rows=place&show=margin",
+            )
         ) from None
     for name, value in found:
         if _CONTROL.search(name) or _CONTROL_IN_LINES.search(value):
-            raise Refusal("the address holds characters that no code has")
+            raise Refusal(say("the address holds characters that no code has"))
     return found
 
 
@@ -179,26 +184,22 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
             variable = data.variable(name.removeprefix(WHERE))
             if not variable.knows(value):
                 if value.startswith(MARK):
-                    raise Refusal("a list of codes is kept for a day; send this one again")
-                raise Refusal(f"{variable.name} has no code {value!r}; choose from its list")
+                    raise Refusal(say("a list of codes is kept for a day; send this one again"))
+                raise no_code(variable.name, value, variable.kept_by)
             where.setdefault(variable.name, []).append(value)
         elif name.startswith(GROUP):
             variable = data.variable(name.removeprefix(GROUP))
             if value not in variable.levels:
-                known = ", ".join(variable.levels) or "no levels"
-                raise Refusal(f"{variable.name} has no level {value!r}; it has {known}")
+                raise no_level(variable.name, value, variable.levels)
             if variable.name in groups:
-                raise Refusal(f"{variable.name} has two levels; give it one")
+                raise Refusal(say("%(name)s has two levels; give it one", name=variable.name))
             groups[variable.name] = value
         elif name in _SINGLE:
             if name in single:
-                raise Refusal(f"{name} is given twice; give it once")
+                raise twice(name)
             single[name] = value
         else:
-            known = (
-                f"rows, cols, where.NAME, group.NAME, {', '.join(_SINGLE[:-1])} and {_SINGLE[-1]}"
-            )
-            raise Refusal(f"there is no setting {name!r}; there are {known}")
+            raise no_setting(name, ("rows", "cols", f"{WHERE}NAME", f"{GROUP}NAME", *_SINGLE))
     return _checked(data, rows, cols, where, groups, single)
 
 
@@ -212,41 +213,54 @@ def _checked(
 ) -> Query:
     sides = (*rows, *cols)
     if len(set(sides)) < len(sides):
-        raise Refusal("a variable stands twice in the table; put each on rows or on columns, once")
+        raise Refusal(
+            say("a variable stands twice in the table; put each on rows or on columns, once")
+        )
     if len(sides) > MOST_SIDES:
-        raise Refusal(f"a table may have at most {MOST_SIDES} variables; take some off")
+        raise Refusal(
+            say("a table may have at most %(most)s variables; take some off", most=MOST_SIDES)
+        )
     if extra := [name for name in groups if name not in sides]:
-        raise Refusal(f"a level is given for {extra[0]!r}, which the table is not by")
+        raise Refusal(
+            say("a level is given for %(name)s, which the table is not by", name=repr(extra[0]))
+        )
     kept = {}
     for variable in data.variables:  # in one order
         if variable.name not in where:
             continue
         codes = where[variable.name]
         if len(set(codes)) < len(codes):
-            raise Refusal(f"{variable.name} keeps a code twice; name each once")
+            raise Refusal(say("%(name)s keeps a code twice; name each once", name=variable.name))
         kept[variable.name] = variable.ordered(codes)
     default = Query()
     measure, show = single.get("measure", default.measure), single.get("show", default.show)
     if measure not in data.measures:
-        raise Refusal(f"there is no measure {measure!r}; there is {', '.join(data.measures)}")
+        raise no_measure(measure, data.measures)
     if show not in data.errors:
-        raise Refusal(_no_such_error(data, show))
+        raise no_error(show, data.errors, ERRORS)
     confidence, sort = (
         single.get("confidence", default.confidence),
         single.get("sort", default.sort),
     )
     if confidence not in CONFIDENCES:
-        raise Refusal(f"the confidence is one of {', '.join(CONFIDENCES)}")
+        raise Refusal(say("the confidence is one of %(known)s", known=", ".join(CONFIDENCES)))
     if sort not in SORTS:
-        raise Refusal(f"rows are sorted by one of {', '.join(SORTS)}")
+        raise Refusal(say("rows are sorted by one of %(known)s", known=", ".join(SORTS)))
     share = single.get("share", default.share)
     if share and share not in SHARES:
-        raise Refusal(f"figures are shares of one of {', '.join(SHARES)}, or counts without share")
+        raise Refusal(
+            say(
+                "figures are shares of one of %(known)s, or counts without share",
+                known=", ".join(SHARES),
+            )
+        )
     if share and show == "standard-error":
-        raise Refusal("a share has no standard error; choose margin, interval or relative")
+        raise Refusal(say("a share has no standard error; choose margin, interval or relative"))
     for name in _TICKED:
         if single.get(name, YES) != YES:
-            raise Refusal(f"{name} is asked for with {name}={YES}, or left out")
+            raise Refusal(
+                say("%(name)s is asked for with %(name)s=%(yes)s, or left out", name=name, yes=YES)
+            )
     return Query(
         tuple(rows),
         tuple(cols),
@@ -267,20 +281,12 @@ def _checked(
 def _page(single: Mapping[str, str], name: str) -> int:
     page = single.get(name, "1")
     if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) <= MOST_PAGE):
-        raise Refusal(f"{name} is an integer from 1 to {MOST_PAGE:,}")
-    if page != str(int(page[:9])):
-        raise Refusal(f"{name} is written without a zero in front")
-    return int(page)
-
-
-def _no_such_error(data: DataSet, show: str) -> str:
-    choice = ", ".join(data.errors)
-    if show in ERRORS:
-        return (
-            f"this data set has no {ERRORS[cast(Error, show)].lower()}, because its noise depends"
-            f" on a confidential number; choose from {choice}"
+        raise Refusal(
+            say("%(name)s is an integer from 1 to %(most)s", name=name, most=f"{MOST_PAGE:,}")
         )
-    return f"there is no error {show!r} to show; choose from {choice}"
+    if page != str(int(page[:9])):
+        raise Refusal(say("%(name)s is written without a zero in front", name=name))
+    return int(page)
 
 
 def default_query(data: DataSet) -> Query:
@@ -337,7 +343,7 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         elif name in ("tab", "choose", "swap", "earlier", "find", "again", *EXTRAS):
             buttons[name] = value
         else:
-            raise Refusal(f"there is no field {name!r} in this form")
+            raise Refusal(say("there is no field %(name)s in this form", name=repr(name)))
     names = [*dict.fromkeys(order), *(v.name for v in data.variables if v.name not in order)]
     if moved := buttons.get("earlier"):  # before the one that stands before it on its side
         side_of = places.get(data.variable(moved).name)
@@ -362,7 +368,7 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         query = query.swapped()
     tab = buttons.get("tab", "")
     if tab not in TABS:
-        raise Refusal("there is no such page of a data set")
+        raise Refusal(say("there is no such page of a data set"))
     own = [(name, buttons[name]) for name in EXTRAS if tab == "threshold" and buttons.get(name)]
     if chosen := buttons.get("choose") or buttons.get("again"):
         extras = [*([("tab", tab)] if tab else []), *own]

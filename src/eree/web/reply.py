@@ -12,6 +12,7 @@ from eree.web.words import say
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 PLAIN = "text/plain; charset=utf-8"
+SVG = "image/svg+xml"
 
 
 #: What a page says first that refuses, by its status.

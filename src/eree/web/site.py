@@ -33,15 +33,18 @@ from eree.web.export import (
 )
 from eree.web.figures import JOBS
 from eree.web.house import House
+from eree.web.lists import no_such_file
 from eree.web.methods import protected_words, step_words
 from eree.web.notes import certified, described
 from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, sent, written
+from eree.web.refusals import reason_of
 from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen
 from eree.web.render.pictures import chart_file, map_file
 from eree.web.reply import HTML, Reply, moved
 from eree.web.reply import as_json as in_json
+from eree.web.sentences import told
 from eree.web.words import say
 
 #: The two areas that a ranking compares, and as many names of areas as it proposes.
@@ -75,7 +78,7 @@ class Site(House):
     def export(self, name: str, ending: str, query: str) -> Reply:
         """The result as a file."""
         if ending not in EXPORTS:
-            raise Missing(f"there is no file of this kind; there are {', '.join(EXPORTS)} and json")
+            raise no_such_file(EXPORTS)
         data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
@@ -89,7 +92,7 @@ class Site(House):
         asked, own = with_own_settings(data, query, ("as",))
         asked = asked if query else asked.charted(data)
         if own and own["as"] not in CHARTS:
-            raise Refusal(f"a chart is drawn as one of {', '.join(CHARTS)}")
+            raise Refusal(say("a chart is drawn as one of %(known)s", known=", ".join(CHARTS)))
         made = answer(data, asked)
         shown = drawing(made, own.get("as", ""))
         if file:
@@ -104,7 +107,7 @@ class Site(House):
         data = self.catalogue.data_set(name)
         mapped = self._maps[data.name]
         if not mapped:
-            raise Missing("there is no map for this data set")
+            raise Missing(say("there is no map for this data set"))
         asked = query_of(data, query).counted()
         picture = Picture(data, asked, chosen(asked, mapped))
         if file:
@@ -202,23 +205,23 @@ class Site(House):
             certificates=certificates,
             step=step_words(*data.units),
             protected=protected_words(*data.units),
-            odds=data.guarantee.statement("worlds", 1, "Which of them is the true one").words,
+            odds=told(data.guarantee.statement("worlds", 1, "Which of them is the true one").words),
             maps=self._maps[data.name],
         )
 
     def certificate(self, name: str, query: str) -> Reply:
         """What was claimed and found of a data set's noise, and what was checked."""
         data = self.catalogue.data_set(name)
-        refuse_settings("a certificate", query)
+        refuse_settings(say("a certificate"), query)
         return in_json(certified(data, self._certificates[data.name]))
 
     def profile(self, name: str, file: str, query: str) -> Reply:
         """Numbers of workplaces by size, as a file."""
         data = self.catalogue.data_set(name)
-        refuse_settings("this file", query)
+        refuse_settings(say("this file"), query)
         made = profile_file(data, file)
         if made is None:
-            raise Missing("there is no such file; the page About lists those that there are")
+            raise Missing(say("there is no such file; the page About lists those that there are"))
         stem, _, ending = file.rpartition(".")
         named = f"{plain_name(f'{data.name}-{stem}')}.{ending}"
         return Reply(200, *made).named(named, "attachment")
@@ -229,7 +232,7 @@ class Site(House):
         asked, extras = with_own_settings(data, query, ("find", "tab", *EXTRAS))
         find = extras.get("find", "")
         if extras.get("tab", "") not in TABS:
-            raise Refusal("there is no such page of a data set")
+            raise Refusal(say("there is no such page of a data set"))
         if as_json:
             names, about = ("code", "label", "level"), {"variable": known.name}
             listed = [{n: getattr(c, n) for n in names} for c in known.listed(find)]
@@ -237,7 +240,12 @@ class Site(House):
         return self._codes_page(data, known, asked, extras)
 
     def keep_list(
-        self, name: str, variable: str, sent_as: tuple[str, bytes], as_json: bool
+        self,
+        name: str,
+        variable: str,
+        sent_as: tuple[str, bytes],
+        as_json: bool,
+        sender: str = "",
     ) -> Reply:
         """Keep a list of codes that a reader sends, and go on to the table with it."""
         data, known = self._variable(name, variable)
@@ -248,13 +256,16 @@ class Site(House):
             skip = ("skip", YES) in fields
             lists = [codes_in(known, text, skip=skip) for text in texts or [""]]
             held = known.held(code for one in lists for code in one.codes)
-            found = self.catalogue.lists.keep(data.list_of(known), len(known.codes), held)
+            found = self.catalogue.lists.keep(data.list_of(known), len(known.codes), held, sender)
         except Refusal as refusal:
             if as_json:
                 raise
             made, text = sent(data, rest), "\n".join(texts)
             own = {"tab": made.page, **dict(made.extras)}
-            shown = {"slips": (str(refusal),), "pasted": text if len(text) < MOST_SHOWN else ""}
+            shown = {
+                "slips": (reason_of(refusal),),
+                "pasted": text if len(text) < MOST_SHOWN else "",
+            }
             return self._codes_page(data, known, made.query, own, **shown)
         if as_json:
             end = datetime.now(UTC) + timedelta(seconds=KEPT_SECONDS)
@@ -267,7 +278,7 @@ class Site(House):
     def _variable(self, name: str, variable: str) -> tuple[DataSet, Variable]:
         data = self.catalogue.data_set(name)
         if variable not in {one.name for one in data.variables}:
-            raise Missing("there is no such variable in this data set")
+            raise Missing(say("there is no such variable in this data set"))
         return data, data.variable(variable)
 
     def _codes_page(

@@ -142,7 +142,12 @@ class Picture:
         groups = {} if level is None else {name: level}
         self.query = query.with_sides((name,), (), groups)
         if data.most(self.query.asked()) > MOST_CELLS:
-            raise TooLarge(f"more than {MOST_CELLS:,} areas cannot be drawn; keep fewer codes")
+            raise TooLarge(
+                say(
+                    "more than %(most)s areas cannot be drawn; keep fewer codes",
+                    most=f"{MOST_CELLS:,}",
+                )
+            )
         figures = data.figures(self.query.asked())
         side, block = in_a_line(data, figures)
         cells = [block.cell(i) for i in range(len(side))]

@@ -23,6 +23,8 @@ from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
 from eree.web.shares import SHARES
 from eree.web.words import (
+    Joined,
+    Said,
     language,
     languages,
     say,
@@ -47,6 +49,7 @@ SCRIPT = (
     say("Copy"),
     say("Copied"),
     say("Copy for a spreadsheet"),
+    say("Picture (PNG)"),
     say("The search got no answer; press Find."),
 )
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
@@ -109,6 +112,7 @@ class Pages:
             "flag_names": FLAG_NAMES,
             "interval_of": interval,
             "number": number,
+            "in_english": _in_english,
             "verdict": lambda word: spoken(_VERDICTS[word]),
             "carried": carried,
             "written": written,
@@ -161,6 +165,12 @@ def begun(text: str) -> str:
     """A text as the beginning of a sentence."""
     shown = str(spoken(text))
     return shown[:1].upper() + shown[1:]
+
+
+def _in_english(text: str) -> str:
+    """An attribute that says that a text is English where the page is not, and cannot say it."""
+    foreign = _script_words() and not isinstance(text, (Said, Joined))
+    return Markup(' lang="en"') if foreign else ""
 
 
 def _error_choices(data: DataSet, share: str) -> list[tuple[str, str]]:

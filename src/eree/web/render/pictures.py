@@ -11,10 +11,9 @@ from xml.sax.saxutils import escape
 from eree.web.export import Metadata
 from eree.web.render.charts import Bar, Bars, Grouped, HeatMap
 from eree.web.render.maps import Picture
-from eree.web.reply import Reply
+from eree.web.reply import SVG, Reply
 from eree.web.words import say, spoken
 
-_KIND = "image/svg+xml"
 #: Places of a bar's name, drawing and figure, in the width of a picture.
 _WIDE, _NAMES, _PLOT, _FIGURES = 960, 280, 290, 720
 _LINE, _ROW, _EDGE = 22, 24, 20
@@ -69,9 +68,10 @@ def map_file(picture: Picture, about: Metadata, name: str) -> Reply:
 def _picture(caption: str, lines: Sequence[_Line], about: Metadata, name: str) -> Reply:
     """Lines below each other, between a title and where they are from."""
     level = spoken(say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}"))
+    caption, citation = spoken(caption), spoken(about.citation)
     every = [(26, _text(line, _EDGE, "title")) for line in wrap(caption, 100)]
     every += [(8, ""), *lines, (12, "")]
-    for note in (level, *map(spoken, about.notes), about.citation):
+    for note in (level, *map(spoken, about.notes), citation):
         every += [(18, _text(line, _EDGE, "soft")) for line in wrap(note, 140)]
     drawn, top = [], _EDGE
     for high, part in every:
@@ -83,7 +83,7 @@ def _picture(caption: str, lines: Sequence[_Line], about: Metadata, name: str) -
         f"<title>{escape(caption)}</title><style>{_STYLE}</style>"
         f'<rect width="100%" height="100%" fill="#fff"/>{"".join(drawn)}</svg>\n'
     )
-    return Reply(200, _KIND, whole.encode()).named(name, "attachment")
+    return Reply(200, SVG, whole.encode()).named(name, "attachment")
 
 
 def _text(said: str, x: float, name: str = "", anchor: str = "start", letters: int = 0) -> str:

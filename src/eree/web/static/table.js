@@ -3,6 +3,8 @@
 (() => {
   let latest = 0;
   let typed = 0;
+  const asked = () => location.pathname + location.search;
+  let shownAt = asked();
   const words = JSON.parse(document.body.dataset.words || "{}");
   const say = (text) => words[text] || text;
 
@@ -16,16 +18,18 @@
       if (mine !== latest) return;
       const main = page.getElementById("main");
       if (!main || !main.querySelector("#result")) { location.assign(reply.url); return; }
-      const open = openFilters();
+      const open = unfolded();
       document.getElementById("main").replaceChildren(...main.childNodes);
       document.title = page.title;
       document.querySelector(".top nav").replaceWith(page.querySelector(".top nav")); // it leads to the same page
       if (push) history.pushState(null, "", reply.url);
+      shownAt = asked();
       prepare(open);
       const status = document.getElementById("status"), shown = document.getElementById("result");
       status.firstElementChild.textContent = shown.dataset.said || ""; // short, and it stays: the table itself would be read whole
       status.lastElementChild.hidden = false;
       const target = focus && document.querySelector(focus);
+      for (let part = target; (part = part && part.parentElement.closest("details")); ) part.open = true;
       if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
       if (mine === latest) location.assign(address);
@@ -43,8 +47,8 @@
     return true;
   }
 
-  function openFilters() {
-    return [...document.querySelectorAll(".variable")].map((v) => v.querySelector("details")?.open ?? false);
+  function unfolded() {
+    return [...document.querySelectorAll("#builder details[open]")].map((part) => part.dataset.fold);
   }
 
   function addressOf(form, button) {
@@ -60,16 +64,10 @@
   }
 
   function prepare(open = []) {
-    document.querySelectorAll(".variable").forEach((v, i) => {
-      const filter = v.querySelector("details");
-      if (filter && open[i]) filter.open = true;
-    });
+    for (const part of document.querySelectorAll("#builder details")) if (open.includes(part.dataset.fold)) part.open = true;
     for (const box of document.querySelectorAll(".copy")) {
       const field = box.querySelector("input, textarea");
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "quiet";
-      button.textContent = say("Copy");
+      const button = quiet("Copy");
       button.setAttribute("aria-label", say("Copy") + ": " + box.querySelector("label").textContent);
       button.addEventListener("click", async () => {
         field.select();
@@ -80,10 +78,7 @@
     }
     const file = document.querySelector('.links a[href*=".csv?"]');
     if (file) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "quiet";
-      button.textContent = say("Copy for a spreadsheet");
+      const button = quiet("Copy for a spreadsheet");
       button.addEventListener("click", async () => {
         try {
           const reply = await fetch(file.href);
@@ -96,6 +91,11 @@
         } catch { location.assign(file.href); } // no clipboard: the file itself
       });
       file.parentElement.append(button);
+    }
+    for (const link of document.querySelectorAll('.links a[href*=".svg?"]')) {
+      const button = quiet("Picture (PNG)");
+      button.addEventListener("click", () => savePicture(link.href).catch(() => location.assign(link.href))); // cannot be drawn: the file itself
+      link.after(" ", button);
     }
     for (const link of document.querySelectorAll("[data-area]")) {
       const area = document.querySelector(`.map a[data-code="${CSS.escape(link.dataset.area)}"]`);
@@ -113,6 +113,30 @@
     if (form) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
+  }
+
+  function quiet(word) {
+    const button = element("button", "quiet", say(word));
+    button.type = "button";
+    return button;
+  }
+
+  // The file of a picture, drawn at twice its size.
+  async function savePicture(address) {
+    const reply = await fetch(address), picture = new Image(), link = element("a");
+    if (!reply.ok) throw reply;
+    picture.src = address;
+    await picture.decode();
+    const canvas = element("canvas"), by = Math.min(2, 16000 / Math.max(picture.width, picture.height)); // no browser draws more
+    canvas.width = picture.width * by;
+    canvas.height = picture.height * by;
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    const drawn = await new Promise((done) => canvas.toBlob(done, "image/png"));
+    if (!drawn) throw drawn;
+    link.href = URL.createObjectURL(drawn);
+    link.download = (/filename="([^"]+)\.svg"/.exec(reply.headers.get("content-disposition")) || ["", "picture"])[1] + ".png";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
   // A file of commas as rows of fields.
@@ -226,6 +250,7 @@
       if (found) {
         form.querySelector(".listing").replaceWith(found);
         history.replaceState(null, "", reply.url);
+        shownAt = asked();
       }
       said.textContent = page.querySelector("#found, .lead").textContent;
     } catch {
@@ -290,7 +315,7 @@
         show(addressOf(form));
       });
     }
-    form.querySelector(".variable").before(board);
+    form.querySelector(".variables > legend").after(board);
   }
 
   function element(kind, name = "", text = "") {
@@ -318,7 +343,7 @@
     const tab = link.closest(".tabs") ? ".tabs a[aria-current]" : "#result .scroll";
     show(link.href, { focus: tab });
   });
-  addEventListener("popstate", () => show(location.href, { push: false }));
+  addEventListener("popstate", () => { if (asked() !== shownAt) show(location.href, { push: false }); }); // not for a part of the page
   // Paper cannot be clicked: what is folded is printed open, in browsers whose style sheets cannot do it too.
   let folded = [];
   addEventListener("beforeprint", () => {

@@ -1,0 +1,104 @@
+"""Pages as they are printed, at twice their size and in forced colours: all is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from browsing import jobs, opened, views
+from eree.web.server import QueryTool
+from printed import pages
+
+pytestmark = pytest.mark.xdist_group("browser")  # one browser, one query tool
+#: Parts of a page that only a screen can use.
+SCREEN = "#builder, .tabs, .links, .frame, .find, .paste, .pair, .map-tools, button, .areas input"
+
+
+def plain(text: str) -> str:
+    """A text without spaces, and without letters that are joined."""
+    return re.sub(r"[\s\u00ad]", "", unicodedata.normalize("NFKC", text))
+
+
+def printed(page: Page) -> str:
+    found = pages(page.pdf(format="A4"))
+    assert found and all(found)
+    return plain("".join(found))
+
+
+def test_a_printed_table_holds_every_column_and_figure(browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser).new_page()
+    for name in ("table", "wide", "nested", "cube", "nested-columns"):
+        address = views(tool)[name]
+        page.goto(tool.address + address)
+        heads = page.locator(".scroll thead th").all_inner_texts()
+        cells = page.locator(".scroll :is(tbody, tfoot) .estimate").all_inner_texts()
+        figures = [text.splitlines()[-1] for text in cells if text]  # flags stand before them
+        paper = printed(page)
+        for text in (*heads, *figures):
+            assert plain(text) in paper, (name, text)
+        assert paper.count("Total") >= 1
+    # and not because all that was ever on the page is in the file
+    page.goto(tool.address + views(tool)["wide"])
+    page.locator("table.on-paper").nth(1).evaluate("e => e.remove()")
+    assert "Manufacturing" not in printed(page)
+    page.context.close()
+
+
+def test_every_page_is_printed_with_where_it_is_from(browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser, viewport={"width": 718, "height": 1000}).new_page()
+    for name, address in views(tool).items():
+        page.goto(tool.address + address)
+        page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+        seen = "all => all.filter(e => e.checkVisibility()).map(e => e.outerHTML)"
+        assert page.locator(SCREEN).evaluate_all(seen) == [], name
+        if address.startswith("/d/") and name not in ("codes", "error"):
+            assert "protected with" in page.locator(".cite:visible").last.inner_text(), name
+        page.emulate_media(media="screen")
+    page.goto(tool.address + views(tool)["map"])
+    paper = printed(page)
+    for label in page.locator("[data-area]").all_inner_texts():
+        assert plain(label) in paper
+    assert plain("Figures have noise in them") in paper  # what is folded on the screen
+    page.context.close()
+
+
+@pytest.mark.parametrize("forced", ["none", "active"])
+def test_pages_at_twice_their_size_are_no_wider_than_the_screen(
+    forced: str, browser: Browser, tool: QueryTool
+) -> None:
+    sizes = [(640, 512), (390, 844)] if forced == "none" else [(390, 844)]
+    for width, height in sizes:
+        size = {"width": width, "height": height}
+        page = opened(browser, viewport=size, forced_colors=forced).new_page()
+        found = views(tool) | {"list": f"/d/{jobs(tool)}/codes/place?rows=sector&show=margin"}
+        for name, address in found.items():
+            page.goto(tool.address + address)
+            for fold in page.locator("#builder details, details.paste").all():
+                fold.evaluate("e => { e.open = true; }")
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+            cut = page.evaluate(CUT)
+            assert cut == [], (name, width, json.dumps(cut))
+        page.context.close()
+
+
+#: Texts that are wider than what they stand in, or lie over their neighbours.
+CUT = """() => {
+  const kinds = "h1, h2, p, li, dt, dd, summary, button, label, legend, .tabs a, .links a";
+  const found = [];
+  for (const e of document.querySelectorAll(`main :is(${kinds})`)) {
+    if (e.closest(".scroll, .visually-hidden, .sr, .codes, .board, svg")) continue;
+    if (!e.checkVisibility() || getComputedStyle(e).display === "inline") continue;
+    if (e.scrollWidth > e.clientWidth + 1) found.push(e.textContent.trim().slice(0, 60));
+  }
+  for (const line of document.querySelectorAll("svg.ticks")) {
+    const texts = [...line.querySelectorAll("text")].filter((t) => t.getBBox().width);
+    const places = texts.map((t) => t.getBoundingClientRect());
+    if (places.some((b, i) => i && b.left < places[i - 1].right)) found.push(line.textContent);
+  }
+  return found;
+}"""
