@@ -27,6 +27,7 @@ import pytest
 
 import eree
 from eree.mechanisms.cache import certificate_of
+from eree.web.catalogue import Catalogue
 from processes import PATIENCE, running, until
 
 pytestmark = pytest.mark.xdist_group("opened")
@@ -350,8 +351,11 @@ def status(address: str) -> int:
 
 
 @pytest.fixture
-def missing(releases: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def missing(
+    releases: list[Path], maps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The one entry that is needed and not in the cache folder; it is quickly made."""
+    Catalogue.open(releases, maps=maps)
     kept = shutil.copytree(os.environ["EREE_CACHE"], tmp_path / "kept")
     monkeypatch.setenv("EREE_CACHE", str(tmp_path / "one"))
     certificate_of(eree.mechanism("log-laplace-tight", alpha="0.1", epsilon=1))
