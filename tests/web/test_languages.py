@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 
 import eree
 import wording
+from eree import verification
 from eree.policy.schema import Counted
 from eree.web import words
 from eree.web.app import application
@@ -250,6 +252,16 @@ def test_every_statement_of_a_guarantee_can_be_said_in_spanish() -> None:
         assert not {*text.casefold().split()} & {*ENGLISH.split()}, text
         assert numbers.findall(text) == numbers.findall(said)
         assert told(said) == said  # files keep the English one
+
+
+def test_checks_of_one_thing_can_be_said_in_spanish() -> None:
+    """Every sentence of one file, table or mechanism that verifying may say."""
+    code = "".join(path.read_text("utf-8") for path in Path(verification.__path__[0]).glob("*.py"))
+    found = {*re.findall(r'"(1 [a-z][^"]*)"', code)}
+    assert len(found) >= 3
+    for said in found:
+        with speaking("es"):
+            assert str(spoken(told(said))) != said
 
 
 def test_what_is_not_known_stays_as_it_is() -> None:

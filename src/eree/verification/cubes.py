@@ -139,8 +139,9 @@ class CubeRecheck(Recheck):
         for noise in distinct:
             if not noise.certify().holds:
                 self.fault("tables", f"{noise.name} does not keep its claim")
-        several = "s keep their claims" if len(distinct) > 1 else " keeps its claim"
-        self.checks.append(f"{len(distinct)} mechanism{several}, by their certificates")
+        one = "1 mechanism keeps its claim, by its certificate"
+        several = f"{len(distinct)} mechanisms keep their claims, by their certificates"
+        self.checks.append(one if len(distinct) == 1 else several)
 
     def _calibration(self, mode: Mode, cube: ProtectedCube) -> None:
         """What is said of the calibration and of sampling.

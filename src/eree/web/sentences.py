@@ -97,6 +97,7 @@ _OF_SURVEYS = (
 _CHECKS = (
     say("the record is the one that was written"),
     say("the signature is by the key %(key)s"),
+    say("1 file is the one that was written"),
     say("%(count)s files are the ones that were written"),
     say("what is protected of the data set %(name)s is declared"),
     say("the estimates are what the release gives, made again"),
@@ -106,9 +107,10 @@ _CHECKS = (
         "on its author's word: %(name)s is said to be made of table %(table)s of release"
         " %(release)s, which was not given (--size-release)"
     ),
-    say("%(count)s mechanism keeps its claim, by their certificates"),
+    say("1 mechanism keeps its claim, by its certificate"),
     say("%(count)s mechanisms keep their claims, by their certificates"),
     say("proved and certified by their authors, not by eree: %(names)s"),
+    say("1 table agrees with its twin, ends and signs"),
     say("%(count)s tables agree with their twins, ends and signs"),
     say("drawn at once, with one total in every group: %(names)s"),
     say("the prices add up to epsilon %(epsilon)s, delta %(delta)s"),
