@@ -339,6 +339,27 @@ def test_a_file_that_is_no_table_is_found(office: tuple[Path, eree.Ledger], copy
     assert "t: cannot be read" in told(copy, office[1], renewed)
 
 
+@pytest.mark.parametrize("index", [2, 0x3FFFFFFF, -16])
+def test_a_file_that_points_outside_its_dictionary_is_found(
+    office: tuple[Path, eree.Ledger], copy: Path, index: int
+) -> None:
+    """Arrow does not look when it reads dictionaries, and would read somewhere in memory."""
+    file, key = "tables/t.parquet", "place"
+    codes = [*"ab" * 32, *"ba" * 32]  # dictionaries of the two parts differ
+    rows = pa.table({key: codes}, pa.schema([pa.field(key, pa.string(), False)]))
+    how = {"compression": "none", "write_statistics": False, "data_page_version": "1.0"}
+    parquet.write_table(rows, copy / file, row_group_size=64, **how)
+    head, sound, rest = (copy / file).read_bytes().rpartition(b"\x01\x11" + b"\xaa" * 8)
+    forged = b"\x20\x80\x01" + (index % 2**32).to_bytes(4, "little")  # 64 times one of 32 bits
+    (copy / file).write_bytes(head + forged.ljust(len(sound), b"\0") + rest)
+    assert sound and parquet.ParquetFile(copy / file, read_dictionary=[key]).read().num_rows == 128
+
+    def renewed(record: Any) -> None:
+        record["tables"][0]["files"][file] = file_digest(copy / file)
+
+    assert "t: cannot be read" in told(copy, office[1], renewed)
+
+
 def test_a_mechanism_that_fails_its_certificate_is_found(
     office: tuple[Path, eree.Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def test_whoever_has_most_lists_loses_the_oldest() -> None:
     assert all(there[:50])
     assert there[50:] == [False] * (most + 50) + [True] * (most - 50)
     again = [lists.keep("of", 9_000, [number], "10.9.9.9") for number in range(50)]
-    assert again == kept  # who sends what is there already does not make it their own
+    assert again == kept  # who has more does not make what is there already their own
     more = lists.keep("of", 9_000, [8_000], "10.0.0.1")
     lists._unpacked.clear()
     assert all(lists.find("of", 9_000, name) for name in (*kept, more))
@@ -116,7 +116,8 @@ def test_what_is_forgotten_is_the_oldest_of_the_largest_share(sent: list[tuple[i
         lists, held = CodeLists(), dict[str, int]()  # names with their senders, oldest first
         for sender, number in sent:
             name = lists.keep("of", 41, [number], f"10.0.0.{sender}")
-            owner = held.pop(name, sender)
+            counts, owner = Counter(held.values()), held.pop(name, sender)
+            owner = sender if counts[sender] < counts[owner] else owner
             if len(held) == 8:
                 counts = Counter([*held.values(), sender])
                 most = max(counts.values())
@@ -138,6 +139,9 @@ def test_what_is_forgotten_is_the_oldest_of_the_largest_share(sent: list[tuple[i
         ("::ffff:192.0.2.7", "", "192.0.2.7"),
         ("127.0.0.1", "", "127.0.0.1"),
         ("127.0.0.1", "unknown", ""),
+        ("::ffff:127.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("127.0.0.1", "198.51.100.1:5678", "198.51.100.1"),
+        ("127.0.0.1", "[2001:db8:1:2:3::4]:44", "2001:db8:1:2::/64"),
         ("testclient", "", ""),
     ],
 )

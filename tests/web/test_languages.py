@@ -264,6 +264,24 @@ def test_checks_of_one_thing_can_be_said_in_spanish() -> None:
             assert str(spoken(told(said))) != said
 
 
+def test_names_stay_as_they_are() -> None:
+    with speaking("es"):
+        said = str(spoken(told("what is protected of the data set jobs is declared")))
+    assert "jobs" in said and not said.startswith("what")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" + " times that share" * 1_500,
+        "on its author's word: " + " is said to be made of table" * 900 + " of release" * 900,
+    ],
+)
+def test_a_long_sentence_is_not_looked_for(text: str) -> None:
+    assert type(told(text)) is str  # nobody waits for it, and no depth of calls is exceeded
+    assert str(spoken(told(text[:990]))) is not None
+
+
 def test_what_is_not_known_stays_as_it_is() -> None:
     for text in ("a sentence of another version: of the record", "place in county", ""):
         assert told(text) == text and type(told(text)) is str

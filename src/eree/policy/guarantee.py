@@ -60,7 +60,7 @@ class Guarantee:
     Args:
         neighbours: The relation of neighbours.
         epsilon: The privacy loss.
-        delta: The probability of a larger one.
+        delta: What the probability of any outcome may be larger by, beside that.
 
     Examples:
         >>> eree.Guarantee(eree.Strong("0.1"), "0.5").epsilon

@@ -263,12 +263,14 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
     try:
         columns = parquet.read_schema(file)
         texts = [] if pooled else [f.name for f in columns if pa.types.is_string(f.type)]
-        rows = parquet.ParquetFile(file, read_dictionary=texts).read().unify_dictionaries()
+        rows = parquet.ParquetFile(file, read_dictionary=texts).read()
+        rows.validate(full=True)  # a forged file may point outside its dictionaries
+        rows = rows.unify_dictionaries()
         if not columns.equals(measure.columns) or rows.num_rows != table["rows"]:
             yield "has other columns or another number of rows than the record says"
             return
         alike = _is_twin(file.with_suffix(".csv"), rows, measure.columns, pooled=pooled)
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):  # a name that is not UTF-8 is a ValueError
         yield "cannot be read"
         return
     if not alike:

@@ -171,7 +171,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
             )
 
         client = (request.scope.get("client") or ("",))[0]
-        sender = sender_of(client, header_of(request.scope, b"x-forwarded-for").decode("latin-1"))
+        sender = sender_of(client, ",".join(request.headers.getlist("x-forwarded-for")))
 
         def work() -> Kept:
             parts = {**request.path_params, "sender": sender}

@@ -17,7 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from threading import Lock
 from urllib.parse import parse_qsl
 
@@ -43,6 +43,8 @@ _MOST_FIELDS = 2_000
 FORMS = FORM, WITH_FILES = "application/x-www-form-urlencoded", "multipart/form-data"
 #: Of a place in memory: the name of its list, until when it is kept, who sent it, and its length.
 _HEAD, _SENDER = struct.Struct("<16sd8sI"), 8
+#: An address with a port behind it, for which one of IPv6 is in brackets.
+_WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+))(?::\d+)?")
 _BETWEEN = re.compile(r"[,;\t|]")
 _QUOTES = " \"'\ufeff"
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
@@ -128,11 +130,14 @@ class CodeLists:
         heads = self._heads()
         until = heads[:, _LETTERS:-_SENDER].copy().view(np.float64).ravel()
         sent_by = heads[:, -_SENDER:].copy().view(np.uint64).ravel()
-        if known := self._slots_of(name):
-            return known[0], sent_by[known[0]].tobytes()
+        own = np.frombuffer(sender, dtype=np.uint64)[0]
+        if known := self._slots_of(name):  # two sent it: it is that one's who has fewer
+            first, there = sent_by[known[0]], sent_by[until >= time.time()]
+            fewer = np.count_nonzero(there == own) < np.count_nonzero(there == first)
+            return known[0], sender if fewer else first.tobytes()
         if until.min() >= time.time():  # all are taken
             senders, where, counts = np.unique(sent_by, return_inverse=True, return_counts=True)
-            mine = counts + (senders == np.frombuffer(sender, dtype=np.uint64))
+            mine = counts + (senders == own)
             until = np.where(mine[where] == mine.max(), until, np.inf)
         return int(np.argmin(until)), sender
 
@@ -143,14 +148,21 @@ def sender_of(client: str, forwarded: str) -> str:
     A proxy on this machine says whom it asks for; the last that it names is whom it sees itself.
     """
     try:
-        found = ip_address(client)
+        found = _plain_address(client)
         if found.is_loopback and forwarded:
-            found = ip_address(forwarded.rpartition(",")[2].strip())
+            found = _plain_address(forwarded.rpartition(",")[2].strip())
     except ValueError:
         return ""
     if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
+        return str(IPv6Network((found, 64), strict=False))
     return str(found)
+
+
+def _plain_address(text: str) -> IPv4Address | IPv6Address:
+    """An address without its port; it may be one of IPv4 that is written as one of IPv6."""
+    with_port = _WITH_PORT.fullmatch(text)
+    found = ip_address(text if with_port is None else with_port[1] or with_port[2])
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
         ),
         say(
             "Figures of this data set add up: totals are sums of signed values, and the same cells"
-            " give the same figure in every table of it. Margins of error do not add"
-            " up: noise cancels in part, so a total may have no wider margin than one of its parts."
+            " give the same figure in every table of it. Margins of error do not add up: that of a"
+            " total is found for the sum as a whole, and may come out a little narrower than that"
+            " of its largest part."
         ),
     ]
     confidence = f"{float(query.confidence):.0%}"
