@@ -101,7 +101,7 @@ def compare(
 
     Examples:
         >>> eree.compare("out", "jobs", {"county": "17001"}, {"county": "18001"})
-        Comparison(estimates=..., difference=..., low=..., high=..., ratio=...)
+        <Comparison of ... and ... jobs, ... to ... apart: 1 row>
     """
     by = tuple(first)
     if not by or set(second) != set(by):
