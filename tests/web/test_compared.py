@@ -63,7 +63,7 @@ def test_pages_of_charts_say_what_their_axes_are(
     assert 'class="grouped"' in page and '<p class="axis-title" aria-hidden="true">Jobs</p>' in page
     heat = client.get(f"/d/{name}/chart?rows=sector&cols=ownership&as=heat&show=margin").text
     labels = [tables["jobs"].variable(n).label for n in ("sector", "ownership")]
-    assert f"{labels[0]} ↓<br>{labels[1]} →" in heat
+    assert f"{labels[0]}\N{NO-BREAK SPACE}↓<br>{labels[1]}\N{NO-BREAK SPACE}→" in heat
     assert client.get(f"/d/{name}/chart?as=pie&show=margin").status_code == 400
     again = (
         f"/d/{name}/chart?rows=sector&amp;cols=ownership&amp;exact=yes&amp;show=margin&amp;as=heat"
