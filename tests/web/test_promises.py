@@ -93,7 +93,7 @@ def test_every_mechanism_is_explained_in_words_of_its_own(promised: Site) -> Non
     assert "All of these numbers follow from alpha and epsilon, none from the data" in " ".join(
         lean.noise()
     )
-    assert "Margins of error do not add up: noise cancels" in " ".join(notes(lean, Query(), ()))
+    assert "add up: that of a total is found for the sum" in " ".join(notes(lean, Query(), ()))
 
 
 def test_a_loss_that_is_kept_from_before_is_not_said_to_be_computed_now(promised: Site) -> None:
