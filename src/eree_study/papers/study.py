@@ -63,7 +63,7 @@ class Study:
     Attributes:
         folder: Where it is.
         jobs: The jobs of the population.
-        trials: How often each method is tried.
+        trials: How often each method is tried at most; slow ones less often.
         seed: Where population and noise start.
         assumptions: Those of the population.
         version: That of eree, and of the format.
