@@ -333,7 +333,7 @@ def test_too_many_questions_at_once_are_reported_to_come_again(
                 f"/d/{name}/chart?rows=sector&confidence={c}&show=margin"
                 for c in ("0.8", "0.95", "0.99")
             ]
-            tasks = [asyncio.create_task(client.get(p)) for p in (*pages, pages[0])]
+            tasks = [asyncio.create_task(client.get(page)) for page in pages]
             try:
                 async with asyncio.timeout(PATIENCE):
                     while len(app.desk) < 3:
@@ -347,8 +347,8 @@ def test_too_many_questions_at_once_are_reported_to_come_again(
     refused, still, *others = asyncio.run(ask())
     assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
     assert still.status_code == 200
-    assert [reply.status_code for reply in others] == [200] * 4
-    assert len(calls) == 3  # the same question twice was worked on once
+    assert [reply.status_code for reply in others] == [200] * 3
+    assert len(calls) == 3
 
 
 def test_a_question_that_takes_too_long_is_given_up(

@@ -5,39 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import pytest
+from bench.proxy import free_port, proxied
 
-import pages
-from processes import running, until
+from processes import PATIENCE
 from started import Tool, started
 
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
-EXAMPLE = pages.ROOT / "examples" / "deploy" / "nginx.conf"
-#: What a main file has around it; all of it in a folder of the test.
-MAIN = """
-daemon off;
-pid {home}/pid;
-error_log {home}/error.log;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {home}/body;
-    proxy_temp_path {home}/proxy;
-    fastcgi_temp_path {home}/fastcgi;
-    uwsgi_temp_path {home}/uwsgi;
-    scgi_temp_path {home}/scgi;
-    {site}
-}}
-"""
+Ask = Callable[[bytes], bytes]
 
 
 class _Stay(HTTPRedirectHandler):
@@ -54,39 +37,22 @@ def asked(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
         return reply.status, {k.lower(): v for k, v in reply.headers.items()}, reply.read()
 
 
-def listening(port: int) -> bool:
-    with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture(scope="module")
 def both(
     releases: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Tool]]:
     """The address behind the proxy, and the tool itself."""
-    home = tmp_path_factory.mktemp("nginx")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    front = f"http://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        tool = stack.enter_context(
-            started(*releases, "--workers", "2", "--metrics", "--address", f"{front}/jobs")
-        )
-        site = EXAMPLE.read_text(encoding="utf-8")
-        for before, after in (
-            ("127.0.0.1:8000", tool.address.removeprefix("http://")),
-            ("listen 80;", f"listen 127.0.0.1:{port};"),
-            ("server_name data.example.org;", "server_name 127.0.0.1;"),
-        ):
-            assert before in site
-            site = site.replace(before, after)
-        (home / "nginx.conf").write_text(MAIN.format(home=home, site=site), encoding="utf-8")
-        command = [str(NGINX), "-p", str(home), "-c", str(home / "nginx.conf"), "-e", "stderr"]
-        proxy = stack.enter_context(running(command))
-        assert until(lambda: proxy.poll() is not None or listening(port))
-        assert proxy.poll() is None, proxy.communicate()
-        yield f"{front}/jobs", tool
+    port = free_port()
+    home = f"http://127.0.0.1:{port}/jobs"
+    with (
+        started(*releases, "--workers", "2", "--metrics", "--address", home) as tool,
+        proxied(tmp_path_factory.mktemp("nginx"), port, tool.address),
+    ):
+        yield home, tool
+
+
+def tool_names(home: str) -> list[str]:
+    return [data["name"] for data in json.loads(asked(f"{home}/index.json")[2])["data_sets"]]
 
 
 def test_behind_nginx_answers_are_the_same_under_the_prefix(both: tuple[str, Tool]) -> None:
@@ -109,12 +75,65 @@ def test_behind_nginx_answers_are_the_same_under_the_prefix(both: tuple[str, Too
     assert asked(home)[1]["location"].endswith("/jobs/")
 
 
-def test_behind_nginx_texts_are_packed_once(both: tuple[str, Tool]) -> None:
+def test_behind_nginx_texts_are_packed_for_those_who_unpack(both: tuple[str, Tool]) -> None:
     home, _ = both
     for path in ("/methods", "/index.json", "/static/style.css"):
         plain, packed = asked(home + path), asked(home + path, **{"accept-encoding": "gzip"})
         assert packed[1]["content-encoding"] == "gzip"
         assert gzip.decompress(packed[2]) == plain[2] and len(packed[2]) < len(plain[2])
+        for other in ("gzip;q=0", "gzip; q=0.0, br", "br"):
+            assert asked(home + path, **{"accept-encoding": other})[2] == plain[2]
+
+
+def counted(tool: Tool, kind: str) -> int:
+    """How many answers of a kind the tool has given."""
+    found = re.findall(
+        rf'eree_answers_total{{kind="{kind}".*?}} (\d+)', tool.get("/metrics").decode()
+    )
+    return sum(map(int, found))
+
+
+def test_a_question_of_many_is_worked_out_once_and_kept(both: tuple[str, Tool]) -> None:
+    home, tool = both
+    (first, *_) = tool_names(home)
+    new = f"{home}/d/{first}.json?confidence=0.8&show=relative"
+    before = counted(tool, "json")
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda _: asked(new), range(16)))
+    assert counted(tool, "json") == before + 1
+    assert len({reply[2] for reply in replies}) == 1 and {reply[0] for reply in replies} == {200}
+    assert sum(reply[1]["x-cache"] == "HIT" for reply in replies) == 15
+    refused = f"{home}/d/{first}.json?rows=nothing"
+    assert [asked(refused)[1]["x-cache"] for _ in range(2)] == ["MISS", "MISS"]
+
+
+def test_pages_and_json_of_one_address_are_kept_apart(both: tuple[str, Tool]) -> None:
+    home, _ = both
+    (first, *_) = tool_names(home)
+    page = f"{home}/d/{first}?confidence=0.8&show=interval"
+    kinds = {
+        "text/html,application/xhtml+xml,*/*;q=0.8": "text/html",
+        "application/json": "application/json",
+        "application/json, text/html": "text/html",
+        "*/*": "text/html",
+    }
+    for _ in range(2):
+        for accept, kind in kinds.items():
+            status, headers, body = asked(page, accept=accept)
+            assert status == 200 and headers["content-type"].startswith(kind)
+            assert body.startswith(b"{" if kind == "application/json" else b"<!")
+
+
+def test_lists_are_sent_and_never_kept_by_the_proxy(both: tuple[str, Tool]) -> None:
+    home, _ = both
+    found = json.loads(asked(f"{home}/index.json")[2])["data_sets"]
+    about = json.loads(asked(f"{found[0]['address']}/about.json")[2])
+    variable = about["variables"][0]["name"]
+    codes = json.loads(asked(f"{found[0]['address']}/codes/{variable}.json")[2])["codes"]
+    sent = "\n".join(str(code["code"]) for code in codes[:3]).encode()
+    where = Request(f"{found[0]['address']}/lists/{variable}", sent, {"content-type": "text/plain"})
+    replies = [build_opener(_Stay).open(where, timeout=60) for _ in range(2)]
+    assert all(reply.status < 300 and reply.headers["x-cache"] is None for reply in replies)
 
 
 def test_nginx_keeps_what_is_for_operators_and_what_is_too_much(both: tuple[str, Tool]) -> None:
@@ -128,3 +147,138 @@ def test_nginx_keeps_what_is_for_operators_and_what_is_too_much(both: tuple[str,
     with ThreadPoolExecutor(16) as pool:
         statuses = list(pool.map(lambda _: asked(f"{home}/methods")[0], range(600)))
     assert set(statuses) == {200, 429}
+
+
+# ------------------------------------------------- those who ask as no browser does
+
+
+@pytest.fixture(scope="module")
+def hasty(both: tuple[str, Tool], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a proxy before the same tool, which waits for nobody longer than a second."""
+    changes = {f"{name}_timeout {usual}": f"{name}_timeout 1s" for name, usual in SECONDS.items()}
+    changes |= {"rate=20r/s": "rate=1000r/s", "burst=200": "burst=5000"}
+    port = free_port()
+    with proxied(tmp_path_factory.mktemp("hasty"), port, both[1].address, changes):
+        yield port
+
+
+SECONDS = {"client_header": "15s", "client_body": "15s", "send": "60s", "keepalive": "20s"}
+ONE = b"GET /jobs/index.json HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def ask(hasty: int) -> Ask:
+    """Sends bytes, and gives all that comes back until the connection is closed."""
+
+    def asked_so(sent: bytes) -> bytes:
+        found = b""
+        with connected(hasty) as line:
+            try:
+                line.sendall(sent)
+                while more := line.recv(1 << 16):
+                    found += more
+            except ConnectionError:  # closed while something was unread
+                return found
+        return found
+
+    return asked_so
+
+
+def get(path: bytes, *headers: bytes) -> bytes:
+    lines = [b"GET " + path + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def statuses(reply: bytes) -> list[int]:
+    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) [A-Z][^\r\n]*\r\n", reply)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",  # the beginning of encryption
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT evil.example:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /jobs/ HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"GET /jobs/ HTTP/1.1\r\n\r\n",
+        b"GET /jobs/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /jobs/ HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET /jobs/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        # two lengths of one body: what one side reads as one request would be two for the other
+        b"GET /jobs/ HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"0\r\n\r\n" + ONE,
+        b"GET /jobs/static/style\0.css HTTP/1.1\r\nHost: x\r\n\r\n",
+        get(b"/jobs/", b"X: " + b"a" * 20_000),
+        get(b"/jobs/", b"X: " + b"a" * 5_000_000),
+        get(b"/jobs/", *[b"X: a"] * 100_000),
+    ],
+)
+def test_what_is_no_request_is_refused_once_and_the_connection_closed(
+    sent: bytes, ask: Ask
+) -> None:
+    assert statuses(ask(sent)) in ([400], [405], [])
+
+
+def test_an_address_without_end_is_refused(ask: Ask) -> None:
+    assert statuses(ask(get(b"/jobs/?" + b"a" * 5_000_000))) == [414]
+
+
+def test_a_body_without_end_is_refused(ask: Ask) -> None:
+    head = b"POST /jobs/d/x/lists/y HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n"
+    assert statuses(ask(head)) == [413]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /jobs/ HT",
+        b"GET /jobs/ HTTP/1.1\r\nHost: x\r\n",
+        b"POST /jobs/d/x/lists/y HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc",
+    ],
+    ids=["nothing", "line", "headers", "body"],
+)
+def test_a_request_that_never_ends_is_given_up(begun: bytes, ask: Ask) -> None:
+    assert statuses(ask(begun)) in ([], [408])  # and the connection is closed
+
+
+def test_a_request_that_comes_byte_by_byte_is_given_up(hasty: int) -> None:
+    until = time.monotonic() + PATIENCE
+    with connected(hasty) as line, pytest.raises(ConnectionError):
+        line.sendall(b"GET /jobs/?")
+        while time.monotonic() < until:
+            line.sendall(b"x")
+            time.sleep(0.05)
+
+
+def test_an_answer_that_nobody_reads_is_given_up(hasty: int) -> None:
+    with connected(hasty) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        line.sendall(ONE.replace(b"index", b"openapi") * 100)
+        time.sleep(3)
+        found = b""
+        with pytest.raises(ConnectionError):  # reset, long before all of it has come
+            while more := line.recv(1 << 16):
+                found += more
+            raise ConnectionError
+    assert 0 < len(statuses(found)) < 100
+
+
+def test_one_client_does_not_take_all_connections(hasty: int, both: tuple[str, Tool]) -> None:
+    slow = [connected(hasty) for _ in range(60)]
+    try:
+        for line in slow:
+            line.sendall(b"POST /jobs/d/x/lists/y HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        refused = 0
+        for line in slow:
+            with suppress(ConnectionError):  # it took longer than a second to come to this one
+                refused += statuses(line.recv(1 << 16)) == [429]
+        assert refused >= 20
+    finally:
+        for line in slow:
+            line.close()
+    assert asked(f"{both[0]}/index.json")[0] == 200

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +16,8 @@ import pytest
 
 from eree.web.app import Front, _key_of, application
 from eree.web.catalogue import Catalogue
-from eree.web.desk import Desk, Limits, Turns
+from eree.web.desk import Desk, Kept, Key, Limits
+from eree.web.reply import PLAIN, Reply
 from eree.web.server import QueryTool
 from eree.web.site import Site
 from processes import PATIENCE
@@ -62,14 +61,13 @@ def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
     catalogue: Catalogue, slow: threading.Event
 ) -> None:
     app, desk = front(catalogue, at_work=2, waiting=8)
-    names = [data.name for data in catalogue.data_sets]
+    name = catalogue.data_sets[0].name
     charts = [
         f"/d/{name}/chart?confidence={level}&show={show}"
-        for name in names
         for level in CODES
         for show in ("margin", "interval", "relative")
     ]
-    known = f"/d/{names[0]}.json"
+    known = f"/d/{name}.json"
 
     async def ask() -> None:
         with asking(app) as client:
@@ -95,7 +93,7 @@ def test_many_slow_questions_leave_room_for_what_is_known_or_quick(
     asyncio.run(ask())
 
 
-def test_each_data_set_has_a_share_of_the_places(
+def test_each_data_set_has_places_of_its_own_and_all_take_turns(
     catalogue: Catalogue, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
@@ -118,55 +116,24 @@ def test_each_data_set_has_a_share_of_the_places(
         with asking(app) as client:
             crowd = [asyncio.create_task(client.get(chart)) for chart in charts(busy, 12)]
             await until(lambda: sum(task.done() for task in crowd) == 2)
-            assert len(desk) == 10
+            assert len(desk) == 10 and desk.full_lines() == 1
             for page in ("/methods", "/api", "/openapi.json", "/", "/d/nothing", "/nothing"):
                 reply = await client.get(page)  # no data, no waiting
                 assert reply.status_code == (404 if "nothing" in page else 200), page
             own = [asyncio.create_task(client.get(chart)) for chart in charts(other, 7)]
-            await until(lambda: sum(task.done() for task in (*crowd, *own)) == 9)
-            assert len(desk) == 10  # as many as before, half of them of each
-            assert sum(task.done() for task in crowd) == 7 and sum(t.done() for t in own) == 2
             few = asyncio.create_task(client.get(charts(third, 1)[0]))
-            await until(lambda: sum(task.done() for task in (*crowd, *own)) == 10)
-            refused = [t.result() for t in (*crowd, *own) if t.done()]
+            await until(lambda: len(desk) == 18)
+            assert sum(task.done() for task in (*crowd, *own, few)) == 2
+            refused = [task.result() for task in crowd if task.done()]
             assert all(r.status_code == 503 and "oo many questions" in r.text for r in refused)
             slow.set()
-            assert (await few).status_code == 200
-            replies = await asyncio.gather(*crowd, *own)
-            assert [reply.status_code for reply in replies].count(200) == 9
-        assert len(desk) == 0
+            replies = await asyncio.gather(*crowd, *own, few)
+            assert [reply.status_code for reply in replies].count(200) == 18
+        assert len(desk) == 0 and desk.full_lines() == 0
         assert begun[:2] == [busy, busy]  # what had begun goes on; then all in turn
-        assert third in begun[2:5] and begun[2:6].count(other) >= 1
+        assert third in begun[2:8] and begun[2:8].count(other) >= 2
 
     asyncio.run(ask())
-
-
-def test_turns_go_round_and_none_is_lost() -> None:
-    async def work() -> None:
-        turns, order = Turns(1), list[str]()
-
-        async def one(share: str) -> None:
-            await turns.take(share)
-            order.append(share)
-            await asyncio.sleep(0)
-            turns.release()
-
-        tasks = [asyncio.create_task(one(share)) for share in "aaaabbc"]
-        await asyncio.sleep(0)
-        tasks[1].cancel()  # one that waits
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert order == list("aabcab")
-        late = asyncio.create_task(one("d"))
-        await turns.take("e")
-        await asyncio.sleep(0)
-        turns.release()
-        late.cancel()  # just as its turn was handed over
-        await asyncio.gather(late, return_exceptions=True)
-        async with asyncio.timeout(PATIENCE):
-            await turns.take("f")  # which is free again
-        assert order == list("aabcab")
-
-    asyncio.run(work())
 
 
 def scope_of(path: str, query: str = "") -> dict[str, Any]:
@@ -212,14 +179,11 @@ def test_whoever_hangs_up_leaves_the_place_to_another(
             scope = scope_of(f"/d/{name}/chart", f"confidence={level}&show=margin")
             return asyncio.create_task(app(scope, receive, send))
 
-        tasks = [question(level) for level in ("0.8", "0.9", "0.95", "0.95")]
+        tasks = [question(level) for level in ("0.8", "0.9", "0.95")]
         await until(lambda: len(desk) == 3)
         hung_up[1].set()  # one that waits
         await tasks[1]
-        assert len(desk) == 2
-        hung_up[2].set()  # the same question is waited for by another
-        await tasks[2]
-        assert len(desk) == 2
+        await until(lambda: len(desk) == 2)
         hung_up[0].set()  # it is worked on, which cannot be stopped
         await tasks[0]
         assert len(desk) == 2
@@ -318,18 +282,25 @@ def test_half_requests_and_clients_that_hang_up_hold_no_place(
     assert not thread.is_alive()
 
 
-def test_packed_answers_are_packed_before_their_turn_ends(catalogue: Catalogue) -> None:
-    app, desk = front(catalogue)
-    page = f"/d/{catalogue.data_sets[0].name}.json"
+def test_answers_are_kept_within_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eree.web.desk._MOST_KEPT", 100_000)
 
-    async def ask() -> None:
-        with asking(app) as client:
-            reply = await client.get(page, headers={"accept-encoding": "gzip"})
-            kept = desk.cache.get((page.encode(), b"", True))
-            assert kept is not None and kept.packed is not None
-            assert json.loads(gzip.decompress(kept.packed)) == reply.json()
+    def refuse(status: int, reason: str, key: Key) -> Kept:
+        return Kept(Reply(status, PLAIN, reason.encode()))
 
-    asyncio.run(ask())
+    desk = Desk(refuse)
+
+    def ask(path: bytes, size: int, status: int = 200) -> None:
+        desk.at_once((path, b"", False), lambda: Kept(Reply(status, PLAIN, b"x" * size)))
+
+    for number in range(50):
+        ask(b"/%d" % number, 3_000)
+        assert desk.kept.currsize <= 100_000
+    assert desk.known((b"/49", b"", False)) and desk.known((b"/0", b"", False)) is None
+    ask(b"/large", 13_000)
+    ask(b"/refused", 10, 404)
+    assert (b"/large", b"", False) not in desk.kept and (b"/refused", b"", False) not in desk.kept
+    assert len(desk.kept) == 100_000 // 5_003 and desk.again == 1
 
 
 def test_files_of_pages_are_kept_once_whatever_is_asked_with_them() -> None:

@@ -2,4 +2,6 @@
 
 from eree.errors import require
 
-require("serve", "httptools", "jinja2", "starlette", "uvicorn", "uvloop", "xlsxwriter")
+require(
+    "serve", "cachetools", "httptools", "jinja2", "starlette", "uvicorn", "uvloop", "xlsxwriter"
+)

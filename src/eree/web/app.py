@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -22,11 +23,11 @@ from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.codelists import FORMS, MOST_SENT, kind_of, sender_of
-from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of, unpacks
+from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
 from eree.web.refusals import reason_of
-from eree.web.reply import Reply, moved
+from eree.web.reply import PARQUET, XLSX, Reply, moved
 from eree.web.site import Site
 from eree.web.words import say, speaking
 
@@ -34,6 +35,8 @@ from eree.web.words import say, speaking
 View = Callable[[Mapping[str, str], str, bool], Reply]
 _WEEK = "public, max-age=604800, immutable"
 _SHORT = "public, max-age=300"
+#: What is packed already.
+_PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, XLSX, PARQUET)
 #: Lists that are received at once.
 MOST_BODIES = 16
 
@@ -46,13 +49,18 @@ class Front:
     ) -> None:
         """`get_ready` does what the first questions would have to wait for."""
         self.app, self.desk, self._refuse, self.get_ready = app, desk, refuse, get_ready
+        self._packed = GZipMiddleware(self._plain, 1_000, 5, exclude_content_types=_PACKED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, packed for those who unpack."""
+        packed = scope["type"] == "http" and b"gzip" in header_of(scope, b"accept-encoding")
+        await (self._packed if packed else self._plain)(scope, receive, send)
+
+    async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: ASGIApp = self.app
         if scope["type"] == "http":
             key, most = _key_of(scope), self.desk.limits.address
-            kept = self.desk.cache.get(key) if scope["method"] in ("GET", "HEAD") else None
+            kept = self.desk.known(key) if scope["method"] in ("GET", "HEAD") else None
             if kept is not None:
                 answer = kept
             elif len(key[0]) + len(key[1]) > most:
@@ -120,7 +128,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
         return Kept(site.refused(status, reason, as_json))
 
-    def route(path: str, view: View, caching: str = _SHORT, *, at_once: bool = False) -> Route:
+    def route(path: str, view: View, caching: str = _SHORT) -> Route:
         async def endpoint(request: Request) -> Response:
             key, parts = _key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
@@ -130,10 +138,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
             def work() -> Kept:
                 try:
                     with speaking(site.language):
-                        made = Kept(view(parts, key[1].decode("ascii"), key[2]), caching)
-                    if made.packable and unpacks(request.scope):
-                        made.pack()  # not while others wait for their turn to be sent theirs
-                    return made
+                        return Kept(view(parts, key[1].decode("ascii"), key[2]), caching)
                 except UnicodeDecodeError:
                     said = say("an address is written in plain letters and %(coded)s", coded="%XX")
                     return refuse(400, said, key[2])
@@ -147,10 +152,9 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
                     instead = where + refusal.instead, refusal.left
                     return Kept(site.refused(status, reason, key[2], *instead))
 
-            share = parts.get("name", "")
-            if at_once or (share and share not in site.catalogue.by_name):  # nothing is worked out
+            if parts.get("name") not in site.catalogue.by_name:  # nothing is worked out
                 return desk.at_once(key, work)
-            return await desk.answer(key, work, request.receive, share)
+            return await desk.answer(key, work, request.receive, parts["name"])
 
         return Route(path, endpoint, methods=["GET"])
 
@@ -177,10 +181,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
             parts = {**request.path_params, "sender": sender}
             try:
                 with speaking(site.language):
-                    made = Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))
-                if made.packable and unpacks(request.scope):
-                    made.pack()
-                return made
+                    return Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))
             except Refusal as refusal:
                 status = 404 if isinstance(refusal, Missing) else 400
                 return refuse(status, reason_of(refusal), as_json)
@@ -190,16 +191,16 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
 
     data = "/d/{name}"
     routes: list[BaseRoute] = [
-        route("/", lambda _p, q, j: site.first(q, j), at_once=True),
-        route("/index.json", lambda _p, q, _j: site.first(q, True), at_once=True),
+        route("/", lambda _p, q, j: site.first(q, j)),
+        route("/index.json", lambda _p, q, _j: site.first(q, True)),
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
-        route("/robots.txt", lambda _p, _q, _j: site.machines.robots(), at_once=True),
-        route("/sitemap.xml", lambda _p, _q, _j: site.machines.sitemap(), at_once=True),
-        route("/data.json", lambda _p, _q, _j: site.machines.dcat_us(), at_once=True),
-        route("/catalogue.jsonld", lambda _p, _q, _j: site.machines.dcat_ap(), at_once=True),
-        route("/api", lambda _p, q, _j: site.help(q), at_once=True),
-        route("/methods", lambda _p, q, _j: site.methods(q), at_once=True),
-        route("/static/{name}", lambda p, _q, _j: site.static(p["name"]), _WEEK, at_once=True),
+        route("/robots.txt", lambda _p, _q, _j: site.machines.robots()),
+        route("/sitemap.xml", lambda _p, _q, _j: site.machines.sitemap()),
+        route("/data.json", lambda _p, _q, _j: site.machines.dcat_us()),
+        route("/catalogue.jsonld", lambda _p, _q, _j: site.machines.dcat_ap()),
+        route("/api", lambda _p, q, _j: site.help(q)),
+        route("/methods", lambda _p, q, _j: site.methods(q)),
+        route("/static/{name}", lambda p, _q, _j: site.static(p["name"]), _WEEK),
         route(f"{data}/certificate.json", lambda p, q, _j: site.certificate(p["name"], q)),
         route(f"{data}/sizes/{{file}}", lambda p, q, _j: site.profile(p["name"], p["file"], q)),
         route(f"{data}/chart.svg", lambda p, q, _j: site.chart(p["name"], q, file=True)),

@@ -187,7 +187,7 @@ class Porch:
         if path == HEALTH:
             return Reply(200, PLAIN, b"alive\n")
         if path == READY:
-            if len(self.desk) >= self.desk.limits.waiting + self.desk.limits.at_work:
+            if self.desk.full_lines() >= self._data_sets > 0:
                 return Reply(503, PLAIN, b"all places are taken\n")
             return Reply(200, PLAIN, f"ready: {self._data_sets} data sets\n".encode())
         if path != METRICS or self._counters is None:
@@ -198,11 +198,10 @@ class Porch:
     def _count(self) -> None:
         """What is so now."""
         assert self._counters is not None
-        kept = self.desk.cache
-        self._counters.add("again", kept.found - self._seen)
-        self._seen = kept.found
+        self._counters.add("again", self.desk.again - self._seen)
+        self._seen = self.desk.again
         self._counters.set("open", len(self.desk))
-        self._counters.set("kept", kept.size)
+        self._counters.set("kept", int(self.desk.kept.currsize))
         self._counters.set("data_sets", self._data_sets)
 
 

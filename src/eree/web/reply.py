@@ -13,6 +13,8 @@ from eree.web.words import say
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 PLAIN = "text/plain; charset=utf-8"
 SVG = "image/svg+xml"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PARQUET = "application/vnd.apache.parquet"
 
 
 #: What a page says first that refuses, by its status.

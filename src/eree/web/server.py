@@ -1,4 +1,4 @@
-"""Runs the query tool: a catalogue behind a web server on this machine, and its connections."""
+"""Runs the query tool: a catalogue behind a web server on this machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.responses import PlainTextResponse, Response
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from eree.errors import Refusal
 from eree.mechanisms.cache import left_closed
@@ -25,8 +23,7 @@ from eree.web.answer import TooLarge, answer
 from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
-from eree.web.codelists import MOST_SENT, CodeLists
-from eree.web.desk import SECURITY
+from eree.web.codelists import CodeLists
 from eree.web.operations import Counters, LogForm, Porch
 from eree.web.query import default_query
 from eree.web.render.maps import describe_fit
@@ -40,14 +37,10 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPING_SECONDS = 5
 #: So many new objects are made before any in circles are looked for: answers have many, and none.
 _NEW_OBJECTS = 100_000
-#: Connections at once whose questions are answered, and that are accepted at all.
-MOST_CONNECTIONS, MOST_ACCEPTED = 512, 768
-#: Bytes and lines of the headers of a request.
-MOST_HEAD, MOST_LINES = 32_768, 100
-#: Seconds within which a request arrives whole, and in which something of an answer is read.
-ASK_SECONDS, READ_SECONDS = 15.0, 60.0
-#: So long a refusal waits to be read, before the connection is closed.
-LAST_SECONDS = 2.0
+#: Connections at once; others are asked to come again.
+MOST_CONNECTIONS = 512
+#: So long somebody who has just come may take to ask, when it stops.
+_ASK_SECONDS = 0.5
 
 
 class Door:
@@ -129,8 +122,9 @@ class QueryTool:
         )
         config = uvicorn.Config(
             porch,
-            http=Connection,
+            http="httptools",
             ws="none",
+            limit_concurrency=MOST_CONNECTIONS,
             log_level="error",
             access_log=False,
             server_header=False,
@@ -197,6 +191,13 @@ class _Server(uvicorn.Server):
         if self.ready is not None:
             self.ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nobody in any more; answer those who have just come, then all that was asked."""
+        for listening in self.servers:
+            listening.close()
+        await asyncio.sleep(_ASK_SECONDS)
+        await super().shutdown(sockets)
+
     def _told(self) -> None:
         assert self.alive is not None
         asyncio.get_running_loop().remove_reader(self.alive)
@@ -218,151 +219,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in earlier.items():
                 signal.signal(number, handler)
-
-
-class Connection(HttpToolsProtocol):
-    """One connection of a browser: how long it may take to ask, and how much it may send.
-
-    The web server has no such limits of its own.  Whoever sends a request a byte at a time, sends
-    no end of headers or never reads the answer would hold a place for ever.
-    """
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._answering = self.app
-        self._size = self._lines = self._hosts = self._sent = 0
-        self._asking = self._fresh = self._deaf = self._leaving = False
-        self._unread = 0
-        self._late: asyncio.TimerHandle | None = None
-        self._watch: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        if len(self.connections) > MOST_ACCEPTED:
-            transport.abort()
-            return
-        self._wait(ASK_SECONDS)
-        self._watch = self.loop.call_later(READ_SECONDS, self._look)
-
-    def shutdown(self) -> None:
-        """The server stops: what was asked, or is on its way on a new connection, is answered."""
-        asked: Any = self.cycle  # none before the first request
-        if asked is not None:
-            super().shutdown()
-        elif not self.transport.is_closing():
-            self._leaving = True
-            self._wait(LAST_SECONDS)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget all clocks."""
-        self._wait_no_more()
-        if self._watch is not None:
-            self._watch.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came; what is still no whole head after so much is refused."""
-        if self._deaf:
-            return
-        self._fresh = False
-        super().data_received(data)
-        if self._asking and not self._fresh:
-            self._size += len(data)
-            if self._size > MOST_HEAD and not self.transport.is_closing():
-                self._refuse(431, "the headers of a request are too large")
-
-    def on_message_begin(self) -> None:
-        """A request begins: it has so many seconds to arrive."""
-        super().on_message_begin()
-        self._size = self._lines = self._hosts = self._sent = 0
-        self._asking = self._fresh = True
-        self._wait(LAST_SECONDS if self._leaving else ASK_SECONDS)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count headers."""
-        super().on_header(name, value)
-        self._lines += 1
-        self._hosts += self.headers[-1][0] == b"host"
-        self._size += len(name) + len(value)
-
-    def on_headers_complete(self) -> None:
-        """A request is known: it is answered, unless it is too much."""
-        self._asking = False
-        self.app = self._answering
-        if self._size > MOST_HEAD or self._lines > MOST_LINES:
-            self.app = _refusal(431, "the headers of a request are too large")
-        elif self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
-            self.app = _refusal(400, "a request names one host")
-        elif len(self.connections) > MOST_CONNECTIONS:
-            self.app = _refusal(503, "too many questions at once; try again soon")
-        super().on_headers_complete()
-        if self._leaving or self.parser.should_upgrade():  # whatever else it would speak, we do not
-            self.cycle.keep_alive = False
-
-    def on_body(self, body: bytes) -> None:
-        """Take what is sent with POST; any other body passes by, unread."""
-        room = MOST_SENT + 1 - self._sent  # one more than is taken, by which it is known
-        self._sent += len(body)
-        if self.scope["method"] == "POST" and room > 0:
-            super().on_body(body[:room])
-
-    def on_message_complete(self) -> None:
-        """A request has arrived whole."""
-        self._wait_no_more()
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request."""
-        del msg
-        self._refuse(400, "this is no request that a browser makes")
-
-    def _refuse(self, status: int, reason: str) -> None:
-        """Answer at once, hear nothing more, and close when that may have been read.
-
-        A connection that is closed at once, with something unread, is reset, and the answer lost.
-        """
-        self._deaf = True
-        found = _refusal(status, reason)
-        headers = [*self.server_state.default_headers, *found.raw_headers]
-        lines = [b"%b: %b\r\n" % pair for pair in headers]
-        self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", found.body]))
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._wait(LAST_SECONDS)
-
-    def _wait(self, seconds: float) -> None:
-        self._wait_no_more()
-        self._late = self.loop.call_later(seconds, self._give_up)
-
-    def _wait_no_more(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _give_up(self) -> None:
-        """Close a connection on which no request has come to its end."""
-        if not self.transport.is_closing():
-            self.transport.close()
-
-    def _look(self) -> None:
-        """Break off an answer that nobody reads."""
-        unread = self.transport.get_write_buffer_size()
-        if unread and unread == self._unread:
-            self.transport.abort()
-            return
-        self._unread = unread
-        self._watch = self.loop.call_later(READ_SECONDS, self._look)
-
-
-def _refusal(status: int, reason: str) -> Response:
-    """A refusal in one line, after which the connection is closed."""
-    headers = {"cache-control": "no-store", "connection": "close"}
-    if status == 503:
-        headers["retry-after"] = "2"
-    found = PlainTextResponse(f"{reason}\n", status, headers)
-    found.raw_headers += SECURITY
-    return found
 
 
 def _untaken(host: str, port: int, error: Exception) -> str:
