@@ -41,7 +41,7 @@ check: .venv/.developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.developer browser wrk
+bench: .venv/.developer browser nginx wrk
 	$(BIN)/python -m bench $(if $(NATIONAL),--national) $(if $(PAGE),--page) $(if $(ONLY),--only $(ONLY))
 
 # Tests that take some of their cases and examples in `make test`, and all of them here.

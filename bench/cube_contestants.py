@@ -49,19 +49,19 @@ Integers = NDArray[np.int64]
 Go = Callable[[], int]
 
 
-def large_cube() -> eree.Cube:
-    """A cube of 3.5 million cells, most of them empty."""
+def large_cube(levels: tuple[int, ...] = LEVELS) -> eree.Cube:
+    """A cube of 3.5 million cells or others, most of them empty."""
     rng = np.random.default_rng(1)
     shape = eree.Shape(
         tuple(
             eree.Variable(f"v{axis}", f"variable {axis}", codes, codes)
-            for axis, level in enumerate(LEVELS)
+            for axis, level in enumerate(levels)
             for codes in [tuple(f"code {k:02}" for k in range(level))]
         )
     )
-    columns = tuple(rng.zipf(1.8, RECORDS) % level for level in LEVELS)
+    columns = tuple(rng.zipf(1.8, RECORDS) % level for level in levels)
     weights = rng.integers(JOB, MOST_WEIGHT * JOB, RECORDS, endpoint=True)
-    counts, sums = (np.zeros(LEVELS, dtype=np.int64) for _ in range(2))
+    counts, sums = (np.zeros(levels, dtype=np.int64) for _ in range(2))
     np.add.at(counts, columns, 1)
     np.add.at(sums, columns, weights)
     totals = weights.reshape(-1, MOST_RECORDS).sum(axis=1).astype(object)

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,11 +41,16 @@ def free_port() -> int:
 
 @contextmanager
 def proxied(
-    home: Path, port: int, tool: str, changes: Mapping[str, str] | None = None
+    home: Path,
+    port: int,
+    tool: str,
+    changes: Mapping[str, str] | None = None,
+    start: Sequence[str] = (),
 ) -> Iterator[None]:
     """The example before a tool's address, on a port; it answers within.
 
-    `changes` are other settings of the example, such as a shorter time.
+    `changes` are other settings of the example, such as a shorter time; `start` is a command that
+    starts it.
     """
     site = EXAMPLE.read_text(encoding="utf-8")
     needed = {
@@ -59,7 +64,7 @@ def proxied(
         site = site.replace(before, after)
     main = MAIN.format(home=home, site=site, user=getpass.getuser())
     (home / "nginx.conf").write_text(main, encoding="utf-8")
-    command = [str(NGINX), "-p", str(home), "-c", str(home / "nginx.conf"), "-e", "stderr"]
+    command = [*start, str(NGINX), "-p", str(home), "-c", str(home / "nginx.conf"), "-e", "stderr"]
     with subprocess.Popen(command) as process:
         try:
             while not _listening(port):

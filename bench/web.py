@@ -1,4 +1,7 @@
-"""The query tool under load: the real command on one core, `wrk` with 8 connections on another."""
+"""The query tool under load: the real command on one core, `wrk` with 8 connections on another.
+
+Each release is asked alone, and once more behind nginx on the same core.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +23,40 @@ from typing import Any
 
 import eree
 import eree_study
-from bench.cube_contestants import large_cube, small_cube
+from bench.cube_contestants import LEVELS, large_cube, small_cube
+from bench.proxy import free_port, proxied
 from bench.web_pages import Loaded, Weight, loaded, weight
 from bench.web_questions import addresses
 from eree.web.catalogue import Catalogue
 
-SMALL, LARGE, LINKED = "cube of 17,280 cells", "cube of 3.5 million cells", "linked tables"
+SMALL, LARGE, LINKED = "cube of 17,280 cells", "cube of 8.9 million cells", "linked tables"
 CONNECTIONS, SECONDS = 8, 5
 JOBS = 1_000_000
 #: So many questions come again and again; as many as are never asked twice, per second at most.
 MIX, MOST_EACH_SECOND = 200, 2_500
 ONE, MIXED, NEW = "one question", f"{MIX} questions, again and again", "never the same"
-BARE, SQL = "bare uvicorn, the same bytes", "DuckDB behind Starlette, sums alone, never the same"
+PAGES, PROXIED = "pages, never the same", "behind nginx"
+BARE, SQL = (
+    "bare Starlette endpoint, the same bytes",
+    "DuckDB behind Starlette, sums alone, never the same",
+)
+
+
+#: The limits of one visitor are not what is measured.
+ALL_OF_ONE_CLIENT = {"rate=20r/s": "rate=100000r/s", "burst=200": "burst=100000"}
 
 
 @dataclass(frozen=True)
 class Answered:
     """Answers to some questions: medians over the rounds.
 
-    `per_second_of_core` counts the seconds that the server had its core for itself.
+    `cpu` are the milliseconds of an answer in which the tool, without nginx, had a core.
     """
 
     data: str
     questions: str
     per_second: float
-    per_second_of_core: float
+    cpu: float
     p50: float
     p99: float
     bytes: float
@@ -86,7 +98,10 @@ def run(home: Path, rounds: int, tell: Callable[[str], None]) -> Measured:
 def releases(home: Path) -> dict[str, Path]:
     """Two protected cubes and a release of tables, as an agency makes them."""
     eree_study.synthesize_survey(home / "survey", shape="querytool")
-    for name, cube in (("small", small_cube(home / "survey")), ("large", large_cube())):
+    for name, cube in (
+        ("small", small_cube(home / "survey")),
+        ("large", large_cube((103, *LEVELS[1:]))),
+    ):
         total = eree.Guarantee(eree.ESTABLISHMENT, 20, "1e-6")
         ledger = eree.Ledger.create(home / f"{name}.db", total, data_set="data")
         given: Any = {"epsilon": 20, "delta": "1e-6", "unit": "establishment"}
@@ -114,29 +129,43 @@ def _ask(
 ) -> None:
     catalogue = Catalogue.open([folder])
     some = addresses(catalogue, MIX, 1)
-    new = addresses(catalogue, rounds * SECONDS * MOST_EACH_SECOND // (1 + 4 * (name != SMALL)), 2)
+    many = rounds * SECONDS * MOST_EACH_SECOND // (1 + 4 * (name != SMALL))
+    new, pages = addresses(catalogue, many, 2), addresses(catalogue, many // 2, 3, "")
     figures = sum(data.rows for data in catalogue.data_sets)
+
+    def ask(where: str, process: int, questions: str, paths: Sequence[str], once: bool) -> None:
+        turns = []
+        for part in _rounds(rounds, f"{name}, {questions}", tell):
+            asked = paths[part::rounds] if once else paths
+            turns.append(_wrk(where, process, asked, home))
+            assert not once or turns[-1]["requests"] < len(asked), "write more questions"
+        found.answered.append(_medians(name, questions, turns))
+
     command = [sys.executable, "-m", "eree", "serve", str(folder), "--port", "0", "--json"]
     with served(command) as (address, process, start):
         before = _mib(process)
         for path in some:  # so that all of it is kept
             urllib.request.urlopen(address + path).read()
-        for questions, paths in ((ONE, some[:1]), (MIXED, some)):
-            label = f"{name}, {questions}"
-            turns = [_wrk(address, process, paths, home) for _ in _rounds(rounds, label, tell)]
-            found.answered.append(_medians(name, questions, turns))
-        turns = []
-        for part in _rounds(rounds, f"{name}, {NEW}", tell):
-            paths = new[part::rounds]
-            turns.append(_wrk(address, process, paths, home))
-            assert turns[-1]["requests"] < len(paths), "questions came twice; write more of them"
-        found.answered.append(_medians(name, NEW, turns))
+        ask(address, process, ONE, some[:1], False)
+        ask(address, process, MIXED, some, False)
+        ask(address, process, NEW, new, True)
+        ask(address, process, PAGES, pages, True)
         found.processes.append(Process(name, figures, start, before, _mib(process)))
         data = catalogue.data_sets[0].name
         for page, path in (("first page", "/"), ("table", f"/d/{data}")):
             found.weights.append(weight(address, name, page, path))
             found.loaded.append(loaded(address, name, page, path, max(rounds, 5)))
         (home / "body").write_bytes(urllib.request.urlopen(address + some[0]).read())
+    port = free_port()
+    front = f"http://127.0.0.1:{port}"
+    with (
+        served([*command, "--address", f"{front}/jobs"]) as (address, process, _),
+        proxied(home, port, address, ALL_OF_ONE_CLIENT, _on_its_core()),
+    ):
+        for path in some:
+            urllib.request.urlopen(f"{front}/jobs{path}").read()
+        ask(front, process, f"{PROXIED}, {MIXED}", [f"/jobs{path}" for path in some], False)
+        ask(front, process, f"{PROXIED}, {NEW}", [f"/jobs{path}" for path in new], True)
     if name == SMALL:
         rivals = [(BARE, "bare", home, some[:1])]
     else:
@@ -144,8 +173,7 @@ def _ask(
     for label, rival, room, paths in rivals:
         command = [sys.executable, "-m", "bench.web_rivals", rival, str(room)]
         with served(command) as (address, process, _):
-            turns = [_wrk(address, process, paths, home) for _ in _rounds(rounds, label, tell)]
-            found.answered.append(_medians(name, label, turns))
+            ask(address, process, label, paths, False)
 
 
 def _rounds(rounds: int, what: str, tell: Callable[[str], None]) -> Iterator[int]:
@@ -159,7 +187,7 @@ def served(command: Sequence[str]) -> Iterator[tuple[str, int, float]]:
     """A server on the first core: its address, process, and seconds until it answers."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        ["taskset", "-c", str(_cores()[0]), *command],
+        [*_on_its_core(), *command],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
@@ -179,6 +207,10 @@ def served(command: Sequence[str]) -> Iterator[tuple[str, int, float]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
+
+
+def _on_its_core() -> list[str]:
+    return ["taskset", "-c", str(_cores()[0])]
 
 
 def _cores() -> list[int]:
@@ -223,22 +255,22 @@ def _wrk(address: str, process: int, paths: Sequence[str], home: Path) -> dict[s
 
 def _medians(data: str, questions: str, turns: Sequence[dict[str, float]]) -> Answered:
     rate = statistics.median(turn["requests"] / turn["seconds"] for turn in turns)
-    alone = statistics.median(turn["requests"] / turn["busy"] for turn in turns)
+    cpu = statistics.median(1e3 * turn["busy"] / turn["requests"] for turn in turns)
     p50, p99 = (statistics.median(turn[name] for turn in turns) for name in ("p50", "p99"))
     size = statistics.median(turn["bytes"] / turn["requests"] for turn in turns)
-    return Answered(data, questions, rate, alone, p50, p99, size)
+    return Answered(data, questions, rate, cpu, p50, p99, size)
 
 
 def table(found: Measured) -> str:
     """What was measured, as tables."""
     lines = [
-        "**JSON answers, one core, 8 connections**",
+        "**Answers, one core, 8 connections**",
         "",
-        "| | questions | answers per second | per second of its core | median ms | p99 ms | kB |",
+        "| | questions | answers per second | CPU ms of each | median ms | p99 ms | kB |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {r.data} | {r.questions} | {r.per_second:,.0f} | {r.per_second_of_core:,.0f}"
+        f"| {r.data} | {r.questions} | {r.per_second:,.0f} | {r.cpu:.2f}"
         f" | {r.p50:.2f} | {r.p99:.2f} | {r.bytes / 1e3:.1f} |"
         for r in found.answered
     ]

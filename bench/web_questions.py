@@ -14,15 +14,15 @@ from eree.web.query import CONFIDENCES, Query
 MOST_CELLS = 2_000
 
 
-def addresses(catalogue: Catalogue, count: int, seed: int) -> list[str]:
-    """So many different addresses of JSON answers, over all data sets in turn."""
+def addresses(catalogue: Catalogue, count: int, seed: int, ending: str = ".json") -> list[str]:
+    """So many different addresses of answers, over all data sets in turn."""
     source = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:
         data = source.choice(catalogue.data_sets)
         query = question(data, source)
         if query is not None:
-            found[f"/d/{data.name}.json?{query.address()}"] = None
+            found[f"/d/{data.name}{ending}?{query.address()}"] = None
     return list(found)
 
 

@@ -1,8 +1,9 @@
 """Servers to stand beside the query tool: `python -m bench.web_rivals NAME FOLDER`.
 
-`bare` sends the same bytes to everyone, without looking at the question: what is left for a server
-that has nothing to do.  `DuckDB` answers questions about a cube in SQL from a table in memory, as
-one would write it in an hour: sums alone, without errors, totals, flags or metadata.
+`bare` is an endpoint of Starlette that sends the same bytes to everyone, without looking at the
+question: what is left for a server that has nothing to do.  `DuckDB` answers questions about a cube
+in SQL from a table in memory, as one would write it in an hour: sums alone, without errors, totals,
+flags or metadata.
 """
 
 from __future__ import annotations
@@ -21,18 +22,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-JSON = [(b"content-type", b"application/json")]
-
 
 def bare(folder: Path) -> Any:
     body = (folder / "body").read_bytes()
-    headers = [*JSON, (b"content-length", str(len(body)).encode())]
 
-    async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    async def answer(_request: Request) -> Response:
+        return Response(body, media_type="application/json")
 
-    return app
+    return Starlette(routes=[Route("/d/{name}", answer)])
 
 
 def in_sql(folder: Path) -> Any:

@@ -70,6 +70,17 @@ def test_it_says_where_it_serves_and_a_signal_ends_it(
         assert server.returncode == 0
 
 
+@pytest.mark.parametrize(("host", "said"), [("0.0.0.0", True), ("127.0.0.2", False)])
+def test_it_says_that_other_machines_may_reach_it(
+    host: str, said: bool, releases: list[Path]
+) -> None:
+    given = ("serve", "cube", "--port", "0", "--host", host)
+    with started(*given, cwd=releases[0].parent) as (server, _):
+        server.send_signal(signal.SIGTERM)
+        _, err = server.communicate(timeout=PATIENCE)
+    assert err.startswith(f"eree: other machines may reach http://{host}:") if said else not err
+
+
 def test_a_server_under_nohup_outlives_its_terminal(releases: list[Path]) -> None:
     """What it is started to ignore it ignores; a polite kill still ends it."""
     ignored = [signal.SIGINT, signal.SIGHUP]

@@ -144,6 +144,8 @@ def run_query_tool(
             count = how_many(len(names), "data set")
             click.echo(f"Serving {count} at {door.address}  (stop with Ctrl-C)")
 
+    if door.public:
+        complain(f"other machines may reach {door.address}; let a proxy stand before it")
     if workers > 1 or watch is not None:
         changes = None if watch is None else partial(seen_in, folders)
         Generations(

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,7 +45,10 @@ _ASK_SECONDS = 0.5
 
 
 class Door:
-    """A port of this machine that is taken; nobody is answered yet."""
+    """A port of this machine that is taken; nobody is answered yet.
+
+    It is `public` where other machines may reach it.
+    """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 8000) -> None:
         if not 0 <= port <= 65_535:
@@ -57,7 +61,9 @@ class Door:
             self.socket.close()
             raise Refusal(_untaken(host, port, error)) from None
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{self.socket.getsockname()[1]}"
+        taken = self.socket.getsockname()
+        self.address = f"http://{shown}:{taken[1]}"
+        self.public = not ip_address(taken[0].partition("%")[0]).is_loopback
 
     def close(self) -> None:
         """Give the port back."""
