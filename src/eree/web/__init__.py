@@ -2,4 +2,4 @@
 
 from eree.errors import require
 
-require("serve", "httptools", "jinja2", "starlette", "uvicorn", "uvloop", "xlsxwriter")
+require("serve", "httptools", "jinja2", "shapely", "starlette", "uvicorn", "uvloop", "xlsxwriter")
