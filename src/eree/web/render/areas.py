@@ -38,7 +38,7 @@ STEPS = 4_000
 #: All areas of a map together have at most so many points, or so many for each area: where every
 #: border is a straight line, areas have six corners on average.
 MOST_DRAWN, LEAST_DRAWN = 40_000, 8
-#: An area smaller than a square of so many steps is drawn as one.
+#: An area smaller than a square of so many steps, or thinner than one, is drawn as such a square.
 LEAST = 6
 _SQUARE = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * (LEAST // 2)
 Steps = NDArray[np.int64]
@@ -311,8 +311,8 @@ def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
     """Rings of areas with at most about so many points; borders that are shared stay shared.
 
     Areas that overlap stay as they are, and those that cross themselves are all that their rings
-    go around.  Islands and holes that are lost in the slack are left out, and areas too small to
-    be seen have no rings.
+    go around.  Islands and holes that are lost in the slack are left out; areas too small or too
+    thin to be seen have no rings.
     """
     import shapely
 
@@ -336,7 +336,9 @@ def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
             break
         slack *= max(1.2, (drawn / most) ** 0.5)
     rings = shapely.transform(rings, np.rint)
-    seen = np.bincount(owner, sign * shapely.area(rings), count) >= LEAST**2
+    inside = np.bincount(owner, sign * shapely.area(rings), count)
+    around = np.bincount(owner, shapely.length(rings), count)
+    seen = inside >= np.maximum(LEAST**2, around / 2)  # on average it is a step wide
     points, of = shapely.get_coordinates(rings, return_index=True)
     moved = (of[1:] == of[:-1]) & np.any(points[1:] != points[:-1], axis=1)  # nor the last
     points, of = points[:-1][moved].astype(np.int64), of[:-1][moved]
