@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given
+import shapely
 from hypothesis import strategies as st
 
 import eree
 import eree_study
+import pages
 from eree.web.render.areas import (
     LEAST,
+    LEAST_DRAWN,
     STEPS,
     AreaFile,
+    AreaMap,
     area_map,
     drawn_map,
+    path,
     projected,
     read_areas,
-    simplified,
 )
 
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
@@ -62,7 +70,8 @@ def test_features_without_a_shape_are_counted(tmp_path: Path) -> None:
     many = feature("3")
     many["geometry"] = {"type": "MultiPolygon", "coordinates": [[SQUARE], [SQUARE, SQUARE]]}
     found = read_areas(written(tmp_path, collection(feature("1"), empty, many)), "place")
-    assert found.empty == 1 and {c: len(r) for c, r in found.shapes.items()} == {"1": 1, "3": 3}
+    rings = {code: [len(polygon) for polygon in shape] for code, shape in found.shapes.items()}
+    assert found.empty == 1 and rings == {"1": [1], "3": [1, 2]}
 
 
 NAN = json.dumps(collection(feature("1"))).replace("[1, 0]", "[NaN, 0]")
@@ -187,44 +196,218 @@ def read_path(text: str) -> list[list[tuple[int, int]]]:
     return found
 
 
+Ring = list[tuple[float, float]]
+
+
+def drawn(shapes: Mapping[str, Sequence[Sequence[Ring]]], most: int = 40_000) -> AreaMap:
+    """A map of areas on a plane: polygons of each, an outline and its holes."""
+    given = {
+        code: tuple(tuple(np.array([*ring, ring[0]], dtype=float) for ring in p) for p in polygons)
+        for code, polygons in shapes.items()
+    }
+    return area_map(AreaFile("a", "b", given, {}, False, 0), most)
+
+
+def rectangle(x: float, y: float, wide: float, high: float) -> Ring:
+    return [(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)]
+
+
+def size(text: str) -> float:
+    """What a path goes around, line by line and by the rule of even and odd, as a browser does."""
+    across, lines = [], []
+    for ring in read_path(text):
+        for (x, y), (to_x, to_y) in zip(ring, [*ring[1:], ring[0]], strict=True):
+            line = np.arange(min(y, to_y), max(y, to_y)) + 0.5
+            lines.append(line)
+            across.append(x + (line - y) * (to_x - x) / ((to_y - y) or 1))
+    ordered = np.concatenate(across)[np.lexsort((np.concatenate(across), np.concatenate(lines)))]
+    return float((ordered[1::2] - ordered[::2]).sum())
+
+
+def points(found: AreaMap) -> int:
+    return sum(len(ring) for text in found.paths.values() for ring in read_path(text))
+
+
+FRAME = (-9, -9, 14, 14)
+
+
+@st.composite
+def countries(draw: st.DrawFn) -> dict[str, list[list[Ring]]]:
+    """A rectangle cut into fields along crooked lines, in a sea; some fields together are an area.
+
+    So areas have islands, holes, and holes that others fill.
+    """
+    wide, high = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    between = draw(st.integers(0, 12))
+    random = draw(st.randoms(use_true_random=False))
+    line: dict[tuple[Any, Any], Ring] = {}
+    for x, y in itertools.product(range(wide + 1), range(high + 1)):
+        for across in (True, False):
+            steps = []
+            for k in range(1, between + 1):
+                along = k / (between + 1)
+                aside = random.uniform(-0.6, 0.6) * min(along, 1 - along)
+                steps.append((x + along, y + aside) if across else (x + aside, y + along))
+            end = (x + 1, y) if across else (x, y + 1)
+            line[(x, y), end], line[end, (x, y)] = steps, steps[::-1]
+    count = draw(st.integers(1, 4))
+    fields: dict[str, list[Any]] = {}
+    for x, y in itertools.product(range(wide), range(high)):
+        corners = [(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)]
+        sides = zip(corners, [*corners[1:], corners[0]], strict=True)
+        ring = [point for one, two in sides for point in (one, *line[one, two])]
+        fields.setdefault(str(random.randrange(count)), []).append(shapely.Polygon(ring))
+    shapes = {code: shapely.coverage_union_all(own) for code, own in fields.items()}
+    land = shapely.coverage_union_all(list(shapes.values()))
+    shapes["sea"] = shapely.difference(shapely.box(*FRAME), land)
+    return {code: given(shape) for code, shape in shapes.items()}
+
+
+def given(shape: Any) -> list[list[Ring]]:
+    return [
+        [ring.coords[:-1] for ring in shapely.get_rings(polygon)]
+        for polygon in shapely.get_parts(shapely.orient_polygons(shape))
+    ]
+
+
+@hypothesis.given(countries(), st.sampled_from([100, 200, 10_000]))
+def test_neighbours_share_their_borders_exactly(
+    country: dict[str, list[list[Ring]]], most: int
+) -> None:
+    """Each piece of a border is walked by two, but for the frame; no place is left or taken."""
+    found = drawn(country, most)
+    rings = sum(len(polygon) for polygons in country.values() for polygon in polygons)
+    assert points(found) <= max(most, 12 * rings)
+    hypothesis.assume(rings == sum(text.count("M") for text in found.paths.values()))
+    pieces: Counter[tuple[Any, Any]] = Counter()
+    frame = ""
+    for text in found.paths.values():
+        for ring in read_path(text):
+            if {0, STEPS} <= {x for x, _ in ring}:
+                frame = path(np.array(ring))
+                continue
+            pairs = zip(ring, ring[1:] + ring[:1], strict=True)
+            pieces.update((min(pair), max(pair)) for pair in pairs)
+    assert all(times % 2 == 0 for times in pieces.values())
+    assert sum(map(size, found.paths.values())) == pytest.approx(size(frame), abs=1e-3)
+
+
 @pytest.mark.parametrize("most", [200, 1_500, 40_000])
-def test_neighbours_share_their_borders_however_much_is_left_out(most: int, tmp_path: Path) -> None:
+def test_a_country_is_drawn_with_as_many_points_as_are_asked_for(most: int, tmp_path: Path) -> None:
     made = eree_study.synthesize(tmp_path / "made", jobs=100_000, areas=True)
     areas = read_areas(made / "place.geojson", "place")
     found = area_map(areas, most)
     assert set(found.paths) == set(areas.shapes)
-    pieces: Counter[tuple[Any, Any]] = Counter()
-    count = 0
     for code, text in found.paths.items():
         left, top, right, bottom = found.boxes[code]
         for ring in read_path(text):
             assert len(ring) >= 3
             assert all(left <= x <= right and top <= y <= bottom for x, y in ring)
-            count += len(ring)
-            pieces.update(zip(ring, ring[1:] + ring[:1], strict=True))
-    shared = sum(pieces[one, two] and pieces[two, one] for one, two in pieces)
-    whole = area_map(areas, 10**9)
-    assert count <= sum(len(r) for text in whole.paths.values() for r in read_path(text))
-    assert count <= 2 * most + 400  # corners where three meet stay
-    assert shared > len(pieces) / 3  # most borders are inside the country
-    assert (
-        found.width <= STEPS and found.height <= STEPS and max(found.width, found.height) == STEPS
-    )
+    assert points(found) <= max(most, LEAST_DRAWN * len(found.paths))
+    assert max(found.width, found.height) == STEPS
 
 
-grids = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=6, max_size=40, unique=True
+def test_many_islands_and_holes_are_left_out_before_areas_lose_their_shape() -> None:
+    holes = [rectangle(10 + 8 * k, 10 + 8 * j, 2, 2) for k in range(40) for j in range(40)]
+    islands = [[rectangle(500 + 8 * k, 8 * j, 3, 3)] for k in range(40) for j in range(40)]
+    shapes = {
+        "a": [[rectangle(0, 0, 400, 400), *holes], *islands],
+        "b": [[rectangle(450, 0, 2, 2)]],
+    }
+    assert points(drawn(shapes)) == 4 * 3202
+    found = drawn(shapes, 100)
+    assert len(read_path(found.paths["a"])) == 1 and len(read_path(found.paths["b"])[0]) >= 3
+    left, top, right, bottom = found.boxes["b"]
+    assert min(right - left, bottom - top) > LEAST  # an area stays, however small beside the slack
+
+
+def test_holes_and_islands_are_drawn() -> None:
+    land = [rectangle(0, 0, 100, 100), rectangle(20, 20, 30, 30)]
+    found = drawn({"a": [land, [rectangle(150, 0, 50, 40)]], "b": [[rectangle(20, 20, 30, 30)]]})
+    assert size(found.paths["a"]) == (100 * 100 - 30 * 30 + 50 * 40) * (STEPS / 200) ** 2
+    assert {frozenset(r) for r in read_path(found.paths["b"])} < {
+        frozenset(r) for r in read_path(found.paths["a"])
+    }
+
+
+def test_areas_that_overlap_are_drawn_as_they_are() -> None:
+    one, two = rectangle(0, 0, 60, 100), rectangle(40, 20, 60, 50)
+    found = drawn({"a": [[one]], "b": [[two]], "again": [[one]], "back": [[one[::-1]]]})
+    scale = (STEPS / 100) ** 2
+    assert size(found.paths["a"]) == 6000 * scale and size(found.paths["b"]) == 3000 * scale
+    assert found.paths["a"] == found.paths["again"]
+    assert found.boxes["a"] == found.boxes["back"] and size(found.paths["back"]) == 6000 * scale
+
+
+def test_a_ring_that_crosses_itself_is_all_that_it_goes_around() -> None:
+    tie: Ring = [(0, 0), (100, 100), (100, 0), (0, 100)]
+    assert size(drawn({"a": [[tie]]}).paths["a"]) == STEPS**2 / 2
+    twice = [*rectangle(0, 0, 100, 100), (0, 0), (50, 0), (50, 50), (0, 50)]
+    assert size(drawn({"a": [[twice]]}).paths["a"]) == STEPS**2
+    both = [[rectangle(0, 0, 60, 100)], [rectangle(40, 0, 60, 100)]]
+    assert size(drawn({"a": both}).paths["a"]) == STEPS**2  # no hole where its parts overlap
+
+
+@hypothesis.given(st.lists(st.integers(0, 3), min_size=99, max_size=99), st.integers(1, 99))
+def test_neighbours_that_differ_by_a_hair_are_neighbours(aside: list[int], off: int) -> None:
+    crooked = [(50.0 + x, float(y)) for y, x in enumerate(aside, start=1)]
+    moved = [(x + 1e-6 * (y % off), y - 1e-6 * (y * off % 7)) for x, y in crooked]
+    left: Ring = [(0, 0), (50, 0), *crooked, (50, 100), (0, 100)]
+    right: Ring = [(50, 0), (100, 0), (100, 100), (50, 100), *moved[::-1]]
+    one, two = drawn({"l": [[left]], "r": [[right]]}, 100).paths.values()
+    inner = [{p for p in read_path(t)[0] if 0 < p[0] < STEPS} for t in (one, two)]
+    assert inner[0] == inner[1]
+
+
+def test_slivers_stay_in_sight() -> None:
+    """Areas around each other, each thinner than a line, and one that is a line."""
+    far: Ring = rectangle(-5000, -5000, 10000, 10000)
+    shapes = {
+        str(k): [[rectangle(-k - 1, -k - 1, 2 * k + 2, 2 * k + 2), rectangle(-k, -k, 2 * k, 2 * k)]]
+        for k in range(200, 210)
+    }
+    shapes |= {"far": [[far, shapes["209"][0][0]]], "line": [[[(0, 0), (90, 90), (0, 0)]]]}
+    shapes |= {"thin": [[rectangle(-4000, -300, 8000, 2)]], "wide": [[rectangle(0, 300, 4000, 6)]]}
+    found = drawn(shapes)
+    assert [found.boxes[code][2] - found.boxes[code][0] for code in ("thin", "wide")] == [6, 1600]
+    squares = 0
+    for code, text in found.paths.items():
+        assert size(text) >= LEAST**2, code
+        left, top, right, bottom = found.boxes[code]
+        if code.isdigit() and right - left == LEAST:  # not in the middle, where it is not
+            aside = max(abs(left + right - STEPS), abs(top + bottom - STEPS)) / 2
+            assert abs(aside - int(code) * STEPS / 10000) <= 2
+            squares += 1
+    assert 0 < squares < 10
+
+
+rings = st.lists(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=8),
+    min_size=1,
+    max_size=3,
 )
 
 
-@given(grids, st.integers(1, 30))
-def test_a_hole_and_what_fills_it_lose_the_same_points(
-    points: list[tuple[int, int]], start: int
+@hypothesis.given(
+    st.lists(st.lists(rings, min_size=1, max_size=3), min_size=1, max_size=6),
+    st.sampled_from([1, 9, 60]),
+)
+def test_whatever_rings_are_given_every_area_is_drawn_in_its_place(
+    shapes: list[list[list[Ring]]], extent: int
 ) -> None:
-    """The same ring, begun anywhere and walked the other way, keeps the same points."""
-    turned = (points[start % len(points) :] + points[: start % len(points)])[::-1]
-    one, two = simplified([points, turned], 5)
-    assert set(one) == set(two) and set(one) <= set(points)
+    frame: dict[str, Any] = {"frame": [[rectangle(0, 0, 9 * extent, 9 * extent)]]}
+    found = drawn(frame | {str(place): shape for place, shape in enumerate(shapes)})
+    assert set(found.paths) == set(found.boxes) == {"frame", *map(str, range(len(shapes)))}
+    step = STEPS / (9 * extent)
+    for place, shape in enumerate(shapes):
+        given = np.array([point for polygon in shape for ring in polygon for point in ring])
+        left, low = given.min(0) * step
+        right, high = given.max(0) * step
+        box = found.boxes[str(place)]
+        assert left - LEAST <= box[0] < box[2] <= right + LEAST
+        assert STEPS - high - LEAST <= box[1] < box[3] <= STEPS - low + LEAST
+        for ring in read_path(found.paths[str(place)]):
+            assert len(ring) >= 3
 
 
 def test_an_area_too_small_to_draw_is_a_small_square(tmp_path: Path) -> None:
@@ -240,8 +423,7 @@ def test_an_area_too_small_to_draw_is_a_small_square(tmp_path: Path) -> None:
 
 
 def test_what_is_drawn_already_stays_as_it_is() -> None:
-    ring = np.array([[0, 0], [2e6, 0], [2e6, 1e6], [0, 1e6], [0, 0]])
-    found = area_map(AreaFile("a", "b", {"x": (ring,)}, {}, False, 0))
+    found = drawn({"x": [[rectangle(0, 0, 2e6, 1e6)]]})
     assert sorted(read_path(found.paths["x"])[0]) == [(0, 0), (0, 2000), (4000, 0), (4000, 2000)]
 
 
@@ -259,3 +441,24 @@ def test_a_map_is_drawn_once_for_a_file(tmp_path: Path, monkeypatch: pytest.Monk
             drawn_map(path, "place", "place")
     written(tmp_path, collection(feature("1")))
     assert set(drawn_map(path, "place").paths) == {"1"}
+
+
+def test_shapely_is_loaded_by_who_draws_a_map_and_by_no_later_start(tmp_path: Path) -> None:
+    path = written(tmp_path, collection(feature("1")))
+    code = f"""
+import sys
+import eree.web.server
+from eree.web.render.areas import drawn_map
+assert "shapely" not in sys.modules
+drawn_map({str(path)!r}, "place")
+print("shapely" in sys.modules)
+"""
+    around = pages.environment() | {"EREE_CACHE": str(tmp_path / "cache")}
+    for loaded in ("True", "False"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=around, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == loaded
+    asking = [sys.executable, "-X", "importtime", "-m", "eree", "serve", "--help"]
+    asked = subprocess.run(asking, env=around, capture_output=True, text=True, check=True)
+    assert "eree.cli" in asked.stderr and "shapely" not in asked.stderr

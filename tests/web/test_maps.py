@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html import unescape
 from pathlib import Path
 
@@ -91,6 +92,13 @@ def test_every_area_is_drawn_once_and_leads_to_its_own_table(
         assert client.get(unescape(address)).status_code == 200
 
 
+def test_a_map_is_drawn_before_anybody_asks(
+    client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "shapely", None)
+    assert client.get(f"/d/{tables['jobs'].name}/map?rows=place&show=interval").status_code == 200
+
+
 def test_an_area_that_a_filter_cuts_leads_to_what_is_left_of_it(
     tables: dict[str, LinkedTable], catalogue: Catalogue
 ) -> None:
@@ -108,11 +116,12 @@ def test_titles_say_figure_interval_and_whether_it_is_reliable(
     tables: dict[str, LinkedTable], catalogue: Catalogue
 ) -> None:
     found = picture(tables["jobs"], catalogue, Query(("place",), where={"sector": ("22",)}))
-    titles = re.findall(r"<title>(.*?)</title>", found.drawn())
+    titles = re.findall(r"<title>((.*?): .*?)</title>", found.drawn())
     assert len(titles) == len(found.areas)
-    for title, area in zip(titles, found.areas, strict=True):
-        assert title.startswith(f"{area.code}: ") and (" to " in title or "or more" in title)
-        assert title.endswith("unreliable") == area.hatched
+    areas = {area.code: area for area in found.areas}
+    for title, code in titles:
+        assert " to " in title or "or more" in title
+        assert title.endswith("unreliable") == areas.pop(code).hatched
     assert found.drawn().count("<use ") == sum(area.hatched for area in found.areas)
 
 
@@ -127,6 +136,18 @@ def test_a_filter_zooms_in(tables: dict[str, LinkedTable], catalogue: Catalogue)
     box = near.mapped.map.boxes[code]
     assert left <= box[0] and top <= box[1] and box[2] <= left + wide and box[3] <= top + tall
     assert near.without_figure == len(near.mapped.map.paths) - 1
+
+
+def test_small_areas_are_drawn_over_those_that_they_lie_in(
+    tables: dict[str, LinkedTable], catalogue: Catalogue
+) -> None:
+    found = picture(tables["jobs"], catalogue, Query(("place",)))
+    boxes = found.mapped.map.boxes
+    sizes = [
+        (boxes[code][2] - boxes[code][0]) * (boxes[code][3] - boxes[code][1])
+        for code in re.findall(r'data-code="([^"]*)"', found.drawn())
+    ]
+    assert len(sizes) == len(found.areas) and sizes == sorted(sizes, reverse=True)
 
 
 def one_area(folder: Path, releases: list[Path], keep: int) -> str:

@@ -3,5 +3,13 @@
 from eree.errors import require
 
 require(
-    "serve", "cachetools", "httptools", "jinja2", "starlette", "uvicorn", "uvloop", "xlsxwriter"
+    "serve",
+    "cachetools",
+    "httptools",
+    "jinja2",
+    "shapely",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "xlsxwriter",
 )

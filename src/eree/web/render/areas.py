@@ -1,18 +1,19 @@
 """Areas of a public GeoJSON file, read strictly and made ready to be drawn.
 
 Only features with a code and a Polygon or a MultiPolygon of finite positions are understood; others
-are refused, by their place.  Areas are projected, put on a fine grid, and drawn with fewer points.
+are refused, by their place.  Areas are projected, simplified by shapely, and drawn on a fine grid.
 Neighbours stay neighbours: a border that two areas share loses the same points in both.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from importlib.metadata import version
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,20 @@ NAMES = ("NAMELSAD", "NAME", "name", "label")
 DEGREES = ("CRS84", "4326", "4269")
 #: The longer side of a map has so many steps of the grid.
 STEPS = 4_000
-#: All areas of a map together have at most about so many points.
-MOST_DRAWN = 40_000
-#: An area of fewer steps is drawn as a square of so many.
+#: All areas of a map together have at most so many points, or so many for each area: where every
+#: border is a straight line, areas have six corners on average.
+MOST_DRAWN, LEAST_DRAWN = 40_000, 8
+#: An area smaller than a square of so many steps, or thinner than one, is drawn as such a square.
 LEAST = 6
-Point = tuple[int, int]
+_SQUARE = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * (LEAST // 2)
+Steps = NDArray[np.int64]
+Polygon = tuple[Points, ...]
 Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class AreaFile:
-    """The areas of a file: rings of each, and its name where there is one.
+    """The areas of a file: polygons of each (outline and holes), and its name where there is one.
 
     `degrees` says whether positions are longitudes and latitudes; `empty` is how many features
     have a code but no shape.
@@ -52,7 +56,7 @@ class AreaFile:
 
     file: str
     held_in: str
-    shapes: Mapping[str, tuple[Points, ...]]
+    shapes: Mapping[str, tuple[Polygon, ...]]
     titles: Mapping[str, str]
     degrees: bool
     empty: int
@@ -65,7 +69,7 @@ def drawn_map(path: str | os.PathLike[str], name: str, held_in: str = "") -> Are
     def draw() -> tuple[str, ...]:
         return (json.dumps(asdict(area_map(areas_in(data, file, name, held_in)))),)
 
-    what = f"map {sha256(data).hexdigest()} {file!r} {name!r} {held_in!r}"
+    what = f"map {sha256(data).hexdigest()} {file!r} {name!r} {held_in!r} {version('shapely')}"
     found = json.loads(texts_of(what, draw)[0])
     found["boxes"] = {code: tuple(box) for code, box in found["boxes"].items()}
     return AreaMap(**found)
@@ -101,7 +105,7 @@ def areas_in(data: bytes, file: str, name: str, held_in: str = "") -> AreaFile:
     if len(features) > MOST_FEATURES:
         raise Refusal(f"the map {file} has more than {MOST_FEATURES:,} features; give fewer areas")
     chosen = held_in or _code_property(features[0], name, file)
-    shapes: dict[str, tuple[Points, ...]] = {}
+    shapes: dict[str, tuple[Polygon, ...]] = {}
     titles: dict[str, str] = {}
     empty = left = 0
     for number, feature in enumerate(features, start=1):
@@ -110,12 +114,12 @@ def areas_in(data: bytes, file: str, name: str, held_in: str = "") -> AreaFile:
         if code in shapes or code in titles:
             raise Refusal(f"the map {file} has the code {code!r} twice; give each area one feature")
         titles[code] = reader.title(chosen) or code
-        rings = tuple(reader.rings())
-        left += sum(len(ring) for ring in rings)
+        polygons = tuple(reader.polygons())
+        left += sum(len(ring) for rings in polygons for ring in rings)
         if left > MOST_POINTS:
             raise Refusal(f"the map {file} has more than {MOST_POINTS:,} points; simplify it first")
-        if rings:
-            shapes[code] = rings
+        if polygons:
+            shapes[code] = polygons
         else:
             empty += 1
     if not shapes:
@@ -176,8 +180,8 @@ class _Feature:
                 return found.strip()[:100]
         return ""
 
-    def rings(self) -> Iterator[Points]:
-        """The rings of the shape, outlines and holes alike; none where there is no shape."""
+    def polygons(self) -> Iterator[Polygon]:
+        """The polygons of the shape that have rings; none where there is no shape."""
         geometry = self.feature.get("geometry")
         if geometry is None:
             return
@@ -186,8 +190,8 @@ class _Feature:
             raise Refusal(f"{self.place} is no Polygon or MultiPolygon; areas must be")
         given = geometry.get("coordinates")
         for polygon in [given] if kind == "Polygon" else self._list(given):
-            for ring in self._list(polygon):
-                yield self._ring(ring)
+            if rings := tuple(map(self._ring, self._list(polygon))):
+                yield rings
 
     def _list(self, given: Any) -> list[Any]:
         if not isinstance(given, list):
@@ -212,13 +216,14 @@ class _Feature:
         return np.array([position[:2] for position in ring], dtype=np.float64)
 
 
-def _in_degrees(found: Mapping[str, Any], shapes: Mapping[str, tuple[Points, ...]]) -> bool:
+def _in_degrees(found: Mapping[str, Any], shapes: Mapping[str, tuple[Polygon, ...]]) -> bool:
     """Whether positions are degrees: as the file says, else where all of them can be."""
     named = found.get("crs")
     if isinstance(named, dict):
         text = json.dumps(named.get("properties"))
         return any(word in text for word in DEGREES)
-    points = np.concatenate([ring for rings in shapes.values() for ring in rings])
+    polygons = chain.from_iterable(shapes.values())
+    points = np.concatenate(list(chain.from_iterable(polygons)))
     greatest = np.abs(points).max(0)
     assert isfinite(greatest[0])
     return bool(greatest[0] <= 360 and greatest[1] <= 90)
@@ -244,34 +249,39 @@ class AreaMap:
 
 
 def area_map(areas: AreaFile, most: int = MOST_DRAWN) -> AreaMap:
-    """Project the areas of a file, put them on the grid and simplify them."""
-    rings = [ring for shape in areas.shapes.values() for ring in shape]
+    """Project the areas of a file, simplify them and draw them on the grid."""
+    import shapely  # only who draws a map waits for it
+
+    polygons = list(chain.from_iterable(areas.shapes.values()))
+    rings = list(chain.from_iterable(polygons))
     points = np.concatenate(rings)
     flat = projected(points) if areas.degrees else points
     low, high = flat.min(0), flat.max(0)
     scale = STEPS / max(float((high - low).max()), 1e-9)
-    grid = np.rint((flat - low) * scale).astype(np.int64)
-    height = int(grid[:, 1].max())
-    grid[:, 1] = height - grid[:, 1]
-    ends = np.cumsum([len(ring) for ring in rings])
-    fewer = simplified([_opened(part) for part in np.split(grid, ends[:-1])], most)
+    flat = np.round((flat - low) * scale, 1)  # the same for neighbours that differ by a hair
+    width, height = np.rint(flat.max(0)).astype(int).tolist()
+    flat[:, 1] = height - flat[:, 1]
+    given = shapely.linearrings(flat, indices=_places(rings))
+    given = shapely.polygons(given, indices=_places(polygons))
+    given = shapely.multipolygons(given, indices=_places(areas.shapes.values()))
     paths: dict[str, str] = {}
     boxes: dict[str, Box] = {}
-    first = 0
-    for code, shape in areas.shapes.items():
-        last = first + len(shape)
-        whole = grid[(ends[first - 1] if first else 0) : ends[last - 1]]
-        box = (*whole.min(0).tolist(), *whole.max(0).tolist())
-        kept = [ring for ring in fewer[first:last] if len(ring) >= 3]
-        if not kept or max(box[2] - box[0], box[3] - box[1]) < LEAST:
-            x, y, half = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2, LEAST // 2
-            left, top, right, bottom = box = (x - half, y - half, x + half, y + half)
-            kept = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
-        paths[code] = "".join(map(path, kept))
-        boxes[code] = (box[0], box[1], box[2], box[3])
-        first = last
-    width = int(grid[:, 0].max())
+    drawn = simplified(given, max(most, LEAST_DRAWN * len(given)))
+    for code, shape, own in zip(areas.shapes, given, drawn, strict=True):
+        if not own:
+            x, y = np.rint(shapely.get_coordinates(shapely.point_on_surface(shape))[0])
+            own = [_SQUARE + np.array([x, y], dtype=np.int64)]
+        paths[code] = "".join(map(path, own))
+        ends = np.concatenate(own)
+        (left, top), (right, bottom) = ends.min(0).tolist(), ends.max(0).tolist()
+        boxes[code] = (left, top, right, bottom)
     return AreaMap(areas.file, areas.titles, areas.empty, width, height, paths, boxes)
+
+
+def _places(parts: Iterable[Sized]) -> NDArray[np.int64]:
+    """For each member of each part the place of the part."""
+    sizes = [len(part) for part in parts]
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def projected(points: Points) -> Points:
@@ -297,82 +307,50 @@ def projected(points: Points) -> Points:
     return np.stack([radius * np.sin(angle), top - radius * np.cos(angle)], axis=1)
 
 
-def simplified(rings: Sequence[Sequence[Point]], most: int) -> list[list[Point]]:
-    """Rings with as few points as are asked for, or so; borders that are shared stay shared."""
-    beside: dict[Point, set[Point]] = {}
-    for ring in rings:
-        for place, point in enumerate(ring):
-            beside.setdefault(point, set()).update((ring[place - 1], ring[(place + 1) % len(ring)]))
-    parts = [_parts(ring, beside) for ring in rings]
-    slack = 1.0
+def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
+    """Rings of areas with at most about so many points; borders that are shared stay shared.
+
+    Areas that overlap stay as they are, and those that cross themselves are all that their rings
+    go around.  Islands and holes that are lost in the slack are left out; areas too small or too
+    thin to be seen have no rings.
+    """
+    import shapely
+
+    wrong, count = ~shapely.is_valid(areas), len(areas)
+    areas = areas.copy()
+    areas[wrong] = shapely.make_valid(areas[wrong], method="structure", keep_collapsed=False)
+    parts, owner = shapely.get_parts(areas, return_index=True)
+    rings, part = shapely.get_rings(parts, return_index=True)
+    owner, sign = owner[part], np.where(np.diff(part, prepend=-1), 1, -1)  # outlines are first
+    rings = shapely.polygons(rings)
+    largest = np.zeros(count)
+    np.maximum.at(largest, owner, shapely.area(rings))
+    main = shapely.area(rings) == largest[owner]
+    slack = 2.0
     while True:
-        known: dict[tuple[Point, ...], tuple[Point, ...]] = {}
-        parts = [[_fewer(part, slack, known) for part in ring] for ring in parts]
-        count = sum(len(part) - 1 for ring in parts for part in ring)
-        if count <= most or slack > STEPS / 40:
-            return [[point for part in ring for point in part[:-1]] for ring in parts]
-        slack *= max(1.5, count / most)
-
-
-def _opened(ring: NDArray[np.int64]) -> list[Point]:
-    """A ring on the grid without the point that closes it, and without points in the same place."""
-    moved = np.any(ring != np.roll(ring, 1, axis=0), axis=1)
-    found: list[Point] = [(x, y) for x, y in ring[moved].tolist()]
+        rings = shapely.coverage_simplify(rings, slack)
+        kept = main | (shapely.area(rings) >= slack**2)
+        rings, owner, sign, main = rings[kept], owner[kept], sign[kept], main[kept]
+        drawn = int(shapely.get_num_coordinates(rings).sum()) - len(rings)
+        if drawn <= most or slack > STEPS:
+            break
+        slack *= max(1.2, (drawn / most) ** 0.5)
+    rings = shapely.transform(rings, np.rint)
+    inside = np.bincount(owner, sign * shapely.area(rings), count)
+    around = np.bincount(owner, shapely.length(rings), count)
+    seen = inside >= np.maximum(LEAST**2, around / 2)  # on average it is a step wide
+    points, of = shapely.get_coordinates(rings, return_index=True)
+    moved = (of[1:] == of[:-1]) & np.any(points[1:] != points[:-1], axis=1)  # nor the last
+    points, of = points[:-1][moved].astype(np.int64), of[:-1][moved]
+    found: list[list[Steps]] = [[] for _ in range(count)]
+    ends = np.searchsorted(of, np.arange(1, len(rings)))
+    for place, ring in zip(owner, np.split(points, ends) if len(rings) else (), strict=True):
+        if seen[place] and len(ring) >= 3:
+            found[place].append(ring)
     return found
 
 
-def _parts(ring: Sequence[Point], beside: Mapping[Point, set[Point]]) -> list[tuple[Point, ...]]:
-    """A ring cut where borders meet; one that meets none is cut where every other would cut it."""
-    if len(ring) < 3:
-        return []
-    cuts = [place for place, point in enumerate(ring) if len(beside[point]) > 2]
-    if not cuts:
-        cuts = [min(range(len(ring)), key=lambda place: ring[place])]
-    if len(cuts) == 1:
-        x, y = ring[cuts[0]]
-        far = max(
-            range(len(ring)), key=lambda k: ((ring[k][0] - x) ** 2 + (ring[k][1] - y) ** 2, ring[k])
-        )
-        cuts = sorted({cuts[0], far})
-    turned = [*ring[cuts[0] :], *ring[: cuts[0]], ring[cuts[0]]]
-    places = [cut - cuts[0] for cut in cuts] + [len(ring)]
-    return [tuple(turned[a : b + 1]) for a, b in itertools.pairwise(places)]
-
-
-def _fewer(
-    part: tuple[Point, ...], slack: float, known: dict[tuple[Point, ...], tuple[Point, ...]]
-) -> tuple[Point, ...]:
-    """The points of a border without which it would be off by more than the slack."""
-    backwards = part[::-1] < part
-    one = part[::-1] if backwards else part
-    if one not in known:
-        line = np.array(one, dtype=np.float64)
-        kept = {0, len(one) - 1}
-        open_ = [(0, len(one) - 1)]
-        while open_:
-            start, end = open_.pop()
-            if end - start < 2:
-                continue
-            along = line[end] - line[start]
-            off = line[start + 1 : end] - line[start]
-            length = float(np.hypot(*along))
-            cross = along[0] * off[:, 1] - along[1] * off[:, 0]
-            far = np.abs(cross) / length if length else np.hypot(off[:, 0], off[:, 1])
-            middle = int(np.argmax(far))
-            if far[middle] > slack:
-                place = start + 1 + middle
-                kept.add(place)
-                open_ += [(start, place), (place, end)]
-        known[one] = tuple(one[place] for place in sorted(kept))
-    found = known[one]
-    return found[::-1] if backwards else found
-
-
-def path(ring: Sequence[Point]) -> str:
+def path(ring: Steps) -> str:
     """A ring as the data of an SVG path, in steps from point to point."""
-    (x, y), *others = ring
-    steps = []
-    for to_x, to_y in others:
-        steps.append(f"{to_x - x} {to_y - y}")
-        x, y = to_x, to_y
-    return f"M{ring[0][0]} {ring[0][1]}l{' '.join(steps)}z".replace(" -", "-")
+    (x, y), steps = ring[0].tolist(), np.diff(ring, axis=0).tolist()
+    return f"M{x} {y}l{' '.join(f'{x} {y}' for x, y in steps)}z".replace(" -", "-")

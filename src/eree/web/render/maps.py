@@ -246,6 +246,7 @@ class Picture:
         """The map as SVG, as near as the areas with figures allow; others are outlines."""
         shapes = self.mapped.map
         own = [area for area in self.areas if area.code in shapes.paths]
+        own.sort(key=lambda area: _size(shapes.boxes[area.code]), reverse=True)  # small ones on top
         view = _view([shapes.boxes[area.code] for area in own], shapes)
         wide, codes = view[2], {area.code for area in own}
         rest = [
@@ -303,6 +304,10 @@ def _view(boxes: Sequence[Box], shapes: AreaMap) -> tuple[int, int, int, int]:
     wide, tall = max(wide, tall * 2 // 3), max(tall, wide // 3)
     x, y = ((low + high) // 2 - (wide // 2, tall // 2)).tolist()
     return x, y, wide, tall
+
+
+def _size(box: Box) -> int:
+    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def _meet(box: Box, view: tuple[int, int, int, int]) -> bool:
