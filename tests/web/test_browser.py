@@ -1,4 +1,7 @@
-"""The ten tasks of a reader, in a real browser, by keyboard alone, with and without JavaScript."""
+"""The tasks of a reader, in a real browser, by keyboard alone, with and without JavaScript.
+
+Windows are those of a desk, a tablet, a phone, and of a desk at 200%.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,24 @@ pytestmark = pytest.mark.xdist_group("browser")  # one browser, one query tool
 MOST_TABS = 400
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["with JavaScript", "without JavaScript"])
+WINDOWS: dict[str, dict[str, Any]] = {
+    "desk": {"viewport": {"width": 1440, "height": 900}},
+    "phone": {"viewport": {"width": 390, "height": 844}},
+    "tablet, no script": {
+        "viewport": {"width": 768, "height": 1024},
+        "java_script_enabled": False,
+    },
+    "twice the size, no script": {
+        "viewport": {"width": 640, "height": 450},
+        "device_scale_factor": 2,
+        "java_script_enabled": False,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=WINDOWS.values(), ids=WINDOWS)
 def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[BrowserContext]:
-    found = opened(browser, java_script_enabled=request.param, accept_downloads=True)
+    found = opened(browser, accept_downloads=True, **request.param)
     yield found
     found.close()
 
@@ -192,6 +210,52 @@ def test_an_area_of_the_map_leads_to_its_table(page: Page, tool: QueryTool) -> N
     page.wait_for_url(f"**where.place={code}**")
     page.wait_for_selector("tfoot")
     assert page.inner_text("tfoot .estimate") == shown
+
+
+def test_add_up_areas_of_the_map(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}/map?rows=place&show=margin")
+    codes = [
+        page.locator("[data-area]").nth(place).get_attribute("data-area") for place in range(2)
+    ]
+    if not page.locator("form.areas input:visible").count():
+        reach(page, "details:has(form.areas) summary")
+        page.keyboard.press("Enter")
+    for code in sorted(filter(None, codes), key=lambda c: _place(page, c)):
+        reach(page, f'form.areas input[value="{code}"]')
+        page.keyboard.press("Space")
+    reach(page, 'form.areas button[type="submit"], form.areas button:not([type])')
+    page.keyboard.press("Enter")
+    page.wait_for_url("**where.place=**where.place=**")
+    page.wait_for_selector("tfoot")
+    assert page.locator("tbody tr").count() == 2
+
+
+def _place(page: Page, code: str) -> int:
+    """Which tick box of the map's list it is."""
+    boxes = page.locator('form.areas input[name="where.place"]')
+    found: list[str] = boxes.evaluate_all("all => all.map(one => one.value)")
+    return found.index(code)
+
+
+def test_read_shares_of_a_total(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&cols=ownership&show=margin")
+    unfold(page)
+    reach(page, "#f-share")
+    page.keyboard.press("ArrowDown")
+    submit(page)
+    page.wait_for_url("**share=**")
+    page.wait_for_selector("caption:has-text('Percent of the row')")
+    assert page.inner_text("tbody .error").startswith("±")
+
+
+def test_show_a_table_in_a_page_of_ones_own(page: Page, tool: QueryTool) -> None:
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
+    shown, embedded = page.inner_text("table"), page.input_value("#embed")
+    page.goto("about:blank")  # not a page of the tool's
+    page.set_content(f"<h1>Ours</h1>{embedded}")
+    framed = page.frame_locator("iframe").locator("table")
+    framed.wait_for()
+    assert framed.inner_text() == shown
 
 
 def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:
