@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
@@ -215,6 +215,10 @@ class Release:
                 f"table {name} has other columns or rows than the record says; run 'eree verify'"
             )
         return rows
+
+    def coded(self, name: str, _by: Iterable[str]) -> pa.Table:
+        """The rows of a table of jobs: attributes, maybe as codes, and what was counted."""
+        return self.table(name)
 
     def __getitem__(self, name: str) -> ReleasedTable:
         return ReleasedTable(self, name, self.table(name))
