@@ -17,7 +17,7 @@ from eree.estimate.evidence import CalibratedTable, Evidence, Fit
 from eree.estimate.kept import kept_table
 from eree.estimate.largest import POINTS, Points, equally_likely
 from eree.estimate.measured import MeasuredTable, measurement_of
-from eree.estimate.noise import noise_of_cells, noise_of_groups
+from eree.estimate.noise import drawn_noise, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
 from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.size_distribution import KNOWN, SizeDistribution, told_apart, usual_sizes
@@ -42,6 +42,12 @@ _LEAST_THRESHOLDS, _LARGE = 5, 1_000
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     """The noise of a table's cells; None where what was bounded before is not known."""
     return _calibrated(ReleaseKey(release), table)
+
+
+def forget_rows() -> None:
+    """Let go of what only learning needs: the rows of tables, and draws of their noise."""
+    for known in (_table, noise_of_cells, noise_of_groups, drawn_noise):
+        known.cache_clear()
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +116,10 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     table = _table(key, name)
     if table.measurement.clips or table.mechanism.bound is not None:
         return None
-    sizes = _sizes(key, name)
+    finer = (
+        _finer(key, name, table) if table.noise_by_size and not table.counts_workplaces else None
+    )
+    sizes = _sizes(key, name if finer is None else finer[0])
     noise = noise_of_cells(table.mechanism, tuple(sizes.sizes.tolist()))
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
@@ -120,7 +129,6 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     cells = table.measurement.worker_cells
     totals = np.abs(table.rows["noisy"].to_numpy().reshape(-1, cells)).max(1)
     beyond = totals / np.maximum(table.groups["workplaces"].to_numpy(), 1) > sizes.least[-1]
-    finer = _finer(key, name, table) if not table.counts_workplaces else None
     if finer is None and table.filtered and _source(key, name) == name:
         return None  # nothing public says how large its workplaces are
     if finer is None:
@@ -128,9 +136,8 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
         points = own.points(sizes, noise.variance)
         return CalibratedTable(Calibrated(noise, points, cells), sizes, own, beyond)
     other, place = finer
-    parts = _sizes(key, other)
-    evidence = _evidence(_table(key, other), parts)
-    points = _points_of_parts(evidence, parts, place, len(table.groups), noise.variance)
+    evidence = _evidence(_table(key, other), sizes)
+    points = _points_of_parts(evidence, sizes, place, len(table.groups), noise.variance)
     found = Calibrated(noise, points, cells)
     fit = None if table.filtered else _fit(key, table, found, other, place)
     widened = 1.0 if fit is None else fit.widened
