@@ -180,6 +180,7 @@ def _verified(
     reading()
     made = list(_data_sets(release, content, checks))
     forget_rows()
+    pa.default_memory_pool().release_unused()
     if seen_in([folder]) != seen:
         raise Refusal(f"{folder} changed while it was looked at; serve it again once it is whole")
     if not made:
