@@ -246,8 +246,10 @@ class JudgedWorkers:
         each = np.repeat(self.largest[:, None], WORKER_CELLS, 1)
         noisy = self.mechanism.draw(self.counts, each, random=SeededRandom(3 * _SEED + seed))
         noisy, truth = noisy.ravel(), self.counts.ravel()
-        groups = self.judged.population.place
-        posterior = _largest_of_parts(draw.posterior, groups, len(self.largest))
+        place = self.judged.population.place
+        order = np.argsort(place, kind="stable")
+        starts = np.searchsorted(place[order], np.arange(len(self.largest)))
+        posterior = _largest_of_parts(draw.posterior[order], starts)
         points = equally_likely(posterior, self.noise.variance)
         made = Calibrated(self.noise, points, WORKER_CELLS)
         held = Held.of(truth, made.cell_ends(noisy, LEVEL), self.known.cell_ends(noisy, LEVEL))

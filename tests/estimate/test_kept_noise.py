@@ -25,7 +25,7 @@ from eree.estimate.largest import (
     prior_of_largest,
 )
 from eree.estimate.noise import NoiseBySize, noise_of_cells
-from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
+from eree.estimate.quantiles import MOST_KURTOSIS, quantiles, shortest
 from eree.estimate.size_distribution import SizeDistribution, not_rising, size_classes
 
 LEAST = size_classes()
@@ -135,6 +135,27 @@ def test_quantiles_miss_as_much_as_they_say(level: float) -> None:
         at = float(quantiles(np.array([kurtosis]), level)[0])
         beyond = [erfc(at / sqrt(2) / deviation) for deviation in np.exp(logs / 2)]
         assert weight @ beyond / weight.sum() == pytest.approx(1 - level, rel=1e-4)
+
+
+TAILS = st.lists(st.integers(0, 64), min_size=6, max_size=6).map(
+    lambda numbers: np.array([sorted(numbers, reverse=True)]) / 128
+)
+
+
+@given(TAILS, TAILS, st.integers(1, 100))
+@settings(max_examples=500, deadline=None)
+def test_the_shortest_interval_is_that_of_all_that_miss_no_more(
+    below: NDArray[np.float64], above: NDArray[np.float64], parts: int
+) -> None:
+    """All pairs of distances are tried; where none is enough, the last ones are taken."""
+    distances, miss = np.array([0, 1, 2, 3, 5, 9]), parts / 128
+    down, up = (int(end[0]) for end in shortest(below, above, distances, miss))
+    enough = below[0][:, None] + above[0] <= miss
+    if not enough.any():
+        assert (down, up) == (9, 9)
+        return
+    assert enough[np.searchsorted(distances, down), np.searchsorted(distances, up)]
+    assert down + up == np.add.outer(distances, distances)[enough].min()
 
 
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.99, 0.9999])

@@ -8,22 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 import eree
 from eree.cli.interrupts import Interrupts
 from eree.cli.options import VERBOSE
 from eree.errors import Cost, Refusal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 QUIET_SECONDS = 2.0  # shorter work shows no progress
 
@@ -38,20 +33,10 @@ def progress() -> Iterator[Callable[[str, float], None]]:
     context = click.get_current_context(silent=True)
     verbose = context is not None and context.meta.get(VERBOSE, False)
     on_terminal = not verbose and sys.stderr is not None and sys.stderr.isatty()
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not on_terminal,
-    )
-    task = bar.add_task("starting", total=1.0)
-    late = threading.Timer(QUIET_SECONDS, bar.start)
-    late.daemon = True
-    if on_terminal:
+    bar = _bar() if on_terminal else None
+    late = None if bar is None else threading.Timer(QUIET_SECONDS, bar.start)
+    if late is not None:
+        late.daemon = True
         late.start()
     interrupts = context.find_object(Interrupts) if context else None
     begun = ""
@@ -60,7 +45,8 @@ def progress() -> Iterator[Callable[[str, float], None]]:
         nonlocal begun
         if interrupts:
             interrupts.check()
-        bar.update(task, description=step, completed=done)
+        if bar is not None:
+            bar.update(bar.task_ids[0], description=step, completed=done)
         if verbose and step != begun:
             begun = step
             moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -69,10 +55,34 @@ def progress() -> Iterator[Callable[[str, float], None]]:
     try:
         yield tell
     finally:
-        late.cancel()
-        if on_terminal:
+        if bar is not None and late is not None:
+            late.cancel()
             late.join()
-        bar.stop()
+            bar.stop()
+
+
+def _bar() -> Progress:
+    from rich.console import Console  # only where someone looks on
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.add_task("starting", total=1.0)
+    return bar
 
 
 def ledger_to_spend_from(where: str) -> eree.Ledger:

@@ -17,10 +17,10 @@ from eree.estimate.evidence import CalibratedTable, Evidence, Fit
 from eree.estimate.kept import kept_table
 from eree.estimate.largest import POINTS, Points, equally_likely
 from eree.estimate.measured import MeasuredTable, measurement_of
-from eree.estimate.noise import noise_of_cells, noise_of_groups
+from eree.estimate.noise import drawn_noise, noise_of_cells, noise_of_groups
 from eree.estimate.normal import evenly
 from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
-from eree.estimate.size_distribution import KNOWN, SizeDistribution, usual_sizes
+from eree.estimate.size_distribution import KNOWN, SizeDistribution, told_apart, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
 from eree.policy.plain_data import guarantee_of
@@ -42,6 +42,12 @@ _LEAST_THRESHOLDS, _LARGE = 5, 1_000
 def calibrated_table(release: Release, table: str) -> CalibratedTable | None:
     """The noise of a table's cells; None where what was bounded before is not known."""
     return _calibrated(ReleaseKey(release), table)
+
+
+def forget_rows() -> None:
+    """Let go of what only learning needs: the rows of tables, and draws of their noise."""
+    for known in (_table, noise_of_cells, noise_of_groups, drawn_noise):
+        known.cache_clear()
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +116,10 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     table = _table(key, name)
     if table.measurement.clips or table.mechanism.bound is not None:
         return None
-    sizes = _sizes(key, name)
+    finer = (
+        _finer(key, name, table) if table.noise_by_size and not table.counts_workplaces else None
+    )
+    sizes = _sizes(key, name if finer is None else finer[0])
     noise = noise_of_cells(table.mechanism, tuple(sizes.sizes.tolist()))
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
@@ -120,7 +129,6 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     cells = table.measurement.worker_cells
     totals = np.abs(table.rows["noisy"].to_numpy().reshape(-1, cells)).max(1)
     beyond = totals / np.maximum(table.groups["workplaces"].to_numpy(), 1) > sizes.least[-1]
-    finer = _finer(key, name, table) if not table.counts_workplaces else None
     if finer is None and table.filtered and _source(key, name) == name:
         return None  # nothing public says how large its workplaces are
     if finer is None:
@@ -128,9 +136,8 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
         points = own.points(sizes, noise.variance)
         return CalibratedTable(Calibrated(noise, points, cells), sizes, own, beyond)
     other, place = finer
-    parts = _sizes(key, other)
-    evidence = _evidence(_table(key, other), parts)
-    points = _points_of_parts(evidence, parts, place, len(table.groups), noise.variance)
+    evidence = _evidence(_table(key, other), sizes)
+    points = _points_of_parts(evidence, sizes, place, len(table.groups), noise.variance)
     found = Calibrated(noise, points, cells)
     fit = None if table.filtered else _fit(key, table, found, other, place)
     widened = 1.0 if fit is None else fit.widened
@@ -177,24 +184,31 @@ def _finer(key: ReleaseKey, name: str, table: MeasuredTable) -> tuple[str, Integ
 def _points_of_parts(
     evidence: Evidence, sizes: SizeDistribution, place: Integers, groups: int, variance: Array
 ) -> Points:
-    """Equally likely classes of the largest workplace of groups, from the cells that they have."""
+    """Equally likely classes of the largest workplace of groups, from the cells that they have.
+
+    Groups of one cell of which the same is known have the same: they are looked at once.
+    """
     order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(groups + 1))
-    found: Points = np.empty((groups, POINTS), dtype=np.uint8)
-    for start in range(0, groups, _AT_ONCE):
-        stop = min(start + _AT_ONCE, groups)
-        some = order[ends[start] : ends[stop]]
-        posterior = evidence.posterior(sizes, some)
-        largest = _largest_of_parts(posterior, place[some] - start, stop - start)
-        found[start:stop] = equally_likely(largest, variance)
-    return found
+    starts = np.searchsorted(place[order], np.arange(groups + 1))
+    number = np.diff(starts)
+    known = evidence.told_apart[order[starts[:-1]]]
+    own = np.where(number == 1, known, len(place) + np.arange(groups))
+    _, chosen, back = np.unique(own, return_index=True, return_inverse=True)
+    found: Points = np.empty((len(chosen), POINTS), dtype=np.uint8)
+    for at in range(0, len(chosen), _AT_ONCE):
+        some = chosen[at : at + _AT_ONCE]
+        first = np.cumsum(number[some]) - number[some]
+        cells = np.arange(number[some].sum()) + np.repeat(starts[some] - first, number[some])
+        posterior = evidence.posterior(sizes, order[cells])
+        found[at : at + _AT_ONCE] = equally_likely(_largest_of_parts(posterior, first), variance)
+    return found[back]
 
 
-def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:
-    """The largest workplace of groups, from those of the cells that they are made of."""
-    logs = np.zeros((groups, posterior.shape[1]))
-    np.add.at(logs, place, np.log(np.clip(np.cumsum(posterior, axis=1), 1e-300, 1.0)))
-    found = np.maximum(np.diff(np.exp(logs), axis=1, prepend=0.0), 0.0)
+def _largest_of_parts(posterior: Array, first: Integers) -> Array:
+    """The largest workplace of groups, from those of their cells; `first` is each one's first."""
+    logs = np.log(np.clip(np.cumsum(posterior, axis=1), 1e-300, 1.0))
+    found = np.exp(np.add.reduceat(logs, first, axis=0))
+    found = np.maximum(np.diff(found, axis=1, prepend=0.0), 0.0)
     found += 1e-12
     found /= found.sum(1, keepdims=True)
     return found
@@ -202,7 +216,7 @@ def _largest_of_parts(posterior: Array, place: Integers, groups: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _table(key: ReleaseKey, name: str) -> MeasuredTable:
-    return MeasuredTable.read(key.release, name)
+    return MeasuredTable.read(key.release, name, coded=True)
 
 
 @lru_cache(maxsize=1024)
@@ -263,8 +277,9 @@ def _learnt(table: MeasuredTable) -> SizeDistribution:
     """
     names = table.kinds_told_apart()
     groups = table.groups
-    columns = [groups[name].to_pylist() for name in names]
-    kinds = sorted(set(zip(*columns, strict=True)), key=str) if names else [()]
+    first, _ = told_apart([groups[name] for name in names])
+    columns = [groups[name].take(first).to_pylist() for name in names]
+    kinds = sorted(zip(*columns, strict=True), key=str) if names else [()]
     found = usual_sizes(names, kinds)
     if table.measurement.clips or table.filtered or not table.noise_by_size:
         return found

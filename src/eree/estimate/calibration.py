@@ -137,7 +137,8 @@ class Calibrated:
         Of single cells that is their mean, variance, fourth cumulant and variance of the variance;
         of groups means over their points, because it goes by how many cells a sum has of them.
         """
-        return self._of_points(self.points)
+        distinct, back = self.distinct
+        return self._of_points(distinct)[:, back]
 
     def _of_points(self, points: Points) -> Array:
         noise, square = self.noise, self.widened**2
@@ -345,7 +346,10 @@ class Calibrated:
 def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:
     """The rows that differ, and which of them each row is."""
     width = points.shape[1]
-    texts = np.ascontiguousarray(points).view(np.dtype((np.void, width))).ravel()
+    kind = f">u{width}" if width in (1, 2, 4, 8) else f"V{width}"  # integers are sorted faster
+    texts = np.ascontiguousarray(points).view(kind).ravel()
+    if texts.dtype.kind == "u":
+        texts = texts.astype(f"u{width}")
     _, first, back = np.unique(texts, return_index=True, return_inverse=True)
     return points[first], back.reshape(-1)
 

@@ -13,6 +13,7 @@ from eree.estimate.calibration import Calibrated
 from eree.estimate.largest import (
     LargestWorkplace,
     Points,
+    distinct,
     equally_likely,
     prior_of_largest,
 )
@@ -64,6 +65,12 @@ class Evidence:
     @cached_property
     def _asked(self) -> list[tuple[SizeDistribution, tuple[LargestWorkplace, Integers]]]:
         return []  # what was said for the sizes that were asked for last
+
+    @cached_property
+    def told_apart(self) -> NDArray[np.intp]:
+        """A number for each group, the same where the same is known of two."""
+        _, which = distinct(self.workplaces, self.kinds)
+        return which if self.noisy is None else distinct(self.noisy, which)[1]
 
     def some(self, place: Integers) -> Evidence:
         """The evidence of some groups."""

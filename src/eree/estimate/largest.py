@@ -188,21 +188,15 @@ def _others(
     with np.errstate(divide="ignore", invalid="ignore"):
         shape = np.where(spread > 0, sums**2 / spread, 1e9)[:, None]
     # Wilson and Hilferty's quantiles of a gamma distribution, with its mean
-    cubes = (
-        np.maximum(
-            1
-            - 1 / (9 * np.maximum(shape, 0.05))
-            + ndtri(at) / (3 * np.sqrt(np.maximum(shape, 0.05))),
-            0.0,
-        )
-        ** 3
-    )
+    shape = np.maximum(shape, 0.05)
+    roots = np.maximum(1 - 1 / (9 * shape) + ndtri(at) / (3 * np.sqrt(shape)), 0.0)
+    cubes = roots * roots * roots
     cubes /= np.maximum(cubes.mean(1, keepdims=True), 1e-9)
     found: Array = np.rint(sums[:, None] * cubes)
     single = np.flatnonzero(number == 1)
     if single.size:
         below = sizes.up_to[:, : j + 1] / np.maximum(sizes.up_to[:, j : j + 1], 1e-300)
-        of_kinds = np.stack([np.searchsorted(row, at) for row in below])
+        of_kinds = (below[:, :, None] < at).sum(1)
         found[single] = sizes.sizes[np.minimum(of_kinds, j)][kinds[single]]
     return found
 

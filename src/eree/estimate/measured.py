@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from eree.errors import Refusal, Unreadable
 from eree.estimate.above import Above, above
+from eree.estimate.size_distribution import told_apart
 from eree.mechanisms.mechanism import Mechanism
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema
@@ -33,13 +34,14 @@ class MeasuredTable:
     above: Mapping[str, Above]
 
     @classmethod
-    def read(cls, release: Release, name: str) -> Self:
-        """Read a table of jobs."""
+    def read(cls, release: Release, name: str, *, coded: bool = False) -> Self:
+        """Read a table of jobs; its attributes may be `coded`, where groups alone are looked at."""
         marginal, measurement = measurement_of(release, name)
         schema = release.schema
         own = [name for name in marginal.by if schema.attributes[name].owner == "workplace"]
         coarser = {n: one for n, one in above(release, own).items() if one.whole}
-        return cls(schema, marginal, measurement, release.table(name), coarser)
+        rows = release.coded(name, marginal.by) if coded else release.table(name)
+        return cls(schema, marginal, measurement, rows, coarser)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -65,7 +67,14 @@ class MeasuredTable:
     @cached_property
     def groups(self) -> pa.Table:
         """The first row of every group."""
-        return self.rows.take(np.arange(0, self.rows.num_rows, self.measurement.worker_cells))
+        rows, size = self.rows, self.measurement.worker_cells
+        if size > 1:
+            rows = rows.take(np.arange(0, rows.num_rows, size))
+        for place, column in enumerate(rows.columns):
+            if pa.types.is_dictionary(column.type):
+                plain = column.cast(column.type.value_type)
+                rows = rows.set_column(place, rows.column_names[place], plain)
+        return rows
 
     def groups_with(self, names: Iterable[str]) -> pa.Table:
         """The same with some of the attributes above, where they are none of its own."""
@@ -100,12 +109,15 @@ class MeasuredTable:
             return None
         if self.kept != groups.kept:
             return None
-        mine = self.groups_with(groups.attributes)
-        keys = zip(*(groups.groups[name].to_pylist() for name in groups.attributes), strict=True)
-        place = {key: i for i, key in enumerate(keys)} if groups.attributes else {(): 0}
-        own = zip(*(mine[name].to_pylist() for name in groups.attributes), strict=True)
-        found = [place.get(key, -1) for key in own] if groups.attributes else [0] * len(self.groups)
-        return None if -1 in found else np.array(found, dtype=np.int64)
+        if not groups.attributes:
+            return np.zeros(len(self.groups), dtype=np.int64)
+        mine, theirs = self.groups_with(groups.attributes), groups.groups
+        both = [pa.chunked_array([*theirs[n].chunks, *mine[n].chunks]) for n in groups.attributes]
+        first, back = told_apart(both)
+        place = np.full(len(first), -1)
+        place[back[: len(theirs)]] = np.arange(len(theirs))
+        found: Integers = place[back[len(theirs) :]]
+        return None if (found < 0).any() else found
 
 
 def measurement_of(release: Release, table: str) -> tuple[Marginal, Measurement]:

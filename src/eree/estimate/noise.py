@@ -162,7 +162,7 @@ class NoiseBySize:
 @lru_cache(maxsize=8)
 def noise_of_cells(mechanism: Mechanism, sizes: tuple[int, ...]) -> NoiseBySize:
     """The noise of one cell; those of a group that is drawn at once are alike."""
-    drawn = _drawn(mechanism, sizes, mechanism.at_once)
+    drawn = drawn_noise(mechanism, sizes, mechanism.at_once)
     covariance, joint = np.zeros(len(sizes)), np.zeros(len(sizes))
     if mechanism.at_once > 1:
         for i, groups in enumerate(drawn):
@@ -184,7 +184,7 @@ def noise_of_groups(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) ->
     """The noise of the sum of so many cells, at once or one by one as they are drawn."""
     if cells == 1:
         return noise_of_cells(mechanism, sizes)
-    sums = [groups.sum(1) for groups in _drawn(mechanism, sizes, cells)]
+    sums = [groups.sum(1) for groups in drawn_noise(mechanism, sizes, cells)]
     mean, nothing = cells * noise_of_cells(mechanism, sizes).mean, np.zeros(len(sizes))
     return NoiseBySize(np.array(sizes), _sorted(sums), mean, nothing, nothing, nothing, mechanism)
 
@@ -196,7 +196,7 @@ def _means(mechanism: Mechanism, sizes: tuple[int, ...], draws: Array) -> Array:
 
 
 @lru_cache(maxsize=2)
-def _drawn(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> list[Array]:
+def drawn_noise(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) -> list[Array]:
     """Draws of groups of cells without workers, beside workplaces of some sizes."""
     random, found = SeededRandom(_SEED), []
     for size in sizes:

@@ -39,7 +39,8 @@ def shortest(
             two[less] -= 1
             less = less[two[less] > 0]
         length = distances[one] + distances[two]
-        better = length < best[row]
+        # far enough up may be beyond the last distance
+        better = (length < best[row]) & (above[row, two] <= left)
         at = row[better]
         best[at], down[at], up[at] = length[better], distances[one[better]], distances[two[better]]
         one += 1

@@ -6,14 +6,15 @@ by class of size, or of the noisy counts of a released table themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from eree.cells import USUAL_DEVIATION, USUAL_MEDIAN
 from eree.estimate.sizes import WorkplaceSizes
@@ -32,6 +33,8 @@ _SMALL = 100
 KNOWN = 20
 #: As many times its numbers are off by, workplaces of each kind are taken to be as all are.
 _OF_ALL = 8.0
+#: So many times as many combinations as there are rows are sorted, not listed.
+_MANY = 8
 #: Powers that the numbers of large workplaces fall with, of the size.
 _LEAST_POWER, _USUAL_POWER, _MOST_POWER = 0.8, 1.4, 4.0
 
@@ -181,8 +184,29 @@ class SizeDistribution:
         if not self.attributes:
             return np.zeros(table.num_rows, dtype=np.int64)
         known = MappingProxyType({tuple(map(str, kind)): i for i, kind in enumerate(self.kinds)})
-        keys = zip(*(map(str, table[name].to_pylist()) for name in self.attributes), strict=True)
-        return np.array([known.get(key, len(self.kinds)) for key in keys], dtype=np.int64)
+        columns = [table[name] for name in self.attributes]
+        first, back = told_apart(columns)
+        keys = zip(*(map(str, one.take(first).to_pylist()) for one in columns), strict=True)
+        found = [known.get(key, len(self.kinds)) for key in keys]
+        return np.array(found, dtype=np.int64)[back]
+
+
+def told_apart(
+    columns: Sequence[pa.ChunkedArray[Any]],
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first row of each combination of values, and which of them every row has."""
+    first, back = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+    for column in columns:
+        coded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        both = back * len(coded.dictionary) + coded.indices.to_numpy()
+        if len(first) * len(coded.dictionary) > _MANY * len(both):
+            _, first, back = np.unique(both, return_index=True, return_inverse=True)
+            continue
+        place = np.full(len(first) * len(coded.dictionary), -1)
+        place[both[::-1]] = np.arange(len(both))[::-1]
+        first = place[place >= 0]
+        back = (np.cumsum(place >= 0) - 1)[both]
+    return first, back
 
 
 def usual_sizes(names: tuple[str, ...] = (), kinds: Iterable[Kind] = ((),)) -> SizeDistribution:

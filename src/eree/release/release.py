@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
@@ -201,20 +201,29 @@ class Release:
 
     def table(self, name: str) -> pa.Table:
         """The public rows of a table."""
+        return self.columns(name)
+
+    def columns(self, name: str, some: Sequence[str] | None = None) -> pa.Table:
+        """Some columns of a table, or all of them."""
         about = self.about(name)
         if Path(name).name != name:
             raise Unreadable("a table's name leads out of the release; run 'eree verify'")
         try:
-            rows = parquet.ParquetFile(self.folder / "tables" / f"{name}.parquet").read()
+            file = parquet.ParquetFile(self.folder / "tables" / f"{name}.parquet")
+            rows = file.read(None if some is None else list(some))
         except (OSError, ValueError, pa.ArrowException):  # a name with NUL is a ValueError
             raise Unreadable(
                 f"the file of table {name} cannot be read; run 'eree verify'"
             ) from None
-        if "kind" not in self.record and not self._fits(rows, about):
+        if "kind" not in self.record and not self._fits(file.schema_arrow, rows, about):
             raise Unreadable(
                 f"table {name} has other columns or rows than the record says; run 'eree verify'"
             )
         return rows
+
+    def coded(self, name: str, _by: Iterable[str]) -> pa.Table:
+        """The rows of a table of jobs: attributes, maybe as codes, and what was counted."""
+        return self.table(name)
 
     def __getitem__(self, name: str) -> ReleasedTable:
         return ReleasedTable(self, name, self.table(name))
@@ -249,14 +258,14 @@ class Release:
                 found[name] = rows
         return found
 
-    def _fits(self, rows: pa.Table, about: Mapping[str, Any]) -> bool:
+    def _fits(self, found: pa.Schema, rows: pa.Table, about: Mapping[str, Any]) -> bool:
         """Whether a file has the rows, the attributes and the numbers that the record promises."""
-        scaled, profile = SCALED_TO in rows.column_names, self.of_workplaces(about["name"])
+        scaled, profile = SCALED_TO in found.names, self.of_workplaces(about["name"])
         wanted = columns_of(self.schema, about["by"], scaled=scaled, profile=profile)
-        if (rows.schema.names, rows.schema.types) != (wanted.names, wanted.types):
+        if (found.names, found.types) != (wanted.names, wanted.types):
             return False
-        full = all(rows[field.name].null_count == 0 for field in wanted if not field.nullable)
-        return full and rows.num_rows == about["rows"]
+        empty = any(rows[n].null_count for n in rows.column_names if not wanted.field(n).nullable)
+        return not empty and rows.num_rows == about["rows"]
 
     def __str__(self) -> str:
         names = ", ".join(self.tables)

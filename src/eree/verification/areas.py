@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
+from eree.estimate.size_distribution import told_apart
 from eree.policy.schema import Schema
 from eree.release.contents import area_columns
 from eree.release.release import Release
@@ -44,10 +45,14 @@ def area_faults(release: Release) -> Iterator[tuple[str, str]]:
 
 def _known_otherwise(release: Release, file: str, codes: pa.Table) -> Iterator[tuple[str, str]]:
     """Where a file contradicts the tables of the release."""
-    fine = codes.column_names[0]
+    fine, *coarser = codes.column_names
     for table in release.tables:
-        if fine in release.about(table)["by"]:
-            for rule in _contradictions(codes, fine, release.table(table)):
+        by = release.about(table)["by"]
+        if fine in by:
+            names = [fine, *(name for name in coarser if name in by)]
+            rows = release.columns(table, names)
+            rows = rows.take(told_apart([rows[name] for name in names])[0])
+            for rule in _contradictions(codes, fine, rows):
                 yield file, f"{rule} of table {table}"
 
 

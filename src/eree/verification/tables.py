@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.errors import Refusal
 from eree.estimate.estimates import FOLDER, faults_of_estimates
+from eree.estimate.size_distribution import told_apart
 from eree.estimate.strata import misplaced, unmade
 from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism
@@ -324,9 +325,9 @@ def _has_one_twice(rows: pa.Table, measure: TableMeasure) -> bool:
     size, known = measure.measurement.worker_cells, measure.schema.attributes
     first = rows.take(np.arange(0, rows.num_rows, size))
     keys = [name for name in measure.marginal.by if known[name].owner == "workplace"]
+    # as values, because a forged dictionary may have one of them twice
     own = first.select(keys).cast(pa.schema([measure.columns.field(name) for name in keys]))
-    number = own.group_by(keys).aggregate([]).num_rows if keys else min(first.num_rows, 1)
-    return bool(number < first.num_rows)
+    return len(told_apart(own.columns)[0]) < first.num_rows
 
 
 def _profile_faults(rows: pa.Table, measure: TableMeasure, profile: SizeProfile) -> Iterator[str]:

@@ -117,7 +117,8 @@ def application(
 
     def get_ready() -> None:
         site.pages.compile()
-        import_module("scipy.special")  # which the first interval at an unusual level needs
+        for name in ("scipy.special", "xlsxwriter"):  # unusual levels, and workbooks
+            import_module(name)
 
     return Front(app, desk, refuse, get_ready)
 

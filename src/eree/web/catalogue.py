@@ -17,7 +17,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 
+import pyarrow as pa
+
 from eree.errors import Refusal
+from eree.estimate.calibrated import forget_rows
 from eree.mechanisms.cache import texts_of
 from eree.policy.plain_data import sha256
 from eree.release.record import RECORD, file_digest
@@ -176,6 +179,8 @@ def _verified(
         raise Refusal(f"{folder} holds a release that is named twice; name each once")
     reading()
     made = list(_data_sets(release, content, checks))
+    forget_rows()
+    pa.default_memory_pool().release_unused()
     if seen_in([folder]) != seen:
         raise Refusal(f"{folder} changed while it was looked at; serve it again once it is whole")
     if not made:
@@ -221,6 +226,7 @@ def checks_of(release: Release, content: str | None, report: Progress) -> tuple[
         from eree.verification.verify import verify  # which is much, and known from the last time
 
         found = verify(release, progress=report)
+        pa.default_memory_pool().release_unused()
         if not found.sound:
             raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
         if content is not None and content_of(release) != content:  # nothing is kept of it

@@ -67,4 +67,4 @@ class Held(Release):
         own = list(by)
         file = parquet.ParquetFile(BytesIO(self.__dict__["_files"][name]), read_dictionary=own)
         numbers = [n for n in _NUMBERS if n in file.schema_arrow.names]
-        return file.read([*own, *numbers]).unify_dictionaries().combine_chunks()
+        return file.read([*own, *numbers]).unify_dictionaries()

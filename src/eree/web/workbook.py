@@ -9,7 +9,6 @@ import io
 from collections.abc import Iterable
 
 import pyarrow as pa
-import xlsxwriter
 
 _SETTINGS = {
     "in_memory": True,
@@ -21,6 +20,8 @@ _SETTINGS = {
 
 def workbook(table: pa.Table, pairs: Iterable[tuple[str, str]]) -> bytes:
     """Rows on one sheet, and what to know of them on another."""
+    import xlsxwriter  # which nobody waits for at the start
+
     target = io.BytesIO()
     book = xlsxwriter.Workbook(target, _SETTINGS)
     bold = book.add_format({"bold": True})

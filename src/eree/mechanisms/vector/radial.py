@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import inf, log1p, sqrt
 from typing import Self
 
@@ -68,7 +69,7 @@ class RadialVector(ScaledVector):
         """With the pace: another one makes another distribution of the same shape."""
         return super().parameters | {"pace": str(self.pace)}
 
-    @property
+    @cached_property
     def shape(self) -> VectorRadialShape:
         """The density."""
         return VectorRadialShape(self.rate, self.curve, self.dimensions)
@@ -151,7 +152,7 @@ class VectorRadial(RadialVector):
     def mean_error(self, cell: Cell) -> tuple[float, float]:
         """Sums of the tail over integers, and its integral where they no longer differ."""
         scale = float(scale_at(self.pace, cell.largest))
-        mean, square = self.real_error()
+        mean, square = self.real_error
         if scale * mean > _LARGE:
             return scale * mean, scale * square
         last = int(3_000 + 30 * scale * self.cells / float(self.rate))
@@ -168,6 +169,7 @@ class VectorRadial(RadialVector):
         rest = 2 * end * u * (u / (m - 2) - 1 / (m - 1)) / curve**2
         return mean, sqrt(2 * (float((2 * y * tail).sum()) + scale**2 * rest))
 
+    @cached_property
     def real_error(self) -> tuple[float, float]:
         """The mean and root mean square of one number before rounding, in units of s.
 

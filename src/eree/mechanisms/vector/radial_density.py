@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from math import comb
 from operator import mul
@@ -49,12 +49,12 @@ class VectorRadialShape:
     curve: Fraction
     width: int
 
-    @property
+    @cached_property
     def turns(self) -> Fraction:
         """m = rate / curve."""
         return self.rate / self.curve
 
-    @property
+    @cached_property
     def edge(self) -> Fraction:
         """curve t0 = d / m."""
         return self.width / self.turns
@@ -244,7 +244,7 @@ def near_bases(shape: VectorRadialShape, words: Words) -> NearBases:
     within the share `loose` of itself: 2^-48, and 2^-40 / (m - i + 1) for each of the n.
     """
     n, m, edge = len(words) - 1, float(shape.turns), float(shape.edge)
-    loose = 2.0**-40 * sum(1 / float(shape.turns - i) for i in range(n)) + 2.0**-48
+    loose = 2.0**-40 * _turns(shape, n) + 2.0**-48
     outer = shape.near_outer_share
     gap = near(words[0]) - outer / (1 + outer)
     side = np.where(gap < 0, 1.0, -1.0)
@@ -256,6 +256,12 @@ def near_bases(shape: VectorRadialShape, words: Words) -> NearBases:
     doubt |= np.abs(over) < 2 * loose * bases[-1]
     bases = np.concatenate([np.ones((1, words.shape[1])), bases])
     return NearBases(bases, signs, loose, over > 0, doubt)
+
+
+@lru_cache(maxsize=256)
+def _turns(shape: VectorRadialShape, n: int) -> float:
+    """The sum of 1 / (m - i) over the first n of i."""
+    return sum(1 / float(shape.turns - i) for i in range(n))
 
 
 def sure_bases(
