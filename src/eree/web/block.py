@@ -41,6 +41,7 @@ FLAGGED = tuple(
     [name for number, name in enumerate(FLAGS) if value >> number & 1]
     for value in range(1 << len(FLAGS))
 )
+_FLAG_NAMES = tuple(map(tuple, FLAGGED))
 _FLAG_TEXTS = np.array([text_of(flags) for flags in FLAGGED], dtype=object)
 
 #: Some rows or columns; None adds a side of one.
@@ -109,7 +110,6 @@ class Block:
     def cell(self, *place: int) -> Cell:
         """One figure."""
         deviation = None if self.deviation is None else float(self.deviation[place])
-        flags = tuple(name for name, mask in self.flags.items() if mask[place])
         return Cell(
             int(self.values[place]),
             self.unit,
@@ -118,7 +118,25 @@ class Block:
             deviation,
             float(self.margin[place]),
             float(self.relative[place]),
-            flags,
+            _FLAG_NAMES[self.flag_sums[place]],
+        )
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All figures, in their order."""
+        none = (None,) * self.values.size
+        return list(
+            map(
+                Cell,
+                self.values.ravel().tolist(),
+                (self.unit,) * self.values.size,
+                self.low.ravel().tolist(),
+                self.high.ravel().tolist(),
+                none if self.deviation is None else self.deviation.ravel().tolist(),
+                self.margin.ravel().tolist(),
+                self.relative.ravel().tolist(),
+                map(_FLAG_NAMES.__getitem__, self.flag_sums.ravel().tolist()),
+            )
         )
 
     def columns(self) -> dict[str, list[str]]:
