@@ -107,9 +107,11 @@ def filled(data: DataSet, figures: Figures, at: Integers, shape: tuple[int, ...]
     """Figures in their places; where there is none, nobody is."""
     size, kept = prod(shape), at >= 0
     place = at[kept]
+    # all are there, in this order
+    whole = figures.places is None or (len(at) == size and (at[1:] > at[:-1]).all() and kept.all())
 
     def spread(numbers: NDArray[Any], empty: float) -> NDArray[Any]:
-        if figures.places is None:  # all are there, in this order
+        if whole:
             return numbers.reshape(shape)
         found = np.full(size, empty, dtype=numbers.dtype)
         found[place] = numbers[kept]
