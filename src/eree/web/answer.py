@@ -300,6 +300,8 @@ def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     if figures.places is None:
         return filled(data, figures, figures.keys, (len(side),))
     keys = combined(figures.axes, list(side.grid.T), len(side))
+    if np.array_equal(keys, figures.keys):
+        return filled(data, figures, np.arange(len(side)), (len(side),))
     at = np.searchsorted(keys, figures.keys)  # both are in ascending order
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]
