@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 import eree
+from eree.estimate import evidence as evidence_file
 from eree.estimate import largest as largest_file
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence
@@ -97,24 +98,26 @@ def test_a_count_that_no_size_is_near_has_its_prior(
     assert found.tolist() == prior_of_largest(sizes, one, kind).tolist()
 
 
+@pytest.mark.parametrize("kept", [1 << 18, 1])
 def test_joint_ends_are_those_of_all_cells_asked_again(
-    noise: NoiseBySize, sizes: SizeDistribution
+    noise: NoiseBySize, sizes: SizeDistribution, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(evidence_file, "_MOST_KEPT", kept)
     own = Evidence(WORKPLACES, KINDS, NOISY, noise)
     made = Calibrated(noise, own.points(sizes, noise.variance))
-    cells, starts, miss = np.arange(len(NOISY)), np.array([0, 1, 4, 9, 10, 14]), 1e-4
-    sums = np.add.reduceat(NOISY, starts)
-    low, high = CalibratedTable(made, sizes, own).joint_ends(sums, cells, starts, miss)
-
-    moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, 1 - miss)
-    each = noise.variance[made.points].mean(1)
-    number = np.diff(np.append(starts, len(cells)))
-    up = np.rint(NOISY + each * np.repeat(down / moments.variance, number)).astype(np.int64)
-    posterior = posterior_of_largest(noise, sizes, up, WORKPLACES, KINDS)
-    larger = Calibrated(noise, equally_likely(posterior, noise.variance))
-    reach = np.maximum(down, larger.joint_reach(cells, starts, 1 - miss, most=True))
-    assert low.tolist() == np.maximum(np.ceil(sums - moments.mean - down), 0).tolist()
-    assert high.tolist() == np.maximum(np.floor(sums - moments.mean + reach), 0).tolist()
+    cells, starts = np.arange(len(NOISY)), np.array([0, 1, 4, 9, 10, 14])
+    sums, table = np.add.reduceat(NOISY, starts), CalibratedTable(made, sizes, own)
+    for miss in (1e-4, 1e-2, 1e-6, 1e-4):  # what was found for one is known for the next
+        low, high = table.joint_ends(sums, cells, starts, miss)
+        moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, 1 - miss)
+        each = noise.variance[made.points].mean(1)
+        number = np.diff(np.append(starts, len(cells)))
+        up = np.rint(NOISY + each * np.repeat(down / moments.variance, number)).astype(np.int64)
+        posterior = posterior_of_largest(noise, sizes, up, WORKPLACES, KINDS)
+        larger = Calibrated(noise, equally_likely(posterior, noise.variance))
+        reach = np.maximum(down, larger.joint_reach(cells, starts, 1 - miss, most=True))
+        assert low.tolist() == np.maximum(np.ceil(sums - moments.mean - down), 0).tolist()
+        assert high.tolist() == np.maximum(np.floor(sums - moments.mean + reach), 0).tolist()
 
 
 @given(st.lists(st.one_of(st.integers(-50, 50), st.floats(-1e6, 1e6)), min_size=1, max_size=60))

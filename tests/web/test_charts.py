@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import product
 from math import inf
 
 from hypothesis import given, settings
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from eree.web.answer import answer
 from eree.web.block import Cell
 from eree.web.catalogue import Catalogue
+from eree.web.query import Query
 from eree.web.render.charts import (
     MINUS,
     SHADES,
     Scale,
     bars,
     decision_line,
+    drawing,
     error,
     figure,
     heat_map,
@@ -70,6 +73,22 @@ def test_bars_and_fields_are_the_figures_of_the_page(
                 assert (field.kind == "none") == ("absent" in cell.flags)
                 assert ("weak" in field.kind) == ("unreliable" in cell.flags)
         assert len(heat.shades) == SHADES
+
+
+def test_a_table_in_which_no_workplace_is_has_a_chart(catalogue: Catalogue) -> None:
+    found = 0
+    for data in catalogue.data_sets:
+        if data.kind != "table" or len(data.variables) < 2:
+            continue
+        one, two = data.variables[:2]
+        for codes in product(one.codes[:40], two.codes):
+            where = {one.name: codes[:1], two.name: codes[1:]}
+            query = Query((one.name,), (two.name,), where)
+            if data.most(query.asked()) == 0:
+                drawn = drawing(answer(data, query), "grouped")
+                assert len(drawn["answer"].rows) == 0
+                found += 1
+    assert found
 
 
 @given(st.integers(1, 50), st.integers(0, 50), st.integers(0, 50))

@@ -159,12 +159,23 @@ class Calibrated:
         found: Array = self.noise.variance[self.points].mean(1)
         return found
 
-    def with_points(self, groups: Integers, points: Points) -> Calibrated:
-        """The same with other points of some groups; what is known of the others is kept."""
-        new, known = self.points.copy(), self._groups.copy()
-        new[groups], known[:, groups] = points, self._of_points(points)
+    def with_points(self, groups: Integers, points: Points, which: NDArray[np.intp]) -> Calibrated:
+        """The same with other points of some groups: those that differ, and `which` each has.
+
+        What is known of the others is kept.
+        """
+        new, known, top = self.points.copy(), self._groups.copy(), self._top.copy()
+        new[groups], top[groups] = points[which], points.max(1)[which]
+        known[:, groups] = self._of_points(points)[:, which]
         found = replace(self, points=new)
-        found.__dict__["_groups"] = known
+        found.__dict__.update(_groups=known, _top=top)
+        return found
+
+    @cached_property
+    def _top(self) -> NDArray[np.uint8]:
+        """The largest class of each group."""
+        distinct, back = self.distinct
+        found: NDArray[np.uint8] = distinct.max(1)[back]
         return found
 
     def moments(self, cells: Integers, starts: Integers) -> Moments:
@@ -195,20 +206,20 @@ class Calibrated:
         `noisy` has a row for each run, and a column for each number of cells.  Without `groups` the
         runs are of all groups in their order.  The noise goes by the number of cells alone.
         """
-        low, high = np.empty((2, *noisy.shape), dtype=np.int64)
         whole = np.arange(len(self.points)) if groups is None else groups
+        if self.cells == 1:
+            down, up = self.sum_reach(whole, starts, level)
+            return ends_around(noisy.astype(np.float64), up[:, None], down[:, None])
+        low, high = np.empty((2, *noisy.shape), dtype=np.int64)
         single = np.flatnonzero(np.diff(starts, append=len(whole)) == 1)
         for number in np.unique(numbers):
             column = numbers == number
-            if self.cells == 1:
-                down, up = self.sum_reach(whole, starts, level)
-            else:
-                moments = self._of_runs(int(number), groups, starts)
-                away = reach(moments.variance, moments.fourth, level)
-                down, up = away - moments.mean, away + moments.mean
-                if number == 1 and single.size:
-                    own = whole[starts[single]]
-                    down[single], up[single] = self.cell_reach(level, own)
+            moments = self._of_runs(int(number), groups, starts)
+            away = reach(moments.variance, moments.fourth, level)
+            down, up = away - moments.mean, away + moments.mean
+            if number == 1 and single.size:
+                own = whole[starts[single]]
+                down[single], up[single] = self.cell_reach(level, own)
             middle = noisy[:, column].astype(np.float64)
             low[:, column], high[:, column] = ends_around(middle, up[:, None], down[:, None])
         return low, high
@@ -272,7 +283,13 @@ class Calibrated:
         return down, up
 
     def joint_reach(
-        self, cells: Integers, starts: Integers, level: float, *, most: bool = False
+        self,
+        cells: Integers,
+        starts: Integers,
+        level: float,
+        moments: Moments | None = None,
+        *,
+        most: bool = False,
     ) -> Array:
         """How far sums are off at most, if so many are to hold that extremes count.
 
@@ -282,11 +299,10 @@ class Calibrated:
         The variance of each sum is the one that its posterior stays below with a probability of
         95%: of many sums those are missed whose noise is more than its mean says.
         """
-        level = bucket(level)
-        moments = self.moments(cells, starts)
+        level, moments = bucket(level), moments or self.moments(cells, starts)
         variance = upper_variance(moments.variance, moments.uncertain)
         known = np.maximum(moments.fourth - 3 * moments.uncertain, 0.0)  # the variance being known
-        far = self._far(self.points.max(1), level) if most else self._far_of_mixture(level)
+        far = self._far(self._top, level) if most else self._far_of_mixture(level)
         alone = np.maximum.reduceat(far[cells // self.cells], starts)
         return np.maximum(reach(variance, known, level), self.widened * alone)
 
@@ -301,12 +317,13 @@ class Calibrated:
         If it does not as often as 1 - level has it, then beside the k largest of the p points no
         more often than p / k times that, on average: of all k the one that reaches furthest.
         """
-        number, largest = self.points.shape[1], np.sort(self.points, axis=1)[:, ::-1]
+        distinct, back = self.distinct
+        number, largest = distinct.shape[1], np.sort(distinct, axis=1)[:, ::-1]
         parts = (
             self._far(largest[:, k - 1], max(1 - (1 - level) * number / k, 0.5))
             for k in range(1, number + 1)
         )
-        found: Integers = np.maximum.reduce(list(parts))
+        found: Integers = np.maximum.reduce(list(parts))[back]
         return found
 
     @cached_property

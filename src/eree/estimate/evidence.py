@@ -24,6 +24,8 @@ from eree.random.exact import Array, Integers
 
 #: Standard errors times the root of the number of groups that a check of the model allows for.
 _CHANCE = 2.4
+#: Counts and kinds of groups of which points are kept.
+_MOST_KEPT = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,20 +134,54 @@ class CalibratedTable:
         every cell larger by its part of the way, in proportion to its variance.
         """
         made, level = self.calibrated, 1 - miss
-        moments, down = made.moments(cells, starts), made.joint_reach(cells, starts, level)
-        up = down
+        moments = made.moments(cells, starts)
+        up = down = made.joint_reach(cells, starts, level, moments)
         if self._largest is not None and self.own is not None and self.own.noisy is not None:
             number, groups = np.diff(np.append(starts, len(cells))), cells // made.cells
             share = made.variance[groups]
             share *= np.repeat(down / np.maximum(moments.variance, 1e-9), number)
             moved = np.bincount(groups, share, len(made.points))
-            (known, which), seen = self._largest, self.own.noisy
+            seen = self.own.noisy
             now = np.rint(seen + moved).astype(np.int64)
             changed = np.flatnonzero(now != seen)
-            points = known.points(now[changed], which[changed], made.noise.variance)
-            larger = made.with_points(changed, points)
-            up = np.maximum(down, larger.joint_reach(cells, starts, level, most=True))
+            larger = made.with_points(changed, *self._points_of(now[changed], changed))
+            of_larger = larger.moments(cells, starts)
+            most = larger.joint_reach(cells, starts, level, of_larger, most=True)
+            up = np.maximum(down, most)
         return ends_around(noisy - moments.mean, down, up)
+
+    def _points_of(self, noisy: Integers, groups: Integers) -> tuple[Points, NDArray[np.intp]]:
+        """Points of some groups if they had other noisy counts; and which of them each has.
+
+        They go by the count and by what is public of a group: those that were seen are known, and
+        those asked for last are kept.
+        """
+        assert self._largest is not None
+        (known, which), variance = self._largest, self.calibrated.noise.variance
+        kinds = len(known.workplaces)
+        wanted, back = np.unique(noisy * kinds + which[groups], return_inverse=True)
+        keys, points = self._kept[0]
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found, new = points[at], np.flatnonzero(keys[at] != wanted)
+        if new.size:
+            count, kind = np.divmod(wanted[new], kinds)
+            found[new] = known.points(count, kind, variance)
+            keys, points = self._kept[0] if len(keys) + new.size < _MOST_KEPT else self._seen
+            keys, first = np.unique(np.append(keys, wanted[new]), return_index=True)
+            self._kept[0] = keys, np.concatenate([points, found[new]])[first]
+        return found, back.reshape(-1)
+
+    @cached_property
+    def _seen(self) -> tuple[Integers, Points]:
+        """Counts and kinds of all groups in one number, in order, with the points of each."""
+        assert self._largest is not None and self.own is not None and self.own.noisy is not None
+        known, which = self._largest
+        keys, first = np.unique(self.own.noisy * len(known.workplaces) + which, return_index=True)
+        return keys, self.calibrated.points[first]
+
+    @cached_property
+    def _kept(self) -> list[tuple[Integers, Points]]:
+        return [self._seen]
 
     @cached_property
     def _largest(self) -> tuple[LargestWorkplace, Integers] | None:

@@ -138,9 +138,18 @@ class LargestWorkplace:
 
 def distinct(one: Integers, two: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The first place of each pair of numbers that differs from others, and which each one is."""
-    order = np.lexsort((two, one))
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (np.diff(one[order]) != 0) | (np.diff(two[order]) != 0)
+    if not len(one):
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    least, span = int(two.min()), int(two.max()) - int(two.min()) + 1
+    if (int(np.abs(one).max()) + 1) * span < 1 << 62:  # both in one number
+        both = one.astype(np.int64) * span + (two - least)
+        order = np.argsort(both)
+        both = both[order]
+        new = np.append(True, both[1:] != both[:-1])
+    else:
+        order = np.lexsort((two, one))
+        new = np.ones(len(order), dtype=np.bool_)
+        new[1:] = (np.diff(one[order]) != 0) | (np.diff(two[order]) != 0)
     back = np.empty(len(order), dtype=np.intp)
     back[order] = np.cumsum(new) - 1
     return order[new], back
@@ -207,17 +216,19 @@ def equally_likely(posterior: Array, variance: Array) -> Points:
     Each is the one whose noise has the variance that the part of the posterior has, which it stands
     for.
     """
-    ends = np.ascontiguousarray(np.cumsum(posterior, axis=1))
+    possible = np.flatnonzero(posterior.any(0))
+    first, last = (int(possible[0]), int(possible[-1]) + 1) if possible.size else (0, None)
+    posterior = posterior[:, first:last]  # beside these nothing is added up
+    ends = np.cumsum(posterior, axis=1)
     ends /= ends[:, -1:]
     found: Points = np.empty((len(posterior), POINTS), dtype=np.uint8)
     rising = np.maximum.accumulate(variance)
     # of classes with the same noise the last one: a choice by the last bit would differ by machine
     alike = np.searchsorted(rising, rising * (1 + 1e-9), side="right") - 1
-    before, place = np.zeros(len(posterior)), np.zeros(len(posterior), dtype=np.int64)
-    whole = np.ascontiguousarray(np.cumsum(posterior * rising, axis=1))
-    for i in range(POINTS):
-        place = _up_to(ends, (i + 1) / POINTS, place)
-        upto = _integral(ends, whole, rising, (i + 1) / POINTS, place)
+    before, inside = np.zeros(len(posterior)), rising[first:last]
+    whole, places = np.cumsum(posterior * inside, axis=1), _up_to(ends)
+    for i, place in enumerate(places):
+        upto = _integral(ends, whole, inside, (i + 1) / POINTS, place)
         means = (upto - before) * POINTS
         before = upto
         above = np.searchsorted(rising, means)
@@ -228,19 +239,18 @@ def equally_likely(posterior: Array, variance: Array) -> Points:
     return found
 
 
-def _up_to(ends: Array, share: float, least: Integers) -> Integers:
-    """The first class of each row that ends at a share or beyond it, not before another; bisected.
+def _up_to(ends: Array) -> Integers:
+    """For each share that points stand for, the first class of each row that ends there or beyond.
 
-    The last class stands for a share that no class ends at.
+    The last class stands for a share that no class ends at.  Shares are eighths, so that eight
+    times an end, rounded down, says exactly which of them it is below.
     """
-    rows, classes = np.arange(len(ends)) * ends.shape[1], ends.shape[1]
-    flat, low, high = ends.ravel(), least.copy(), np.full(len(ends), classes - 1)
-    for _ in range(classes.bit_length()):
-        middle = (low + high) // 2
-        beyond = flat.take(rows + middle) >= share
-        high, low = np.where(beyond, middle, high), np.where(beyond, low, middle + 1)
-        low = np.minimum(low, high)
-    return high
+    rows, classes = ends.shape
+    parts = (POINTS * ends).astype(np.int64)
+    parts += np.arange(rows)[:, None] * (POINTS + 1)
+    numbers = np.bincount(parts.ravel(), minlength=rows * (POINTS + 1)).reshape(rows, -1)
+    found: Integers = np.minimum(np.cumsum(numbers, axis=1).T[:POINTS], classes - 1)
+    return found
 
 
 def _integral(ends: Array, whole: Array, rising: Array, share: float, place: Integers) -> Array:

@@ -40,6 +40,8 @@ from eree.workload import Marginal
 
 #: The part of the probability to miss that a table keeps for itself where another bounds it.
 _OWN_PART = 0.9
+#: Rows of a table beyond which intervals of few of its groups are made for these alone.
+_LARGE = 1 << 18
 
 Filter = Mapping[str, Value | Iterable[Value]] | Iterable[str]
 
@@ -315,7 +317,7 @@ class Areas:
         size = self.measurement.worker_cells
         return replace(
             self,
-            measurement=_GroupSums.of(self.measurement),
+            measurement=replace(_GroupSums.of(self.measurement), worker_cells=1),
             numbers={"noisy": summed(self.noisy, np.arange(0, len(self.noisy), size))},
             place=self.place[::size] // size,  # the cells of a group lie side by side
             starts=self.starts // size,
@@ -335,15 +337,26 @@ class Areas:
         for part in np.unique(parts):  # the same level for sums of about as many cells
             check_miss(miss / part)
             ends = self.measurement.intervals(self.schema, self.counted, 1 - miss / part)
-            lows, highs = ends(self.numbers)
             alike = parts == part
             some = self.only(chosen[alike])
-            low[alike] = summed(lows[some.place], some.starts)
-            top = highs[some.place]
+            numbers, place = some._needed()
+            lows, highs = ends(numbers)
+            low[alike] = summed(lows[place], some.starts)
+            top = highs[place]
             open_ = np.logical_or.reduceat(top == UNBOUNDED, some.starts)
             sums = summed(top, some.starts)
             high[alike] = np.where(open_ | (sums >= LIMIT), UNBOUNDED, sums)
         return low, high
+
+    def _needed(self) -> tuple[Numbers, NDArray[np.intp]]:
+        """The numbers of all rows, or of a large table those of few groups; where each cell is."""
+        rows, size = len(self.noisy), self.measurement.worker_cells
+        asked = np.bincount(self.place // size) > 0
+        if rows <= _LARGE or 2 * size * np.count_nonzero(asked) > rows:
+            return self.numbers, self.place
+        some = (np.flatnonzero(asked)[:, None] * size + np.arange(size)).ravel()
+        where = (np.cumsum(asked) - 1)[self.place // size] * size + self.place % size
+        return {name: column[some] for name, column in self.numbers.items()}, where
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from eree.errors import Refusal
 from eree.survey.shape import Integers, Shape, Variable
@@ -109,6 +111,11 @@ class Axis:
     label: str
     codes: tuple[str, ...]
     labels: tuple[str, ...]
+
+    @cached_property
+    def texts(self) -> NDArray[np.object_]:
+        """Its codes as JSON."""
+        return np.array([to_json(code).decode() for code in self.codes], dtype=np.object_)
 
 
 #: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.

@@ -23,6 +23,7 @@ from eree.web.dataset import DataSet
 from eree.web.figures import Figures, combined
 from eree.web.query import Query
 from eree.web.shares import measured, share, whole
+from eree.web.texts import Json
 from eree.web.words import say
 
 #: The most cells of one answer.
@@ -63,12 +64,12 @@ class Side:
         """The names of the variables beside figures."""
         return beside(axis.name for axis in self.axes)
 
-    def all_codes(self) -> list[tuple[str, ...]]:
-        """The codes of all of them."""
-        if not self.axes:
-            return [()] * len(self)
-        columns = zip(self.axes, self.grid.T.tolist(), strict=True)
-        return list(zip(*([a.codes[p] for p in places] for a, places in columns), strict=True))
+    def texts(self, each: int = 1, times: int = 1) -> dict[str, list[str]]:
+        """The codes of all of them as JSON: each so many times in a row, and all so many times."""
+        return {
+            name: np.tile(np.repeat(axis.texts[places], each), times).tolist()
+            for name, axis, places in zip(self.names, self.axes, self.grid.T, strict=True)
+        }
 
     def taken(self, kept: Places) -> Side:
         """Some of them."""
@@ -106,9 +107,11 @@ def filled(data: DataSet, figures: Figures, at: Integers, shape: tuple[int, ...]
     """Figures in their places; where there is none, nobody is."""
     size, kept = prod(shape), at >= 0
     place = at[kept]
+    # all are there, in this order
+    whole = figures.places is None or (len(at) == size and (at[1:] > at[:-1]).all() and kept.all())
 
     def spread(numbers: NDArray[Any], empty: float) -> NDArray[Any]:
-        if figures.places is None:  # all are there, in this order
+        if whole:
             return numbers.reshape(shape)
         found = np.full(size, empty, dtype=numbers.dtype)
         found[place] = numbers[kept]
@@ -202,14 +205,13 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
-        rows, cols = self.rows.all_codes(), self.cols.all_codes()
-        of_rows, of_cols = self.rows.names, self.cols.names
-        keys = (row + col for row in rows for col in cols)
-        totals: dict[str, Any] = {"all": self.total.records()[0]}
+        rows, cols = len(self.rows), len(self.cols)
+        totals: dict[str, Any] = {"all": Json(self.total.records()[1:-1])}
         if self.query.rows and self.query.cols:
-            totals["rows"] = self.row_totals.records(rows, of_rows)
-            totals["columns"] = self.col_totals.records(cols, of_cols)
-        return {"cells": self.body.records(keys, of_rows + of_cols), "totals": totals}
+            totals["rows"] = self.row_totals.records(self.rows.texts())
+            totals["columns"] = self.col_totals.records(self.cols.texts())
+        keys = self.rows.texts(each=cols) | self.cols.texts(times=rows)
+        return {"cells": self.body.records(keys), "totals": Json.of(totals)}
 
 
 def answer(data: DataSet, query: Query) -> Answer:
@@ -298,6 +300,8 @@ def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
     if figures.places is None:
         return filled(data, figures, figures.keys, (len(side),))
     keys = combined(figures.axes, list(side.grid.T), len(side))
+    if np.array_equal(keys, figures.keys):
+        return filled(data, figures, np.arange(len(side)), (len(side),))
     at = np.searchsorted(keys, figures.keys)  # both are in ascending order
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]

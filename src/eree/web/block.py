@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from eree.random.exact import Integers
 from eree.web.figures import Mask, Reals
+from eree.web.texts import Json, text_of, texts_of
 from eree.web.words import say
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
@@ -39,6 +41,8 @@ FLAGGED = tuple(
     [name for number, name in enumerate(FLAGS) if value >> number & 1]
     for value in range(1 << len(FLAGS))
 )
+_FLAG_NAMES = tuple(map(tuple, FLAGGED))
+_FLAG_TEXTS = np.array([text_of(flags) for flags in FLAGGED], dtype=object)
 
 #: Some rows or columns; None adds a side of one.
 Places = NDArray[np.intp] | slice | None
@@ -106,7 +110,6 @@ class Block:
     def cell(self, *place: int) -> Cell:
         """One figure."""
         deviation = None if self.deviation is None else float(self.deviation[place])
-        flags = tuple(name for name, mask in self.flags.items() if mask[place])
         return Cell(
             int(self.values[place]),
             self.unit,
@@ -115,41 +118,50 @@ class Block:
             deviation,
             float(self.margin[place]),
             float(self.relative[place]),
-            flags,
+            _FLAG_NAMES[self.flag_sums[place]],
         )
 
-    def records(
-        self, keys: Iterable[tuple[Any, ...]] | None = None, names: Iterable[str] = ()
-    ) -> list[dict[str, Any]]:
-        """All figures as plain data, in their order: what has no bound is null.
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All figures, in their order."""
+        none = (None,) * self.values.size
+        return list(
+            map(
+                Cell,
+                self.values.ravel().tolist(),
+                (self.unit,) * self.values.size,
+                self.low.ravel().tolist(),
+                self.high.ravel().tolist(),
+                none if self.deviation is None else self.deviation.ravel().tolist(),
+                self.margin.ravel().tolist(),
+                self.relative.ravel().tolist(),
+                map(_FLAG_NAMES.__getitem__, self.flag_sums.ravel().tolist()),
+            )
+        )
 
-        Each may have something in front, such as its codes, under some names.
-        """
+    def columns(self) -> dict[str, list[str]]:
+        """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
         rounded = np.round(reals, 4).reshape(len(reals), -1)
         whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
         estimates = self.values if self.unit == 1 else self.jobs
         columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]
-        columns.append([FLAGGED[number] for number in self.flag_sums.ravel().tolist()])
-        known = (*names, *(_COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])))
-        cells = zip(*columns, strict=True)
-        if keys is None:
-            return [dict(zip(known, cell, strict=True)) for cell in cells]
-        both = zip(keys, cells, strict=True)
-        return [dict(zip(known, key + cell, strict=True)) for key, cell in both]
+        names = _COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])
+        found = dict(zip(names, map(texts_of, columns), strict=False))
+        return found | {names[-1]: _FLAG_TEXTS[self.flag_sums.ravel()].tolist()}
+
+    def records(self, keys: Mapping[str, list[str]] = MappingProxyType({})) -> Json:
+        """All figures as a list of objects; each may have something in front, such as its codes."""
+        return Json.rows({**keys, **self.columns()}, self.values.size)
 
 
 def _plain(numbers: Reals, whole: bool) -> list[Any]:
-    """Numbers as plain data: what has no bound is null, integers are written as such."""
-    known = np.isfinite(numbers)
-    if whole and known.all() and not (numbers % 1).any():
-        numbers = numbers.astype(np.int64)
-        whole = False
+    """Numbers as plain data: integers are written as such."""
+    if whole and np.isfinite(numbers).all() and not (numbers % 1).any():
+        numbers, whole = numbers.astype(np.int64), False
     found: list[Any] = numbers.tolist()
-    if not known.all():
-        found = [n if isfinite(n) else None for n in found]
-    return [n if n is None or n % 1 else int(n) for n in found] if whole else found
+    return [n if not isfinite(n) or n % 1 else int(n) for n in found] if whole else found
 
 
 @dataclass(frozen=True)
@@ -174,8 +186,3 @@ class Cell:
 def beside(names: Iterable[str]) -> tuple[str, ...]:
     """The names of variables as plain data has them beside a figure."""
     return tuple(f"{name}_" if name in TAKEN else name for name in names)
-
-
-def keyed(names: Iterable[str], codes: Iterable[str]) -> dict[str, str]:
-    """Codes by the names of their variables, as plain data has them beside a figure."""
-    return dict(zip(beside(names), codes, strict=True))

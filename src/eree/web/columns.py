@@ -124,29 +124,33 @@ class Sums:
     @cached_property
     def starts(self) -> Integers:
         """Where each run of groups with the same key begins."""
-        return np.flatnonzero(np.diff(self._sorted, prepend=-1)).astype(np.int64)
+        return _starts(self._sorted)
 
     @cached_property
     def kinds(self) -> list[Places]:
         """The cells of a group that have the same key."""
+        if len(self._kind_keys) == 1:
+            return [self._cells]
         return [self._cells[self._cell_keys == key] for key in self._kind_keys]
 
     @cached_property
     def _kind_keys(self) -> Integers:
-        return np.unique(self._cell_keys)
+        return self._cell_keys if len(self._cell_keys) == 1 else np.unique(self._cell_keys)
 
-    @property
+    @cached_property
     def numbers(self) -> Integers:
         """How many cells of a group each kind has."""
         return np.array([len(cells) for cells in self.kinds], dtype=np.int64)
 
-    @property
+    @cached_property
     def _of_runs(self) -> Integers:
         return (self._sorted[self.starts][:, None] + self._kind_keys).ravel()
 
     @cached_property
     def order(self) -> Places:
         """What sorts sums, run by run and kind by kind, by their keys."""
+        if len(self._kind_keys) == 1:  # as runs are
+            return np.arange(len(self.starts))
         return np.argsort(self._of_runs, kind="stable")
 
     @cached_property
@@ -187,6 +191,14 @@ class Sums:
         groups = np.arange(self.columns.groups) if self._groups is None else self._groups
         rows = (groups[:, None] * self.columns.cells + self._cells).ravel()
         keys = (self._group_keys[:, None] + self._cell_keys).ravel()
+        if (keys[1:] >= keys[:-1]).all():
+            return rows, _starts(keys)
         order = np.argsort(keys, kind="stable")
-        starts = np.flatnonzero(np.diff(keys[order], prepend=-1)).astype(np.int64)
-        return rows[order], starts
+        return rows[order], _starts(keys[order])
+
+
+def _starts(keys: Integers) -> Integers:
+    """Where each run of the same keys begins."""
+    new = np.ones(len(keys), dtype=np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return np.flatnonzero(new)

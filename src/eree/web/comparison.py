@@ -21,11 +21,12 @@ from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
 from eree.random.exact import Integers
 from eree.web.answer import MOST_CELLS, Side, TooLarge, in_a_line
-from eree.web.block import ABSENT, Block, Cell, beside, keyed
+from eree.web.block import ABSENT, Block, Cell, beside
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS
 from eree.web.query import Query
 from eree.web.refusals import NotKnown
+from eree.web.texts import text_of, texts_of
 from eree.web.words import say
 
 #: The threshold per person that disaster declarations are weighed by.
@@ -101,10 +102,9 @@ class Ranking:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        names = ("rank", "best", "worst", *beside(self.query.by))
-        ranks = zip(*(c.tolist() for c in (self.ranks, self.best, self.worst)), strict=True)
-        keys = (rank + codes for rank, codes in zip(ranks, self.side.all_codes(), strict=True))
-        return {"areas": self.figures.records(keys, names)}
+        ranks = {"rank": self.ranks, "best": self.best, "worst": self.worst}
+        keys = {name: texts_of(numbers.tolist()) for name, numbers in ranks.items()}
+        return {"areas": self.figures.records(keys | self.side.texts())}
 
 
 def ranking(data: DataSet, query: Query) -> Ranking:
@@ -219,17 +219,19 @@ class Threshold:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; money as exact texts."""
-        records = [] if self.figures is None else self.figures.records()
-        return {
-            "per_job": self.per_job,
-            "areas": [
-                keyed(self.query.by, area.codes)
-                | {"damage": plain(area.damage), "decision": area.decision}
-                | {"damage_per_job": None if area.per_job is None else round(area.per_job, 4)}
-                | record
-                for area, record in zip(self.areas, records, strict=True)
+        if self.figures is None:
+            return {"per_job": self.per_job, "areas": []}
+        codes = zip(*(area.codes for area in self.areas), strict=True)
+        keys = {
+            **dict(zip(beside(self.query.by), codes, strict=True)),
+            "damage": [plain(area.damage) for area in self.areas],
+            "decision": [area.decision for area in self.areas],
+            "damage_per_job": [
+                None if area.per_job is None else round(area.per_job, 4) for area in self.areas
             ],
         }
+        texts = {name: list(map(text_of, values)) for name, values in keys.items()}
+        return {"per_job": self.per_job, "areas": self.figures.records(texts)}
 
 
 def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold:

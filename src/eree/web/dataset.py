@@ -353,10 +353,8 @@ class DataSet(ABC):
 
     def keeps_lists(self, where: Mapping[str, Sequence[str]]) -> bool:
         """Whether a filter keeps a list that a reader sent, which is forgotten after a day."""
-        return any(
-            not self.variable(name).declares(code)
-            for name, codes in where.items()
-            for code in codes
+        return not all(
+            all(map(self.variable(name).declares, codes)) for name, codes in where.items()
         )
 
     def list_of(self, variable: Variable) -> str:

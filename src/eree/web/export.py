@@ -263,20 +263,20 @@ def as_parquet(answer: Answer, metadata: Metadata) -> bytes:
 def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
     """JSON-stat 2.0: a dimension for each variable, and one for the estimate and its error."""
     axes, body = _axes(answer), answer.body
-    measured: dict[str, Any] = {
-        "estimate": body.jobs,
-        "low": body.low,
-        "high": body.high,
-        "margin": body.margin,
-    }
+    measured: dict[str, Any] = {"estimate": body.jobs}
+    measured |= {name: getattr(body, name) for name in ("low", "high", "margin")}
     if body.deviation is not None:
         measured["standard_error"] = body.deviation
     found = [np.unique(places, return_inverse=True) for _, places in axes]
     shape = [len(used) for used, _ in found]
     if (cells := prod(shape)) > MOST_CELLS:
         raise TooLarge(
-            f"JSON-stat lists every combination, here {cells:,}, more than the {MOST_CELLS:,} of"
-            " one answer; take the table as csv, or take off a variable"
+            say(
+                "JSON-stat lists every combination, here %(cells)s, more than the %(most)s of one"
+                " answer; take the table as csv, or take off a variable",
+                cells=f"{cells:,}",
+                most=f"{MOST_CELLS:,}",
+            )
         )
     at = np.zeros(body.values.size, dtype=np.intp)
     for used, place in found:

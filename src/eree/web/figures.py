@@ -63,10 +63,11 @@ class Figures:
     def nbytes(self) -> int:
         """How many bytes its numbers take."""
         own = (self.values, self.low, self.high, *(self.places or ()))
-        more = (self.deviation, self.margin, self.absent, self.values)  # and keys, once asked for
+        # and keys and margins, once asked for
+        more = (self.deviation, self.margin, self.absent, self.values, self.low)
         return sum(numbers.nbytes for numbers in (*own, *more) if numbers is not None)
 
-    @property
+    @cached_property
     def margin_of_error(self) -> Reals:
         """How far the farther end of the interval is, where there is no margin of its own."""
         if self.margin is not None:

@@ -58,8 +58,10 @@ class LinkedTable(DataSet):
         schema, rows = release.schema, release.coded(table, by)
         numbers = {n: _numbers(rows[n]) for n in rows.column_names if n not in by}
         nowhere, nothing = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
+        remembered = _Remembered.of(measurement)
+        remembered.__dict__["rows"] = rows.num_rows
         self._areas = Areas(
-            *(release, table, _Remembered.of(measurement), schema, counted),
+            *(release, table, remembered, schema, counted),
             *(Marginal((), {}), _NO_KEYS, numbers, nowhere, nothing),
         )
         self._attributes = {name: schema.attributes[name] for name in by}
@@ -316,6 +318,8 @@ class LinkedTable(DataSet):
 class _Remembered(Measurement):
     """A measurement that remembers the intervals of its table at the levels asked for last."""
 
+    rows: int  # of the table
+
     @cached_property
     def _kept(self) -> dict[float, tuple[Integers, Integers]]:
         return {}
@@ -325,9 +329,11 @@ class _Remembered(Measurement):
         return Lock()  # questions are answered in several threads
 
     def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
-        """Ends for all rows of the table; it has no others."""
+        """Ends for all rows of the table, which are kept, or for some."""
 
         def ends(rows: Numbers) -> tuple[Integers, Integers]:
+            if len(rows["noisy"]) < self.rows:
+                return Measurement.intervals(self, schema, marginal, level)(rows)
             found = self._kept.get(level)
             if found is None:
                 found = Measurement.intervals(self, schema, marginal, level)(rows)

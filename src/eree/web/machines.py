@@ -15,6 +15,7 @@ from eree.errors import Refusal
 from eree.web.branding import Branding
 from eree.web.dataset import DataSet
 from eree.web.reply import Reply, as_json
+from eree.web.words import say
 
 #: Kinds of files of an answer that catalogues name, with their titles.
 FILES = {
@@ -92,8 +93,10 @@ class Machines:
         mail = _MAIL.search(contact)
         if not publisher or mail is None:
             raise Refusal(
-                "the catalogue for US offices names a publisher and an e-mail address for every"
-                " data set; say them in [about] of plans, or as name and contact in site.toml"
+                say(
+                    "the catalogue for US offices names a publisher and an e-mail address for every"
+                    " data set; say them in [about] of plans, or as name and contact in site.toml"
+                )
             )
         found = {
             "@type": "dcat:Dataset",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Literal, cast
 from urllib.parse import parse_qsl, quote
@@ -94,20 +94,24 @@ class Query:
         found = [("rows", name) for name in self.rows] + [("cols", name) for name in self.cols]
         found += [(f"{GROUP}{name}", level) for name, level in self.groups.items()]
         found += [(f"{WHERE}{n}", code) for n, codes in self.where.items() for code in codes]
-        default = Query()
         for name in ("measure", "share", "confidence", "sort", "page", "across"):
-            if (value := getattr(self, name)) != getattr(default, name):
+            if (value := getattr(self, name)) != getattr(Query, name):  # which is the default
                 found.append((name, str(value)))
         found += [(name, YES) for name in _TICKED if getattr(self, name)]
         return [*found, ("show", self.show)]
 
     def address(self) -> str:
         """The query string."""
-        return written(self.pairs())
+        return self._address
+
+    @cached_property
+    def _address(self) -> str:
+        return written(self.pairs())  # which a page has many times
 
     def on_page(self, page: int, across: int = 1) -> Query:
         """The same query, another page of its rows, or of its columns."""
-        return replace(self, page=page, across=across)
+        here = (page, across) == (self.page, self.across)
+        return self if here else replace(self, page=page, across=across)
 
     def charted(self, data: DataSet) -> Query:
         """The same query as a chart shows it first: many bars are drawn from the largest on."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import to_json
-
+from eree.web.texts import Json
 from eree.web.words import say
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
@@ -48,7 +47,7 @@ class Reply:
 
 def as_json(found: Mapping[str, Any], status: int = 200) -> Reply:
     """Plain data as a reply."""
-    return Reply(status, JSON, to_json(found, inf_nan_mode="null"))
+    return Reply(status, JSON, Json.of(found))
 
 
 def moved(status: int, where: str) -> Reply:

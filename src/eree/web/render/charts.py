@@ -214,7 +214,7 @@ def chart_of(answer: Answer, asked: str) -> str:
 def drawing(whole: Answer, asked: str) -> dict[str, Any]:
     """What the page of a chart shows of an answer: its bars or fields, and what they are by."""
     drawn = chart_of(whole, asked)
-    few = MOST_BARS // len(whole.cols) if drawn == "grouped" else MOST_BARS
+    few = MOST_BARS // max(len(whole.cols), 1) if drawn == "grouped" else MOST_BARS
     page, query, known = whole.page(few), whole.query, whole.data.variable
     groups = drawn in ("grouped", "panels")
     corner = {

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
+from markupsafe import escape
+
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, FLAG_NAMES, Block, Cell
 from eree.web.render.charts import error, figure
@@ -61,6 +63,20 @@ class Heading:
     down: int
     scope: str
     kind: str = ""
+
+    def html(self, nested: bool, column: bool = False) -> str:
+        """The heading of a table, with its code where it is one of rows."""
+        made = f'<th scope="{self.scope}"'
+        made += f' id="{self.name}"' if nested else ""
+        made += f' class="{self.kind}"' if self.kind else ""
+        made += f' colspan="{self.across}"' if self.across > 1 else ""
+        made += f' rowspan="{self.down}"' if self.down > 1 else ""
+        inside = str(escape(spoken(self.label)))
+        if not column and self.code and self.label != self.code:
+            inside += f' <span class="code">{escape(self.code)}</span>'
+        if self.down > 1 and not column:
+            inside = f"<div>{inside}</div>"
+        return f"{made}>{inside}</th>"
 
 
 #: What stands at a line: headings that begin there, by level, and the names of all that it has.
@@ -228,13 +244,13 @@ class Layout:
     def _cell(self, row: Line | None, col: Line | None) -> Cell:
         page = self.page
         if row is None and col is None:
-            return page.total.cell(0)
+            return page.total.cells[0]
         if row is None and col is not None and col.number >= 0:
-            return page.col_totals.cell(col.number)
+            return page.col_totals.cells[col.number]
         if col is None and row is not None and row.number >= 0:
-            return page.row_totals.cell(row.number)
+            return page.row_totals.cells[row.number]
         if row is not None and col is not None and min(row.number, col.number) >= 0:
-            return page.body.cell(row.number, col.number)
+            return page.body.cells[row.number * len(page.cols) + col.number]
         here: Places = () if row is None else row.places
         there: Places = () if col is None else col.places
         block, known = self._sums(len(here), len(there))

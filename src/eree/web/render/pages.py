@@ -11,14 +11,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import DictLoader, Environment, StrictUndefined
+from jinja2.runtime import Macro
 from markupsafe import Markup
 
 import eree
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
 from eree.web.branding import Branding
-from eree.web.dataset import ERRORS, DataSet
+from eree.web.dataset import ERRORS, DataSet, Variable
 from eree.web.machines import Machines
-from eree.web.query import CONFIDENCES, SORTS, carried, quoted, written
+from eree.web.query import CONFIDENCES, SORTS, Query, carried, quoted, written
 from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
 from eree.web.shares import SHARES
@@ -44,6 +45,8 @@ KINDS = {
 SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
+#: Parts of pages that are kept, all of forms.
+MOST_PARTS = 4_000
 #: Words that the script shows, which come with every page that is not English.
 SCRIPT = (
     say("Copy"),
@@ -90,8 +93,14 @@ class Pages:
         )
         translate: Any = self._environment  # what the extension adds is not typed
         translate.install_gettext_callables(translated, translated_number, newstyle=True)
+        self._parts: dict[tuple[object, ...], str] = {}
         self._environment.filters |= {"spoken": spoken, "begun": begun}
         self._environment.globals |= {
+            "_": _in_words,
+            "gettext": _in_words,
+            "once": self._once,
+            "variable_key": _variable_key,
+            "figures_key": _figures_key,
             "version": eree.__version__,
             "stamp": self.stamp,
             "home": home,
@@ -133,6 +142,18 @@ class Pages:
         for name in self._environment.list_templates():
             self._environment.get_template(name)
 
+    def _once(self, macro: Macro, key: tuple[object, ...] | None, *given: Any) -> str:
+        """A part of a page; where it has a key, it is made once for all pages."""
+        if key is None:
+            return macro(*given)
+        found = self._parts.get(key)
+        if found is None:
+            found = macro(*given)
+            if len(self._parts) >= MOST_PARTS:
+                self._parts.clear()
+            self._parts[key] = found
+        return found
+
     def prefix(self, code: str) -> str:
         """What addresses of pages in a language begin with: nothing in the first."""
         return "" if code == self.branding.languages[0] else f"/{code}"
@@ -159,6 +180,32 @@ class Pages:
         if self._path:
             made = _OURS.sub(lambda found: f"{found[0]}{self._path}", made)
         return made.encode()
+
+
+def _variable_key(
+    language: str, data: DataSet, query: Query, variable: Variable
+) -> tuple[object, ...] | None:
+    """What the form of a variable goes by; none where a filter keeps some of countless codes."""
+    name = variable.name
+    if name in query.where:
+        return None
+    side = "rows" if name in query.rows else "cols" if name in query.cols else ""
+    own = getattr(query, side) if side else (name,)
+    before = own[: own.index(name)][-1:]
+    return language, data.name, name, side, before, query.groups.get(name)
+
+
+def _figures_key(language: str, data: DataSet, query: Query, tab: str) -> tuple[object, ...]:
+    """What the form of figures and errors goes by."""
+    nested = len(query.rows) > 1 or len(query.cols) > 1
+    own = query.measure, query.share, query.show, query.confidence, query.sort
+    return language, data.name, tab, *own, query.subtotals, query.exact, nested
+
+
+def _in_words(key: str, **given: Any) -> Markup:
+    """A text of a template in the language of the page; what is given is escaped."""
+    text = Markup(translated(key))  # noqa: S704 - texts of ours alone
+    return text % given if given or "%" in text else text
 
 
 def begun(text: str) -> str:
