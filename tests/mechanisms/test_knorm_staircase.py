@@ -296,3 +296,14 @@ def test_where_it_has_too_many_plateaus_what_it_needs_is_named() -> None:
     enough = guarantee("0.1", "0.09634")
     assert automatic_vector(enough, 8, alone=True)[0].name == "knorm-staircase"
     assert staircase("0.1", "0.09634", 8).certify().holds
+
+
+@examples(30, torture=300)
+@given(st.lists(st.integers(-50, 900), min_size=1, max_size=12), st.sampled_from([0.5, 0.9, 0.99]))
+def test_many_counts_have_the_ends_that_each_has_alone(few: list[int], level: float) -> None:
+    mechanism = staircase()
+    many = np.array(few * 500)  # more of them than numbers between: each number is looked at once
+    alone = [mechanism.interval(np.array([count]), level) for count in few]
+    low, high = mechanism.interval(many, level)
+    assert low.tolist() == [int(ends[0][0]) for ends in alone] * 500
+    assert high.tolist() == [int(ends[1][0]) for ends in alone] * 500

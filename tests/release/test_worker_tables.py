@@ -453,6 +453,46 @@ def test_sums_of_whole_groups_cover_and_are_no_wider_than_their_cells(
         assert row["guaranteed_high"] <= sum(cell["guaranteed_high"] for cell in parts)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weak": True, "epsilon": "0.9"},  # knorm-staircase
+        {"mechanism": "vector-pareto", "epsilon": "4"},
+        {"mechanism": "smooth-pareto", "epsilon": "16"},
+        {"mechanism": "two-stage-clip", "epsilon": "4"},
+    ],
+    ids=lambda changes: str(changes.get("mechanism")),
+)
+def test_of_a_large_table_the_groups_asked_for_have_the_same_ends(
+    population: eree.Tables,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = eree.publish(
+        plan(population, by=["place", "sector", "sex", "education"], **changes),
+        population,
+        ledger=None,
+        out=tmp_path / "out",
+        random=eree.SeededRandom(1),
+    )
+    asked: list[tuple[list[str], dict[str, list[str]]]] = []
+    places = sorted({row["place"] for row in release.table("t").to_pylist()})
+    for where in ({}, {"place": places[:1]}, {"place": places[:2], "sex": ["F"]}):
+        asked += [(by, where) for by in ([], ["place", "education"])]
+
+    def ends() -> list[eree.AreaTotals]:
+        return [
+            eree.area_totals(release, "t", by, where, "0.8", simultaneous=together)
+            for by, where in asked
+            for together in (False, True)
+        ]
+
+    whole = ends()
+    monkeypatch.setattr("eree.estimate.totals._LARGE", 0)
+    assert [some.rows for some in ends()] == [every.rows for every in whole]
+
+
 # ----------------------------------------------------------------------- what will come of it
 
 

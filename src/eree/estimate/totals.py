@@ -184,7 +184,7 @@ class Areas:
         """Ends of the calibrated intervals; the guaranteed ones where the noise is not known."""
         known = self.known
         miss = (1 - level) / (len(self) if simultaneous else 1)
-        if known is None:
+        if known is None or not (known.sums or (self._cells == 1).any()):
             return self.ends(miss)
         if simultaneous:
             low, high = known.joint_ends(self.sums, self.place, self.starts, miss)

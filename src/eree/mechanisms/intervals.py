@@ -156,6 +156,17 @@ def transformed_ends(
 
     A noisy count stands for all that are rounded to it, from half below to half above.
     """
+    first = int(noisy.min(initial=0))
+    if int(noisy.max(initial=0)) - first < noisy.size // 4:  # each number once, of which some come
+        every = np.arange(first, int(noisy.max(initial=0)) + 1)
+        low, high = _transformed_ends(transform, distance, every)
+        return low[noisy - first], high[noisy - first]
+    return _transformed_ends(transform, distance, noisy)
+
+
+def _transformed_ends(
+    transform: Transform, distance: float, noisy: Integers
+) -> tuple[Integers, Integers]:
     away = distance * (1 + 1e-9) + 1e-9
 
     def count_at(values: Array, shift: float) -> Array:

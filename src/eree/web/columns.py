@@ -193,7 +193,8 @@ class Sums:
         keys = (self._group_keys[:, None] + self._cell_keys).ravel()
         if (keys[1:] >= keys[:-1]).all():
             return rows, _starts(keys)
-        order = np.argsort(keys, kind="stable")
+        short = keys.astype(np.uint16) if keys.max() < 1 << 16 else keys  # which are sorted sooner
+        order = np.argsort(short, kind="stable")
         return rows[order], _starts(keys[order])
 
 
