@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, prod
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from eree.web.dataset import DataSet
 from eree.web.figures import JOBS, Reals, combined
 from eree.web.notes import notes
 from eree.web.query import Query
+from eree.web.reply import PARQUET, XLSX
 from eree.web.shares import measured
 from eree.web.standards import csvw, sdmx_csv
 from eree.web.words import Joined, say
@@ -388,13 +388,11 @@ def _columns_of(answer: Answer) -> list[str]:
 
 Export = Callable[[Answer, Metadata], bytes]
 #: Endings of addresses, with the kind of file and what makes it.
-EXPORTS: Mapping[str, tuple[str, Export]] = MappingProxyType(
-    {
-        "csv": ("text/csv; charset=utf-8", as_csv),
-        "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", as_xlsx),
-        "parquet": ("application/vnd.apache.parquet", as_parquet),
-        "jsonstat": ("application/json", as_jsonstat),
-        "sdmx": ("application/vnd.sdmx.data+csv;version=2.0.0", as_sdmx),
-        "csvm": ("application/csvm+json", as_csvw),
-    }
-)
+EXPORTS: Mapping[str, tuple[str, Export]] = {
+    "csv": ("text/csv; charset=utf-8", as_csv),
+    "xlsx": (XLSX, as_xlsx),
+    "parquet": (PARQUET, as_parquet),
+    "jsonstat": ("application/json", as_jsonstat),
+    "sdmx": ("application/vnd.sdmx.data+csv;version=2.0.0", as_sdmx),
+    "csvm": ("application/csvm+json", as_csvw),
+}

@@ -14,14 +14,14 @@ from xml.sax.saxutils import escape as in_xml
 from eree.errors import Refusal
 from eree.web.branding import Branding
 from eree.web.dataset import DataSet
-from eree.web.reply import Reply, as_json
+from eree.web.reply import PARQUET, XLSX, Reply, as_json
 from eree.web.words import say
 
 #: Kinds of files of an answer that catalogues name, with their titles.
 FILES = {
     "csv": ("text/csv", "CSV"),
-    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "Excel"),
-    "parquet": ("application/vnd.apache.parquet", "Parquet"),
+    "xlsx": (XLSX, "Excel"),
+    "parquet": (PARQUET, "Parquet"),
     "json": ("application/json", "JSON"),
 }
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
