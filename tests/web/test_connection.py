@@ -5,7 +5,6 @@ What a proxy keeps from it (no requests at all, endless headers, slow clients) i
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from eree.web.server import QueryTool
 from processes import PATIENCE
+from raw import get, statuses
 
 ONE = b"GET /index.json HTTP/1.1\r\nHost: x\r\n\r\n"
 Ask = Callable[[bytes], bytes]
@@ -56,15 +56,6 @@ def ask(tool: QueryTool) -> Ask:
         return found
 
     return asked
-
-
-def get(path: bytes, *headers: bytes) -> bytes:
-    lines = [b"GET " + path + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
-    return b"\r\n".join([*lines, b"", b""])
-
-
-def statuses(reply: bytes) -> list[int]:
-    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) [A-Z][^\r\n]*\r\n", reply)]
 
 
 def head_of(reply: bytes) -> dict[bytes, bytes]:

@@ -18,6 +18,7 @@ import pytest
 from bench.proxy import free_port, proxied
 
 from processes import PATIENCE
+from raw import get, statuses
 from started import Tool, started
 
 Ask = Callable[[bytes], bytes]
@@ -186,15 +187,6 @@ def ask(hasty: int) -> Ask:
         return found
 
     return asked_so
-
-
-def get(path: bytes, *headers: bytes) -> bytes:
-    lines = [b"GET " + path + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
-    return b"\r\n".join([*lines, b"", b""])
-
-
-def statuses(reply: bytes) -> list[int]:
-    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) [A-Z][^\r\n]*\r\n", reply)]
 
 
 @pytest.mark.parametrize(
