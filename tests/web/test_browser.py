@@ -9,8 +9,10 @@ import csv
 import io
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -248,14 +250,31 @@ def test_read_shares_of_a_total(page: Page, tool: QueryTool) -> None:
     assert page.inner_text("tbody .error").startswith("±")
 
 
-def test_show_a_table_in_a_page_of_ones_own(page: Page, tool: QueryTool) -> None:
+def test_show_a_table_in_a_page_of_ones_own(
+    page: Page, context: BrowserContext, tool: QueryTool
+) -> None:
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")
     shown, embedded = page.inner_text("table"), page.input_value("#embed")
-    page.goto("about:blank")  # not a page of the tool's
-    page.set_content(f"<h1>Ours</h1>{embedded}")
-    framed = page.frame_locator("iframe").locator("table")
-    framed.wait_for()
-    assert framed.inner_text() == shown
+
+    class Ours(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(f"<!doctype html><title>Ours</title>{embedded}".encode())
+
+        def log_message(self, *_said: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Ours) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        other = context.new_page()
+        other.goto(f"http://127.0.0.1:{server.server_port}/")
+        framed = other.frame_locator("iframe").locator("table")
+        framed.wait_for()
+        assert framed.inner_text() == shown
+        other.close()
+        server.shutdown()
 
 
 def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:

@@ -152,7 +152,7 @@ def test_a_slip_keeps_the_form_and_marks_the_line(
     address = f"/d/{tables['jobs'].name}/threshold"
     query = f"rows=sector&where.ownership=private&confidence=0.95&show=margin&{own}"
     reply = client.get(f"{address}?{quote(query, safe='&=')}")
-    assert reply.status_code == 400 and reply.headers["cache-control"] == "no-store"
+    assert reply.status_code == 400 and reply.headers["cache-control"] == "public, max-age=2"
     text = unescape(reply.text)
     for words in (*said, 'role="alert"', 'aria-invalid="true"', "autofocus"):
         assert words in text, words

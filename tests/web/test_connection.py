@@ -199,6 +199,9 @@ def test_an_answer_that_is_known_is_not_sent_again(ask: Ask) -> None:
     [
         (b"gzip, deflate, br", True),
         (b"br, gzip;q=0.5", True),
+        (b"gzip;q=0", False),
+        (b"gzip; q=0.0, br", False),
+        (b"gzip;q=0.01", True),
         (b"br", False),
         (b"", False),
     ],

@@ -181,6 +181,13 @@ def test_a_country_across_180_degrees_is_in_one_piece() -> None:
     assert 2.5 < wide / high < 6  # 18 degrees of longitude at 61, beside 2 of latitude
 
 
+def test_the_whole_world_lies_across_nothing() -> None:
+    found = projected(
+        np.array([[-180, -90], [180, -90], [180, 90], [-180, 90], [-180, -90]], float)
+    )
+    assert np.ptp(found[:, 0]) == 2 * np.ptp(found[:, 1])
+
+
 def read_path(text: str) -> list[list[tuple[int, int]]]:
     """The rings of a path, as a browser reads it."""
     found = []
@@ -346,6 +353,13 @@ def test_a_ring_that_crosses_itself_is_all_that_it_goes_around() -> None:
     assert size(drawn({"a": [[twice]]}).paths["a"]) == STEPS**2
     both = [[rectangle(0, 0, 60, 100)], [rectangle(40, 0, 60, 100)]]
     assert size(drawn({"a": both}).paths["a"]) == STEPS**2  # no hole where its parts overlap
+
+
+def test_a_ring_that_crosses_itself_everywhere_is_drawn_roughly() -> None:
+    ring = np.random.default_rng(1).uniform(0, 1_000, (20_000, 2)).tolist()
+    found = drawn({"a": [[[*map(tuple, ring), tuple(ring[0])]]], "b": [[rectangle(0, 0, 9, 9)]]})
+    assert size(found.paths["a"]) > found.width * found.height / 2
+    assert points(found) <= 40_000 and found.paths["b"]
 
 
 @hypothesis.given(st.lists(st.integers(0, 3), min_size=99, max_size=99), st.integers(1, 99))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -307,3 +308,18 @@ def test_files_of_pages_are_kept_once_whatever_is_asked_with_them() -> None:
     keys = {_key_of(scope_of("/static/style.css", query)) for query in ("", "v=1", "x=2&y=3")}
     assert len(keys) == 1
     assert len({_key_of(scope_of("/d/jobs", query)) for query in ("", "rows=sex")}) == 2
+
+
+def test_files_of_pages_stay_for_a_week_under_their_own_stamp_alone(catalogue: Catalogue) -> None:
+    app, _ = front(catalogue)
+
+    async def ask() -> None:
+        with asking(app) as client:
+            page = (await client.get("/")).text
+            (stamp,) = set(re.findall(r"/static/style\.css\?v=(\w+)", page))
+            own = f"/static/style.css?v={stamp}"
+            for path, week in ((own, True), (own[:-1], False), ("/static/style.css", False)) * 2:
+                reply = await client.get(path)
+                assert ("604800" in reply.headers["cache-control"]) is week, path
+
+    asyncio.run(ask())

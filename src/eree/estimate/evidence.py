@@ -26,6 +26,8 @@ from eree.random.exact import Array, Integers
 _CHANCE = 2.4
 #: Counts and kinds of groups of which points are kept.
 _MOST_KEPT = 1 << 18
+#: No sum of workers comes near this.
+_FAR = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,8 @@ class CalibratedTable:
         assert self._largest is not None
         (known, which), variance = self._largest, self.calibrated.noise.variance
         kinds = len(known.workplaces)
-        wanted, back = np.unique(noisy * kinds + which[groups], return_inverse=True)
+        near = np.clip(noisy, -_FAR, _FAR)  # both in one number
+        wanted, back = np.unique(near * kinds + which[groups], return_inverse=True)
         keys, points = self._kept[0]
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         found, new = points[at], np.flatnonzero(keys[at] != wanted)

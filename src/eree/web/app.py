@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -23,7 +24,7 @@ from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.codelists import FORMS, MOST_SENT, kind_of, sender_of
-from eree.web.desk import Desk, Kept, Key, Limits, Refuse, header_of
+from eree.web.desk import SHORT, Desk, Kept, Key, Limits, Refuse, header_of
 from eree.web.embed import embedded
 from eree.web.lists import checked, list_file
 from eree.web.refusals import reason_of
@@ -34,7 +35,8 @@ from eree.web.words import say, speaking
 #: Makes a reply of the parts of a path, the query and whether JSON is wanted.
 View = Callable[[Mapping[str, str], str, bool], Reply]
 _WEEK = "public, max-age=604800, immutable"
-_SHORT = "public, max-age=300"
+#: Who knows gzip and would rather not have it.
+_UNWANTED = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 #: What is packed already.
 _PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, XLSX, PARQUET)
 #: Lists that are received at once.
@@ -53,7 +55,8 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, packed for those who unpack."""
-        packed = scope["type"] == "http" and b"gzip" in header_of(scope, b"accept-encoding")
+        accepted = header_of(scope, b"accept-encoding") if scope["type"] == "http" else b""
+        packed = b"gzip" in accepted and not _UNWANTED.search(accepted)
         await (self._packed if packed else self._plain)(scope, receive, send)
 
     async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,21 +128,23 @@ def application(
 
 def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
     """The addresses of pages in one language, and of all that is no page."""
+    stamp = f"v={site.pages.stamp}"
 
     def refuse(status: int, reason: str, as_json: bool) -> Kept:
         return Kept(site.refused(status, reason, as_json))
 
-    def route(path: str, view: View, caching: str = _SHORT) -> Route:
+    def route(path: str, view: View, caching: str = SHORT) -> Route:
         async def endpoint(request: Request) -> Response:
             key, parts = _key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
                 where = key[0] + b"?" * bool(rest) + rest
-                return Kept(moved(301, site.path + where.decode("latin-1")))
+                return Kept(moved(301, site.path + where.decode("latin-1")), SHORT)
 
             def work() -> Kept:
                 try:
                     with speaking(site.language):
-                        return Kept(view(parts, key[1].decode("ascii"), key[2]), caching)
+                        made = view(parts, key[1].decode("ascii"), key[2])
+                        return Kept(made, caching, stamp if caching == _WEEK else "")
                 except UnicodeDecodeError:
                     said = say("an address is written in plain letters and %(coded)s", coded="%XX")
                     return refuse(400, said, key[2])

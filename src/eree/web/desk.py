@@ -27,6 +27,8 @@ Key = tuple[bytes, bytes, bool]
 Refuse = Callable[[int, str, Key], "Kept"]
 
 _LOG = logging.getLogger("eree.web")
+#: How long others may keep an answer, and a refusal: so long that one is not asked for at once.
+SHORT, _REFUSED = "public, max-age=300", "public, max-age=2"
 #: The most bytes of answers that are kept.
 _MOST_KEPT = 64 << 20
 CONTENT_SECURITY = (
@@ -74,13 +76,14 @@ class Kept(Response):
     By its tag a browser finds out that it has it already.
     """
 
-    def __init__(self, reply: Reply, caching: str = "no-store") -> None:
-        self.status_code, self.body = reply.status, reply.body
+    def __init__(self, reply: Reply, caching: str = "no-store", stamp: str = "") -> None:
+        """With a `stamp`, the answer to any other query than this may be newer soon."""
+        self.status_code, self.body, self._stamp = reply.status, reply.body, stamp.encode()
         safe = _FRAMED if reply.framed else _PICTURES if reply.kind == SVG else SECURITY
         self.raw_headers = [(b"content-type", reply.kind.encode()), *safe]
         self.raw_headers += [(name.encode(), value.encode()) for name, value in reply.headers]
-        kept = caching if reply.status == 200 else "no-store"
-        self.raw_headers.append((b"cache-control", kept.encode()))
+        kept = {200: caching, 301: caching} | dict.fromkeys((400, 404, 413, 414), _REFUSED)
+        self.raw_headers.append((b"cache-control", kept.get(reply.status, "no-store").encode()))
         if reply.kind != HTML:
             self.raw_headers.append((b"access-control-allow-origin", b"*"))
         if reply.status == 503:
@@ -95,6 +98,8 @@ class Kept(Response):
         """Send it; its tag alone to a browser that has it."""
         del receive
         status, headers, body = self.status_code, [*self.raw_headers], self.body
+        if self._stamp and scope["query_string"] != self._stamp:
+            headers = [(k, SHORT.encode() if k == b"cache-control" else v) for k, v in headers]
         if status == 200:
             headers.append((b"etag", self.tag))
             known = header_of(scope, b"if-none-match")

@@ -38,6 +38,8 @@ STEPS = 4_000
 #: All areas of a map together have at most so many points, or so many for each area: where every
 #: border is a straight line, areas have six corners on average.
 MOST_DRAWN, LEAST_DRAWN = 40_000, 8
+#: Points of an outline that crosses itself: what it goes around takes the square of them.
+MOST_CROSSING = 500
 #: An area smaller than a square of so many steps, or thinner than one, is drawn as such a square.
 LEAST = 6
 _SQUARE = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * (LEAST // 2)
@@ -289,7 +291,8 @@ def projected(points: Points) -> Points:
     longitude, latitude = points[:, 0].copy(), np.clip(points[:, 1], -90, 90)
     places = np.unique(np.round(longitude, 2))
     gaps = np.diff(places)
-    if len(gaps) and gaps.max() > 360 - (places[-1] - places[0]):  # it lies across 180 degrees
+    gap = gaps.max(initial=0)
+    if 360 - (places[-1] - places[0]) < gap < 359.9:  # it lies across 180 degrees
         cut = places[int(np.argmax(gaps))]
         longitude[longitude <= cut + 0.01] += 360
     south, north = float(latitude.min()), float(latitude.max())
@@ -316,8 +319,13 @@ def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
     """
     import shapely
 
-    wrong, count = ~shapely.is_valid(areas), len(areas)
-    areas = areas.copy()
+    parts, owner = shapely.get_parts(areas, return_index=True)
+    many = shapely.get_num_coordinates(parts) > MOST_CROSSING
+    for place in np.flatnonzero(many & ~shapely.is_valid(parts)):
+        outline = shapely.get_coordinates(shapely.get_exterior_ring(parts[place]))
+        parts[place] = shapely.Polygon(outline[: -1 : -(-len(outline) // MOST_CROSSING)])
+    areas, count = shapely.multipolygons(parts, indices=owner), len(areas)
+    wrong = ~shapely.is_valid(areas)
     areas[wrong] = shapely.make_valid(areas[wrong], method="structure", keep_collapsed=False)
     parts, owner = shapely.get_parts(areas, return_index=True)
     rings, part = shapely.get_rings(parts, return_index=True)
