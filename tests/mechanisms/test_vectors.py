@@ -555,7 +555,7 @@ def test_the_mean_error_is_the_sum_of_the_probabilities(name: str) -> None:
 def test_where_sums_grow_long_integrals_take_their_place() -> None:
     """In large groups rounding no longer matters, and both agree."""
     radial = vector("vector-radial", "0.1", 4, 3)
-    summed, real = radial.mean_error(Cell(0, 400_000)), radial.real_error()
+    summed, real = radial.mean_error(Cell(0, 400_000)), radial.real_error
     scale = 400_000 * math.log1p(0.1)
     assert np.array(summed) / scale == pytest.approx(np.array(real), rel=1e-8)
     larger = radial.mean_error(Cell(0, 4_000_000))
@@ -566,7 +566,7 @@ def test_noise_whose_square_has_no_mean_says_so() -> None:
     assert vector("vector-pareto", "0.1", "0.5", 4).mean_error(Cell(0, 0))[1] == math.inf
     assert vector("vector-radial", "0.1", "0.15", 1).mean_error(Cell(0, 0))[1] == math.inf
     assert vector(ON_TRANSFORMED, "0.1", "0.15", 2).mean_error(Cell(3, 0))[1] == math.inf
-    assert vector("vector-radial", "0.1", "0.15", 1).real_error()[1] == math.inf
+    assert vector("vector-radial", "0.1", "0.15", 1).real_error[1] == math.inf
 
 
 def test_the_figures_of_the_methods_are_met() -> None:
