@@ -1,7 +1,8 @@
 """The desk: where questions wait for their turn, and answers are kept.
 
 Each data set has a line of its own, in which so many questions find a place; others are asked to
-come again.  Lines take turns.  A question that nobody waits for any more leaves its place.
+come again.  Lines take turns.  A question that nobody waits for any more leaves its place (a proxy
+that keeps answers goes on waiting when its visitor is gone).
 A release never changes, so neither do answers: those asked for last are kept.
 """
 
