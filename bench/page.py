@@ -28,13 +28,14 @@ LEFT_OUT = {
     "bench-totals": r"\| (1 \||. \| (0|1/4) \|)",
     "bench-cubes": r"\| eree, (exact|no calibration|rake|least-squares \|)|\*\*17,280 cells",
     "bench-web": r"\| (cube of (17,280 cells|8.9 million cells \| DuckDB)"
-    r"|.* \| (first page|table|one question) \|)|\*\*Start and memory",
+    r"|.* \| (first page|table|one question|(behind nginx, )?200 questions.*) \|)"
+    r"|\*\*Start and memory",
 }
 #: Columns that the page leaves to the file.
 HIDDEN = {
     *("ratio", "MiB then", "totals alone", "ms to settle", "rows"),
     *("undecided per million", "kB", "kB in all", "ms until loaded", "ms, longest"),
-    *("published figures", "sums of cells"),
+    *("answers per second", "median ms", "published figures", "sums of cells"),
 }
 #: Columns that name a row, besides the first.
 NAMES = ("entries", "share for totals", "questions", "page")

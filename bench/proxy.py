@@ -52,7 +52,7 @@ def proxied(
     `changes` are other settings of the example, such as a shorter time; `start` is a command that
     starts it.
     """
-    site = EXAMPLE.read_text(encoding="utf-8")
+    home, site = home.resolve(), EXAMPLE.read_text(encoding="utf-8")
     needed = {
         "127.0.0.1:8000": tool.removeprefix("http://"),
         "listen 80;": f"listen 127.0.0.1:{port};",
@@ -68,7 +68,7 @@ def proxied(
     with subprocess.Popen(command) as process:
         try:
             while not _listening(port):
-                assert process.poll() is None, (home / "error.log").read_text(encoding="utf-8")
+                assert process.poll() is None, "nginx did not start; it says why on stderr"
                 time.sleep(0.01)
             yield
         finally:
