@@ -46,7 +46,7 @@ SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
 #: Parts of pages that are kept, all of forms.
-MOST_PARTS = 4_000
+MOST_PARTS = 1_000
 #: Words that the script shows, which come with every page that is not English.
 SCRIPT = (
     say("Copy"),
