@@ -63,6 +63,7 @@ from typing import Protocol
 import numpy as np
 
 from eree.errors import Refusal
+from eree.mechanisms.cache import Arrays, arrays_by_mechanism
 from eree.mechanisms.intervals import UNBOUNDED, CutMoments
 from eree.mechanisms.mechanism import LIMIT
 from eree.random.exact import Array, Integers
@@ -114,11 +115,18 @@ class Envelope:
         sizes: Integers = np.unique(np.concatenate([np.arange(64), far.astype(np.int64)]))
         self.first: Array = sizes[:-1].astype(np.float64) + 1  # the least count up to each size
         self.probabilities: Array = 2.0 ** (-np.arange(1, strictest + 1) / STEPS)
-        rows = [noise.half_widths(float(np.nextafter(1 - t, 1)), sizes) for t in self.probabilities]
-        tables = (np.array(side, dtype=np.float64) for side in zip(*rows, strict=True))
-        below, above = (
-            np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1) for table in tables
-        )
+
+        def half_widths() -> Arrays:
+            levels = np.nextafter(1 - self.probabilities, 1)
+            rows = [noise.half_widths(level, sizes) for level in levels.tolist()]
+            tables = (np.array(side, dtype=np.float64) for side in zip(*rows, strict=True))
+            grown = (
+                np.maximum.accumulate(np.maximum.accumulate(t, axis=0), axis=1) for t in tables
+            )
+            return dict(zip(("below", "above"), grown, strict=True))
+
+        kept = arrays_by_mechanism(noise, f"half-widths at {strictest} levels", half_widths)
+        below, above = kept["below"], kept["above"]
         self.below, self.above = Lines(below, self.first), Lines(above, self.first)
         self.half_widths: Array = np.maximum(below, above)
         self.symmetric = noise.symmetric

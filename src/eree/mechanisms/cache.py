@@ -95,11 +95,16 @@ def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:
             raise TypeError
         return found
 
-    kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
-    if not kind.startswith("eree.mechanisms."):  # of a source that no digest here knows of
+    named = _named(mechanism)
+    if named is None:
         return mechanism.certify(), True
-    what = f"certificate {kind} {mechanism!r}"
-    return _kept(what, mechanism.certify, packed, unpacked)
+    return _kept(f"certificate {named}", mechanism.certify, packed, unpacked)
+
+
+def _named(mechanism: object) -> str | None:
+    """A mechanism with all of its parameters; none of a source that no digest here knows of."""
+    kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
+    return f"{kind} {mechanism!r}" if kind.startswith("eree.mechanisms.") else None
 
 
 def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
@@ -116,6 +121,12 @@ def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
 def arrays_by_package(what: str, compute: Callable[[], Arrays]) -> Arrays:
     """Arrays that follow from what `what` names in full and from any of the package's code."""
     return arrays_of(f"{_package()} {what}", compute)
+
+
+def arrays_by_mechanism(mechanism: object, what: str, compute: Callable[[], Arrays]) -> Arrays:
+    """The same of a mechanism of the package; those of others are not kept."""
+    named = _named(mechanism)
+    return compute() if named is None else arrays_by_package(f"{what} {named}", compute)
 
 
 def texts_of(what: str, compute: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
