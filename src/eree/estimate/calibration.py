@@ -23,7 +23,7 @@ from eree.estimate.quantiles import bucket, ends_around, reach, shortest, upper_
 from eree.random.exact import Array, Integers
 
 #: Intervals that are looked for at once.
-_AT_ONCE = 1_024
+_AT_ONCE = 4_096
 #: Levels of which the intervals of all cells are kept.
 _LEVELS = 16
 #: Numbers of cells of a group of which moments are kept.
@@ -102,26 +102,29 @@ class Calibrated:
             if len(self.reaches) < _LEVELS:
                 self.reaches[level] = found
         rows = back[groups]
-        new = np.unique(rows[found[1, rows] < 0])
+        wanted = np.zeros(len(distinct), dtype=np.bool_)
+        wanted[rows] = True
+        new = np.flatnonzero(wanted & (found[1] < 0))
         if new.size:
             found[:, new] = self._shortest(distinct[new], level)
         return found[0, rows], found[1, rows]
 
     def _shortest(self, points: Points, level: float) -> Integers:
         """How far the shortest intervals reach down and up that hold the noise of some points."""
-        distances, (below, above) = self.noise.distances, self.noise.tails
+        distances, (below, above), miss = self.noise.distances, self.noise.tails, 1 - level
         # half of what may be missed on each side: the shortest is twice as long at most
-        enough = (np.maximum(below, above) > (1 - level) / 2).sum(1)
+        enough = (np.maximum(below, above) > miss / 2).sum(1)
         twice = np.append(2 * distances, 2 * distances[-1])[enough]
-        number = np.minimum(np.searchsorted(distances, twice) + 1, len(distances))
-        columns = number[points].max(1)
+        columns = np.minimum(np.searchsorted(distances, twice) + 1, len(distances))[points].max(1)
+        # where every class misses more than that on each side, so does what is made of them
+        surely = (np.minimum(below, above) > miss + 1e-9).sum(1)[points].min(1)
         found = np.empty((2, len(points)), dtype=np.int64)
-        for some in _cut(np.argsort(columns, kind="stable"), _AT_ONCE):
-            width = int(columns[some].max())
+        for some in _cut(np.lexsort((surely, columns)), _AT_ONCE):
+            part = slice(int(surely[some].min()), int(columns[some].max()))
             first, last = int(points[some].min()), int(points[some].max()) + 1
             weights = _weights(points[some] - first, last - first)
-            one, two = (weights @ side[first:last, :width] for side in (below, above))
-            ends = shortest(one, two, distances[:width], 1 - level)
+            one, two = (weights @ side[first:last, part] for side in (below, above))
+            ends = shortest(one, two, distances[part], miss)
             found[:, some] = np.ceil(self.widened * np.stack(ends))
         return found
 

@@ -36,7 +36,7 @@ _ANYHOW = 1e-3
 #: As many equally likely sizes stand for the posterior of the largest workplace.
 POINTS = 8
 #: Kinds and numbers of workplaces of which sums of others are kept.
-_MOST_KEPT = 4_096
+_MOST_KEPT = 8_192
 #: Cells that are looked at at once.
 _AT_ONCE = 2_048
 
