@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,6 @@ from eree.random.exact import Array, Integers
 _AT_ONCE = 4_096
 #: Levels of which the intervals of all cells are kept.
 _LEVELS = 16
-#: Numbers of cells of a group of which moments are kept.
-_NUMBERS = 4
 #: Draws that have to lie beyond an end, else tails are the mechanism's own.
 _SHOWN = 50
 #: Variances of sums up to which they are added up on a ring.
@@ -63,6 +61,17 @@ class Errors:
         """How far errors go, if noise and normal noise as large as it go so far."""
         found: Array = self.factor * (self.own * noise + (1 - self.own) * normal)
         return found
+
+
+class Runs(Protocol):
+    """Groups that are added up, run by run."""
+
+    @property
+    def groups_of_runs(self) -> Integers:
+        """How many groups each run has."""
+
+    def members(self, runs: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+        """The groups of some runs, run by run, and where each of these begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,27 +143,31 @@ class Calibrated:
         return {}
 
     @cached_property
-    def _groups(self) -> Array:
-        """What moments of sums need of each group, a column for each.
+    def additive(self) -> Array:
+        """What moments of sums need of each group, a row for each thing; of groups they add up.
 
         Of single cells that is their mean, variance, fourth cumulant and variance of the variance;
-        of groups means over their points, because it goes by how many cells a sum has of them.
+        of groups what these follow from, however many cells of each are in a sum.
         """
         distinct, back = self.distinct
-        return self._of_points(distinct)[:, back]
+        return self._of_points(distinct).take(back, axis=1)
 
     def _of_points(self, points: Points) -> Array:
         noise, square = self.noise, self.widened**2
+
+        def mean(numbers: Array) -> Array:
+            found: Array = numbers[points].mean(1)
+            return found
+
         v, c = square * noise.variance, square * noise.covariance
-        fourth, joint = square**2 * noise.fourth, square**2 * noise.joint_fourth
-        known = [noise.mean, v, v**2, fourth]
-        if self.cells > 1:
-            known += [c, v * c, c**2, joint]
-        found: Array = np.stack([each[points].mean(1) for each in known])
+        variance, fourth = mean(v), mean(square**2 * noise.fourth)
+        spread = mean(v**2) - variance**2
         if self.cells == 1:
-            spread = found[2] - found[1] ** 2
-            found[2:] = found[3] + 3 * spread, spread
-        return found
+            return np.stack([mean(noise.mean), variance, fourth + 3 * spread, spread])
+        covariance, joint = mean(c), mean(square**2 * noise.joint_fourth)
+        both, of_covariance = mean(v * c) - variance * covariance, mean(c**2) - covariance**2
+        own = mean(noise.mean), variance, fourth, spread
+        return np.stack([*own, covariance, joint, both, of_covariance])
 
     @cached_property
     def variance(self) -> Array:
@@ -167,11 +180,11 @@ class Calibrated:
 
         What is known of the others is kept.
         """
-        new, known, top = self.points.copy(), self._groups.copy(), self._top.copy()
+        new, known, top = self.points.copy(), self.additive.copy(), self._top.copy()
         new[groups], top[groups] = points[which], points.max(1)[which]
         known[:, groups] = self._of_points(points)[:, which]
         found = replace(self, points=new)
-        found.__dict__.update(_groups=known, _top=top)
+        found.__dict__.update(additive=known, _top=top)
         return found
 
     @cached_property
@@ -184,74 +197,58 @@ class Calibrated:
     def moments(self, cells: Integers, starts: Integers) -> Moments:
         """Of the sums of runs of cells; those of one group in a run lie side by side."""
         if self.cells == 1:
-            parts, runs = tuple(row.take(cells) for row in self._groups), starts
+            parts, runs = self.additive.take(cells, axis=1), starts
         else:
             groups = cells // self.cells
             new = np.diff(groups, prepend=-1) != 0
             new[starts] = True
             first = np.flatnonzero(new)
             n = np.diff(np.append(first, len(cells))).astype(np.float64)
-            parts = self._of_cells(n, self._groups[:, groups[first]])
+            parts = np.stack(self._of_cells(n, self.additive.take(groups[first], axis=1)))
             runs = np.searchsorted(first, starts)
-        mean, variance, fourth, spread = (np.add.reduceat(part, runs) for part in parts)
+        mean, variance, fourth, spread = np.add.reduceat(parts, runs, axis=1)
         return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
 
-    def group_sum_ends(
-        self,
-        noisy: Integers,
-        numbers: Integers,
-        groups: NDArray[np.intp] | None,
-        starts: Integers,
-        level: float,
+    def ends_of_runs(
+        self, noisy: Integers, numbers: Integers, added: Array, runs: Runs, level: float
     ) -> tuple[Integers, Integers]:
         """Ends of the calibrated intervals of sums of runs of groups, with some cells of each.
 
-        `noisy` has a row for each run, and a column for each number of cells.  Without `groups` the
-        runs are of all groups in their order.  The noise goes by the number of cells alone.
+        `noisy` has a row for each run, and a column for each number of cells; `added` is what
+        moments need, added up over the groups of each run, which `runs` finds.
         """
-        whole = np.arange(len(self.points)) if groups is None else groups
-        if self.cells == 1:
-            down, up = self.sum_reach(whole, starts, level)
-            return ends_around(noisy.astype(np.float64), up[:, None], down[:, None])
         low, high = np.empty((2, *noisy.shape), dtype=np.int64)
-        single = np.flatnonzero(np.diff(starts, append=len(whole)) == 1)
-        for number in np.unique(numbers):
+        for number in dict.fromkeys(numbers.tolist()):
             column = numbers == number
-            moments = self._of_runs(int(number), groups, starts)
-            away = reach(moments.variance, moments.fourth, level)
-            down, up = away - moments.mean, away + moments.mean
-            if number == 1 and single.size:
-                own = whole[starts[single]]
-                down[single], up[single] = self.cell_reach(level, own)
+            down, up = self._reach_of_runs(number, added, runs, level)
             middle = noisy[:, column].astype(np.float64)
             low[:, column], high[:, column] = ends_around(middle, up[:, None], down[:, None])
         return low, high
 
-    def _of_runs(self, number: int, groups: NDArray[np.intp] | None, starts: Integers) -> Moments:
-        """Moments of sums of runs of groups with so many cells of each."""
-        parts = self._parts.get(number)
-        if parts is None:
-            parts = self._of_cells(np.float64(number), self._groups)
-            if len(self._parts) < _NUMBERS:
-                self._parts[number] = parts
-        if groups is not None:
-            parts = tuple(part[groups] for part in parts)
-        mean, variance, fourth, spread = (np.add.reduceat(part, starts) for part in parts)
-        return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
+    def _reach_of_runs(
+        self, number: int, added: Array, runs: Runs, level: float
+    ) -> tuple[Array, Array]:
+        mean, variance, fourth, _ = self._of_cells(number, added)
+        away = reach(variance, fourth, level)
+        down, up = away - mean, away + mean
+        single = runs.groups_of_runs == 1
+        if number == 1 and single.any():
+            down[single], up[single] = self.cell_reach(level, runs.members(single)[0])
+        if self.cells == 1 and self.widened == 1:
+            small = (variance <= _SMALL_VARIANCE) & ~single
+            if small.any():
+                groups, starts = runs.members(small)
+                down[small], up[small] = self._small(groups, starts, np.arange(len(starts)), level)
+        return down, up
 
-    @cached_property
-    def _parts(self) -> dict[int, tuple[Array, ...]]:
-        return {}
-
-    @staticmethod
-    def _of_cells(n: Any, groups: Array) -> tuple[Array, ...]:
-        """Mean, variance, fourth cumulant and its spread of so many cells of some groups."""
-        mean, v, vv, fourth, c, vc, cc, joint = groups
+    def _of_cells(self, n: Any, added: Array) -> tuple[Array, ...]:
+        """Mean, variance, fourth cumulant and its spread of so many cells of each group."""
+        if self.cells == 1:
+            return tuple(added)
+        mean, v, fourth, vv, c, joint, vc, cc = added
         pairs = n * (n - 1)
-        variance = n * v + pairs * c
-        spread = n**2 * vv + 2 * n * pairs * vc + pairs**2 * cc - variance**2
-        fourth = n * fourth + 3 * pairs * joint + 3 * spread
-        return n * mean, variance, fourth, spread
+        spread = n**2 * vv + 2 * n * pairs * vc + pairs**2 * cc
+        return n * mean, n * v + pairs * c, n * fourth + 3 * pairs * joint + 3 * spread, spread
 
     def shared(self, one: Integers, two: Integers) -> float:
         """The covariance of the noise of two sums of cells that have groups in common."""

@@ -7,18 +7,22 @@ asked of workplaces is found among groups, and whatever is asked of workers amon
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import Unreadable
-from eree.random.exact import Integers
+from eree.random.exact import Array, Integers
 
 #: Codes as small numbers.
 Codes = NDArray[np.unsignedinteger]
 Places = NDArray[np.intp]
+#: Keys up to so many times the number of groups, and so many more, are looked up in a list of all.
+_TIMES, _MORE = 16, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +65,23 @@ class Columns:
         Each of `sides` has a variable, how many codes it has there, and which of them is that of
         each of its own codes, where these differ.
         """
-        groups, cells = (_chosen(held, codes) for codes in (self.of_groups, self.of_cells))
-        keys: list[Integers] = []
-        for chosen, codes, number in (
-            (groups, self.of_groups, self.groups),
-            (cells, self.of_cells, self.cells),
-        ):
+        lengths = [length for _, length, _ in sides]
+        strides = [prod(lengths[place + 1 :]) for place in range(len(lengths))]
+        found: list[tuple[Places | None, Integers]] = []
+        for codes, number in ((self.of_groups, self.groups), (self.of_cells, self.cells)):
+            chosen = _chosen(held, codes)
             key = np.zeros(number if chosen is None else len(chosen), dtype=np.int64)
-            for name, length, places in sides:
-                key *= length
+            for (name, _, places), stride in zip(sides, strides, strict=True):
                 if name in codes:
                     own = codes[name] if chosen is None else codes[name][chosen]
-                    key += own if places is None else places[own]
-            keys.append(key)
-        return Sums(
-            self, groups, keys[0], np.arange(self.cells) if cells is None else cells, keys[1]
-        )
+                    part = own if places is None else places[own]
+                    key += part if stride == 1 else np.multiply(part, stride, dtype=np.int64)
+            found.append((chosen, key))
+        (groups, group_keys), (cells, cell_keys) = found
+        run_keys, run = numbered(group_keys, prod(lengths))
+        kind_keys, kind = numbered(cell_keys, prod(lengths))
+        cells = np.arange(self.cells) if cells is None else cells
+        return Sums(self, tuple(lengths), groups, run, run_keys, cells, kind, kind_keys)
 
 
 def _chosen(held: Mapping[str, NDArray[np.bool_]], codes: Mapping[str, Codes]) -> Places | None:
@@ -88,118 +93,197 @@ def _chosen(held: Mapping[str, NDArray[np.bool_]], codes: Mapping[str, Codes]) -
     return None if kept is None or kept.all() else np.flatnonzero(kept)
 
 
+def numbered(keys: Integers, room: int) -> tuple[Integers, Places]:
+    """The keys that differ, in ascending order, and which of them each is; all are below `room`."""
+    if room > _TIMES * len(keys) + _MORE:
+        found, which = np.unique(keys, return_inverse=True)
+        return found, which.reshape(-1)
+    there = np.zeros(room, dtype=np.bool_)
+    there[keys] = True
+    found = np.flatnonzero(there)
+    if len(found) == room:
+        return found, keys.astype(np.intp, copy=False)
+    number = np.cumsum(there) - 1
+    return found, number[keys]
+
+
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Some cells of some groups, to be added up where their keys are the same.
+    """Cells that are added up: each sum has the cells of one kind in the groups of one run.
 
-    The key of a cell is that of its group and its own, added; `groups` is None where all are there.
+    The key of a sum is that of its run and that of its kind, added: its place on all sides, of some
+    `lengths`.  `run` is that of each group that is kept, `kind` that of each cell of a group;
+    `groups` is None where all are kept.
     """
 
     columns: Columns
-    _groups: Places | None
-    _group_keys: Integers
-    _cells: Places
-    _cell_keys: Integers
-
-    @cached_property
-    def _order(self) -> Places | None:
-        """What sorts the groups by their keys; None where they are."""
-        keys = self._group_keys
-        if (keys[1:] >= keys[:-1]).all():
-            return None
-        small = keys.max(initial=0) <= np.iinfo(np.uint16).max  # sorted in linear time
-        return np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
-
-    @cached_property
-    def groups(self) -> Places | None:
-        """The groups in the order of their keys; None where these are all, as they are."""
-        if self._order is None:
-            return self._groups
-        return self._order if self._groups is None else self._groups[self._order]
-
-    @cached_property
-    def _sorted(self) -> Integers:
-        return self._group_keys if self._order is None else self._group_keys[self._order]
-
-    @cached_property
-    def starts(self) -> Integers:
-        """Where each run of groups with the same key begins."""
-        return _starts(self._sorted)
-
-    @cached_property
-    def kinds(self) -> list[Places]:
-        """The cells of a group that have the same key."""
-        if len(self._kind_keys) == 1:
-            return [self._cells]
-        return [self._cells[self._cell_keys == key] for key in self._kind_keys]
-
-    @cached_property
-    def _kind_keys(self) -> Integers:
-        return self._cell_keys if len(self._cell_keys) == 1 else np.unique(self._cell_keys)
+    lengths: tuple[int, ...]
+    groups: Places | None
+    run: Places
+    run_keys: Integers
+    cells: Places
+    kind: Places
+    kind_keys: Integers
 
     @cached_property
     def numbers(self) -> Integers:
         """How many cells of a group each kind has."""
-        return np.array([len(cells) for cells in self.kinds], dtype=np.int64)
+        return np.bincount(self.kind, minlength=len(self.kind_keys))
 
     @cached_property
-    def _of_runs(self) -> Integers:
-        return (self._sorted[self.starts][:, None] + self._kind_keys).ravel()
+    def groups_of_runs(self) -> Integers:
+        """How many groups each run has."""
+        return np.bincount(self.run, minlength=len(self.run_keys))
+
+    @cached_property
+    def _keys(self) -> Integers:
+        return (self.run_keys[:, None] + self.kind_keys).ravel()
 
     @cached_property
     def order(self) -> Places:
         """What sorts sums, run by run and kind by kind, by their keys."""
-        if len(self._kind_keys) == 1:  # as runs are
-            return np.arange(len(self.starts))
-        return np.argsort(self._of_runs, kind="stable")
+        if len(self.kind_keys) == 1:  # as runs are
+            return np.arange(len(self.run_keys))
+        return np.argsort(self._keys, kind="stable")
 
     @cached_property
     def keys(self) -> Integers:
         """The keys of the sums, in ascending order."""
-        return self._of_runs[self.order]
+        return self._keys[self.order]
 
-    def places(self, lengths: Sequence[int]) -> tuple[Places, ...]:
-        """Where sums are on each side of a table, of so many codes."""
-        found, rest = list[Places](), self.keys
-        for length in reversed(lengths):
-            rest, place = np.divmod(rest, length)
-            found.append(place.astype(np.intp))
-        return tuple(reversed(found))
+    def places(self) -> tuple[Places, ...]:
+        """Where sums are on each side of a table."""
+        return tuple(_digits(self.keys, self.lengths))
 
     def __len__(self) -> int:
-        return len(self.starts) * len(self._kind_keys)
+        return len(self.run_keys) * len(self.kind_keys)
 
     def of(self, numbers: Integers) -> Integers:
-        """Numbers of all cells, side by side, added up: a row for each run, a column for each kind.
+        """Numbers of all cells added up: a row for each run, a column for each kind.
 
         `numbers` has a row for each cell of a group, and a column for each group.
         """
         groups = self.groups
         if groups is not None and 2 * len(groups) < self.columns.groups:
             numbers, groups = numbers[:, groups], None
-        found = np.empty((len(self.starts), len(self.kinds)), dtype=np.int64)
-        for place, cells in enumerate(self.kinds):
-            some = numbers if len(cells) == len(numbers) else numbers[cells]
+        found = np.empty((len(self.run_keys), len(self.kind_keys)), dtype=np.int64)
+        for kind, number in enumerate(self.numbers.tolist()):
+            if number == len(numbers):
+                some = numbers
+            else:
+                some = numbers[self.cells if number == len(self.cells) else self._of_kind(kind)]
             column = some[0] if len(some) == 1 else some.sum(0, dtype=np.int64)
-            if groups is not None:
-                column = column[groups]
-            found[:, place] = np.add.reduceat(column, self.starts, dtype=np.int64)
+            found[:, kind] = self._over(column if groups is None else column[groups])
         return found
 
-    def each(self) -> tuple[Places, Integers]:
-        """All cells, sum by sum, and where each sum begins."""
-        groups = np.arange(self.columns.groups) if self._groups is None else self._groups
-        rows = (groups[:, None] * self.columns.cells + self._cells).ravel()
-        keys = (self._group_keys[:, None] + self._cell_keys).ravel()
-        if (keys[1:] >= keys[:-1]).all():
-            return rows, _starts(keys)
-        short = keys.astype(np.uint16) if keys.max() < 1 << 16 else keys  # which are sorted sooner
-        order = np.argsort(short, kind="stable")
-        return rows[order], _starts(keys[order])
+    def _of_kind(self, kind: int) -> Places:
+        return self.cells[np.flatnonzero(self.kind == kind)]
+
+    def over(self, numbers: Array) -> Array:
+        """Numbers of all groups, a row for each thing, added up over the groups of each run."""
+        found: Array = np.array(
+            [self._over(row if self.groups is None else row[self.groups]) for row in numbers]
+        )
+        return found
+
+    def _over(self, numbers: NDArray[Any]) -> Any:
+        return _added(numbers, self.run, len(self.run_keys))
+
+    def members(self, runs: NDArray[np.bool_]) -> tuple[Places, Integers]:
+        """The groups of some runs, run by run, and where each run begins."""
+        place = np.flatnonzero(runs[self.run])
+        if runs.sum() > 1:
+            place = place[np.argsort(self.run[place], kind="stable")]
+        number = self.groups_of_runs[runs]
+        groups = place if self.groups is None else self.groups[place]
+        return groups, np.cumsum(number) - number
+
+    def each(self, chosen: Places | None = None) -> tuple[Places, Integers]:
+        """The cells of all sums in ascending order, or of some, and where each sum begins."""
+        small: Any = np.uint16 if len(self) <= 1 << 16 else np.uint32  # which are sorted sooner
+        rank = np.empty(len(self), dtype=small)
+        rank[self.order] = np.arange(len(self), dtype=small)
+        ranks = rank.reshape(len(self.run_keys), -1)
+        groups, run = self.groups, self.run
+        if groups is None:
+            groups = np.arange(self.columns.groups)
+        wanted = np.ones(len(self), dtype=np.bool_)
+        if chosen is not None:
+            wanted[:] = False
+            wanted[chosen] = True
+            some = np.flatnonzero(np.any(wanted[ranks], axis=1)[run])
+            groups, run = groups[some], run[some]
+        which: NDArray[np.uint32] = ranks[run][:, self.kind].ravel()
+        rows = (groups[:, None] * self.columns.cells + self.cells).ravel()
+        if not wanted.all():
+            kept = wanted[which]
+            rows, which = rows[kept], which[kept]
+        if not (which[1:] >= which[:-1]).all():
+            order = np.argsort(which, kind="stable")
+            rows, which = rows[order], which[order]
+        return rows, np.flatnonzero(np.append(True, which[1:] != which[:-1])[: len(which)])
 
 
-def _starts(keys: Integers) -> Integers:
-    """Where each run of the same keys begins."""
-    new = np.ones(len(keys), dtype=np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return np.flatnonzero(new)
+@dataclass(frozen=True, eq=False)
+class Added:
+    """Sums of some numbers, a row for each run and a column for each kind.
+
+    `of_runs` has what was added up over the groups of each run, a row for each thing.
+    """
+
+    sums: Sums
+    table: Integers
+    of_runs: Array | None
+
+    def coarser(self, kept: Sequence[bool]) -> Added:
+        """The sums by some of the sides alone, which are sums of these."""
+        sums = self.sums
+        lengths = tuple(n for n, one in zip(sums.lengths, kept, strict=True) if one)
+        (run_keys, runs), (kind_keys, kinds) = (
+            numbered(_without(keys, sums.lengths, kept), prod(lengths))
+            for keys in (sums.run_keys, sums.kind_keys)
+        )
+        found = replace(
+            sums,
+            lengths=lengths,
+            run=runs[sums.run],
+            run_keys=run_keys,
+            kind=kinds[sums.kind],
+            kind_keys=kind_keys,
+        )
+        table: Integers = np.zeros((len(run_keys), len(kind_keys)), dtype=np.int64)
+        np.add.at(table, (runs[:, None], kinds), self.table)
+        of_runs = self.of_runs
+        if of_runs is not None:
+            of_runs = np.array([_added(row, runs, len(run_keys)) for row in of_runs])
+        return Added(found, table, of_runs)
+
+
+def _added(numbers: NDArray[Any], which: Places, count: int) -> Any:
+    """Numbers added up where they are of the same one of so many."""
+    if count == 1:
+        return numbers.sum(keepdims=True)
+    if numbers.dtype != np.int64:  # exact also for numbers of 32 bits
+        sums = np.bincount(which, numbers, count)
+        return sums if numbers.dtype.kind == "f" else sums.astype(np.int64)
+    found: Integers = np.zeros(count, dtype=np.int64)
+    np.add.at(found, which, numbers)
+    return found
+
+
+def _digits(keys: Integers, lengths: Sequence[int]) -> list[Places]:
+    """The places on sides of some lengths that keys stand for."""
+    found, rest = list[Places](), keys
+    for length in reversed(lengths):
+        rest, place = np.divmod(rest, length)
+        found.append(place.astype(np.intp, copy=False))
+    return found[::-1]
+
+
+def _without(keys: Integers, lengths: Sequence[int], kept: Sequence[bool]) -> Integers:
+    """The keys that these are on some of the sides alone."""
+    found: Integers = np.zeros(len(keys), dtype=np.int64)
+    for place, length, one in zip(_digits(keys, lengths), lengths, kept, strict=True):
+        if one:
+            found = found * length + place
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
@@ -23,7 +25,7 @@ from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.price import Ends, Measurement, Numbers
 from eree.survey.query import Axis
-from eree.web.columns import Codes, Columns, Sums
+from eree.web.columns import Added, Codes, Columns, Sums
 from eree.web.dataset import DataSet, Variable
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
@@ -35,8 +37,8 @@ from eree.workload import Marginal
 UNRELIABLE = 0.5
 #: So many levels of intervals are remembered, or so many bytes of them for a large table.
 MOST_LEVELS, MOST_BYTES = 128, 64 << 20
-#: So many answers are remembered, of so many bytes at most: another page or file needs the same.
-MOST_ANSWERS, MOST_OF_ANSWERS = 64, 32 << 20
+#: Answers are remembered, of so many bytes at most: another page or file needs the same.
+MOST_OF_ANSWERS, _BESIDE = 32 << 20, 4_000  # and about so many bytes beside the numbers of each
 
 
 class LinkedTable(DataSet):
@@ -115,7 +117,10 @@ class LinkedTable(DataSet):
         title, self.note = about["about"].get("title", title), about["about"].get("note", "")
         super().__init__(name, title, release, variables, checks)
         self._last: tuple[tuple[object, ...], Sums, tuple[Axis, ...]] | None = None
-        self._lock, self._answers = Lock(), dict[tuple[object, ...], Figures]()
+        self._lock = Lock()
+        self._answers: LRUCache[tuple[object, ...], Figures] = LRUCache(
+            MOST_OF_ANSWERS, getsizeof=lambda one: one.nbytes + _BESIDE
+        )
         self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
     def most(self, asked: Asked) -> int:
@@ -143,59 +148,80 @@ class LinkedTable(DataSet):
         return self._columns.sums(held, sides), tuple(axes)
 
     def figures(self, asked: Asked) -> Figures:
-        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them.
+        """Sums of signed noisy counts; intervals as `eree.area_totals` makes them."""
+        return self.with_totals(asked, ())[0]
+
+    def with_totals(self, asked: Asked, coarser: Sequence[tuple[str, ...]]) -> list[Figures]:
+        """The figures, and their sums by some of the variables alone.
 
         A table has several pages, orders and files: the figures asked for last are kept.
         """
+        wanted = [asked, *map(asked.by_some, coarser)]
         with self._lock:
-            kept = self._answers.pop(asked.key, None)
-        if kept is None:
-            kept = self._figures(asked)
-        with self._lock:
-            self._answers[asked.key] = kept
-            room = MOST_OF_ANSWERS - sum(one.nbytes for one in self._answers.values())
-            while len(self._answers) > 1 and (room < 0 or len(self._answers) > MOST_ANSWERS):
-                room += self._answers.pop(next(iter(self._answers))).nbytes
-        return kept
+            found = [kept for one in wanted if (kept := self._answers.get(one.key)) is not None]
+        if len(found) < len(wanted):
+            found = list(self._figures(wanted))
+            with self._lock:
+                for one, made in zip(wanted, found, strict=True):
+                    with suppress(ValueError):  # larger than all that is kept
+                        self._answers[one.key] = made
+        return found
 
-    def _figures(self, asked: Asked) -> Figures:
+    def _figures(self, wanted: Sequence[Asked]) -> Iterator[Figures]:
+        """Figures, and others that are sums of the first."""
+        asked, known = wanted[0], self._areas.known
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        sums, axes = self._sums(asked)
+        (sums, axes), of_runs = self._sums(asked), None
+        if known is not None and known.sums and not (asked.guaranteed or asked.together):
+            of_runs = sums.over(known.calibrated.additive)
+        added = Added(sums, sums.of(self._values[asked.measure]), of_runs)
+        yield self._made(asked, axes, added)
+        for one in wanted[1:]:
+            kept = [name in one.by for name in asked.by]
+            some = tuple(axis for axis, is_kept in zip(axes, kept, strict=True) if is_kept)
+            yield self._made(one, some, added.coarser(kept))
+
+    def _made(self, asked: Asked, axes: tuple[Axis, ...], added: Added) -> Figures:
+        sums = added.sums
         if not len(sums):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
             absent = np.ones(none.shape, dtype=np.bool_)
             places = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
             return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
-        places = sums.places([len(axis.codes) for axis in axes])
-        table = sums.of(self._values[asked.measure])
-        values = table.ravel()[sums.order]
+        places, values = sums.places(), added.table.ravel()[sums.order]
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
         known = self._areas.known
-        if known is None or not known.sums or asked.guaranteed or asked.together:
+        if added.of_runs is None or known is None:
             areas = self._each(asked, sums, places)
             if asked.guaranteed:
                 low, high = areas.ends(1 - asked.confidence)
             else:
                 low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         else:
-            made, given = known.calibrated, (sums.groups, sums.starts)
-            ends = made.group_sum_ends(table, sums.numbers, *given, asked.confidence)
+            ends = known.calibrated.ends_of_runs(
+                added.table, sums.numbers, added.of_runs, sums, asked.confidence
+            )
             low, high = (end.ravel()[sums.order] for end in ends)
             if known.beyond is not None and known.beyond.any():
-                beyond = known.beyond if sums.groups is None else known.beyond[sums.groups]
-                runs = np.logical_or.reduceat(beyond, sums.starts)
-                chosen = np.flatnonzero(np.repeat(runs, len(sums.kinds))[sums.order])
+                beyond = sums.over(known.beyond[None].astype(np.float64))[0] > 0
+                chosen = np.flatnonzero(np.repeat(beyond, len(sums.numbers))[sums.order])
                 if chosen.size:
-                    some = self._each(asked, sums, places).only(chosen)
+                    some = self._each(asked, sums, places, chosen)
                     low[chosen], high[chosen] = some.ends(1 - asked.confidence)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
 
-    def _each(self, asked: Asked, sums: Sums, places: Sequence[NDArray[np.intp]]) -> Areas:
-        """All cells of every sum, with what they are asked by."""
+    def _each(
+        self,
+        asked: Asked,
+        sums: Sums,
+        places: Sequence[NDArray[np.intp]],
+        chosen: NDArray[np.intp] | None = None,
+    ) -> Areas:
+        """All cells of every sum, or of some, with what they are asked by."""
         where: Mapping[str, tuple[Value, ...]] = asked.where
         keys_of = _NO_KEYS
         if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
@@ -206,7 +232,7 @@ class LinkedTable(DataSet):
             sides = zip(names, codes, places, strict=True)
             keys_of = pa.table({n: [of[p] for p in own.tolist()] for n, of, own in sides})
         wanted = Marginal(names, MappingProxyType(dict(where)))
-        cells, starts = sums.each()
+        cells, starts = sums.each(chosen)
         return replace(self._areas, wanted=wanted, keys=keys_of, place=cells, starts=starts)
 
     def _codes_of(self, name: str, level: str | None) -> list[Value]:
