@@ -184,7 +184,7 @@ class Envelope:
 
         The counts add up to `total` at most and none is above `largest`.  Whatever a worker more
         costs, lambda: no sum of D(n) is above lambda times the total and, for each cell, the
-        greatest D(n) - lambda n.  The best of some lambdas is taken.
+        greatest D(n) - lambda n.  The best of some lambdas is taken: the bound is convex in lambda.
         """
         if level not in self._means:
             spread, prices = self._spread(level), _PRICES[:, None]
@@ -196,10 +196,24 @@ class Envelope:
             ]
             self._means[level] = tables[0], tables[1]
         at = np.minimum(np.searchsorted(self._sizes, largest), len(self._sizes) - 1)
-        up, down = (
-            (_PRICES[:, None] * total + cells * table[:, at]).min(0) for table in self._means[level]
-        )
+        up, down = (_least_of(table, at, cells, total) for table in self._means[level])
         return up, down
+
+
+def _least_of(table: Array, at: Integers, cells: Array, total: Array) -> Array:
+    """The least bound over all prices, a row of the table for each, by halving where they fall."""
+
+    def bound(price: Integers) -> Array:
+        found: Array = _PRICES[price] * total + cells * table[price, at]
+        return found
+
+    low = np.zeros(len(at), dtype=np.int64)
+    high = np.full(len(at), len(_PRICES) - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        falls = bound(middle + (low < high)) < bound(middle)
+        low, high = np.where(falls, middle + 1, low), np.where(falls, high, middle)
+    return bound(low)
 
 
 envelope_of = lru_cache(maxsize=16)(Envelope)  # a mechanism is asked for many lists
@@ -216,11 +230,7 @@ _PARTS = 2.0 ** (-np.arange(16) / 2)
 
 
 def sum_intervals(
-    noise: Noise,
-    noisy: Integers,
-    starts: Integers,
-    miss: float,
-    share: float,
+    noise: Noise, noisy: Integers, starts: Integers, miss: float, share: float
 ) -> tuple[Integers, Integers]:
     """Low and high ends for sums of consecutive noisy counts; `UNBOUNDED` where there is no high.
 
@@ -269,15 +279,8 @@ class _Sums:
     Moments of symmetric noise are those with a number spread evenly from -1/2 to 1/2.
     """
 
-    def __init__(
-        self,
-        envelope: Envelope,
-        y: Array,
-        starts: Integers,
-        cells: Integers,
-        levels: Integers,
-        parts: Integers,
-    ) -> None:
+    def __init__(self, envelope: Envelope, y: Array, starts: Integers, *given: Integers) -> None:
+        cells, levels, parts = given
         lower, upper = envelope.bounds(y, levels)
         self.envelope, self.cells = envelope, cells
         self.powers = envelope.orders[:, None]
@@ -363,7 +366,12 @@ class _Sums:
     def _power_sums(self, bounds: Array, unit: Array, starts: Integers) -> Array:
         """Sums of the powers of some bounds, in a unit for each sum."""
         shares = bounds / np.repeat(unit, self.cells)
-        return np.array([np.add.reduceat(shares**order, starts) for order in self.envelope.orders])
+        step = shares**2 if self.envelope.symmetric else shares
+        raised, found = shares**2, []
+        for _ in self.envelope.orders:
+            found.append(np.add.reduceat(raised, starts))
+            raised *= step
+        return np.array(found)
 
 
 def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array:
@@ -371,11 +379,14 @@ def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array
 
     If the sum has a density that falls away from zero they are less than without.
     """
-    rows = dict(zip(orders.astype(int).tolist(), moments, strict=True))
-    series, found = [np.ones(moments.shape[1])], []
+    scale = np.array([n / factorial(n) for n in orders.astype(int).tolist()])[:, None]
+    rows = dict(zip(orders.astype(int).tolist(), scale * moments, strict=True))
+    series: dict[int, Array] = {0: np.ones(moments.shape[1])}  # those that are not 0
+    found = []
     for i in range(1, HIGHEST + 1):
-        terms = [n / factorial(n) * rows[n] * series[i - n] for n in rows if n <= i]
-        series.append(np.sum(terms, axis=0) / i if terms else np.zeros_like(series[0]))
+        terms = [(row, series[i - n]) for n, row in rows.items() if i - n in series]
+        if terms:
+            series[i] = sum(row * before for row, before in terms) / i
         if i % 2 == 0:
             root = (factorial(i) / miss * series[i]) ** (1 / i)
             found.append(i / (i + 1) * root if falling else root)
