@@ -379,17 +379,18 @@ def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array
 
     If the sum has a density that falls away from zero they are less than without.
     """
-    scale = np.array([n / factorial(n) for n in orders.astype(int).tolist()])[:, None]
-    rows = dict(zip(orders.astype(int).tolist(), scale * moments, strict=True))
-    series: dict[int, Array] = {0: np.ones(moments.shape[1])}  # those that are not 0
-    found = []
-    for i in range(1, HIGHEST + 1):
-        terms = [(row, series[i - n]) for n, row in rows.items() if i - n in series]
-        if terms:
-            series[i] = sum(row * before for row, before in terms) / i
-        if i % 2 == 0:
-            root = (factorial(i) / miss * series[i]) ** (1 / i)
-            found.append(i / (i + 1) * root if falling else root)
+    step = int(orders[1] - orders[0])  # odd moments of symmetric noise are 0
+    number = HIGHEST // step + 1
+    scaled, series = np.zeros((2, number, moments.shape[1]))
+    places = orders.astype(int) // step
+    scaled[places] = np.array([n / factorial(n) for n in orders.astype(int)])[:, None] * moments
+    series[0] = 1
+    for i in range(1, number):
+        series[i] = np.einsum("ij,ij->j", scaled[1 : i + 1], series[i - 1 :: -1]) / (i * step)
+    found = [
+        (i / (i + 1) if falling else 1) * (factorial(i) / miss * series[i // step]) ** (1 / i)
+        for i in range(2, HIGHEST + 1, 2)
+    ]
     return np.array(found)
 
 

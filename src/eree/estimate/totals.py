@@ -10,7 +10,7 @@ out over the cells, and the ends of their own intervals are added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -91,14 +91,15 @@ class Areas:
     numbers: Numbers
     place: NDArray[np.intp]
     starts: Integers
+    read_other: Callable[..., Areas] | None = None  # of what may be known already
 
     @classmethod
     def read(
         cls, release: Release, table: str, by: Iterable[str], where: Filter | None = None
     ) -> Areas:
         """Read a table and sort its cells into areas."""
-        schema, (counted, measurement) = release.schema, measurement_of(release, table)
-        coarser = above(release, counted.by)
+        counted, measurement = measurement_of(release, table)
+        schema, coarser = release.schema, above(release, counted.by)
         inside = {name: schema.attributes[name] for name in (*counted.by, *coarser)}
         wanted = _wanted(replace(schema, attributes=inside), table, counted.by, by, where)
         rows, kept = with_above(release.table(table), coarser, wanted)
@@ -272,7 +273,7 @@ class Areas:
                 for n in own
             )
             if whole and alike:
-                sums = Areas.read(self.release, name, by, where)
+                sums = (self.read_other or Areas.read)(self.release, name, by, where)
                 if sums.measurement.mechanism.bound is not None:
                     continue
                 keys = sums.keys.to_pylist() if by else [{}]
@@ -284,10 +285,9 @@ class Areas:
 
     def _own_ends(self, miss: float) -> tuple[Integers, Integers]:
         """The same by the table itself."""
-        if self._of_whole_groups:
-            return self._groups()._added(miss, np.arange(len(self)))
-        if not self._apart:
-            return self._added(miss, np.arange(len(self)))
+        if self._of_whole_groups or not self._apart:
+            some = self._groups() if self._of_whole_groups else self
+            return some._added(miss, np.arange(len(self)))
         low, high = np.empty((2, len(self)), dtype=np.int64)
         alone = self._cells == 1
         for chosen, ends in ((alone, self._added), (~alone, self._cancelled)):

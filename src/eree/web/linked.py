@@ -23,22 +23,21 @@ from eree.policy.neighbours import plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
-from eree.release.price import Ends, Measurement, Numbers
+from eree.release.price import Measurement
 from eree.survey.query import Axis
 from eree.web.columns import Added, Codes, Columns, Sums
 from eree.web.dataset import DataSet, Variable
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
 from eree.web.promise import in_one_line, levels_words, mean_words
+from eree.web.remembered import BESIDE, NO_KEYS, Remembered, reads_once
 from eree.web.words import Joined, say
 from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
-#: So many levels of intervals are remembered, or so many bytes of them for a large table.
-MOST_LEVELS, MOST_BYTES = 128, 64 << 20
 #: Answers are remembered, of so many bytes at most: another page or file needs the same.
-MOST_OF_ANSWERS, _BESIDE = 32 << 20, 4_000  # and about so many bytes beside the numbers of each
+MOST_OF_ANSWERS = 32 << 20
 
 
 class LinkedTable(DataSet):
@@ -60,11 +59,12 @@ class LinkedTable(DataSet):
         schema, rows = release.schema, release.coded(table, by)
         numbers = {n: _numbers(rows[n]) for n in rows.column_names if n not in by}
         nowhere, nothing = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
-        remembered = _Remembered.of(measurement)
+        remembered = Remembered.of(measurement)
         remembered.__dict__["rows"] = rows.num_rows
         self._areas = Areas(
             *(release, table, remembered, schema, counted),
-            *(Marginal((), {}), _NO_KEYS, numbers, nowhere, nothing),
+            *(Marginal((), {}), NO_KEYS, numbers, nowhere, nothing),
+            reads_once(),
         )
         self._attributes = {name: schema.attributes[name] for name in by}
         self.table, self._about = table, about
@@ -119,7 +119,7 @@ class LinkedTable(DataSet):
         self._last: tuple[tuple[object, ...], Sums, tuple[Axis, ...]] | None = None
         self._lock = Lock()
         self._answers: LRUCache[tuple[object, ...], Figures] = LRUCache(
-            MOST_OF_ANSWERS, getsizeof=lambda one: one.nbytes + _BESIDE
+            MOST_OF_ANSWERS, getsizeof=lambda one: one.nbytes + BESIDE
         )
         self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
 
@@ -223,7 +223,7 @@ class LinkedTable(DataSet):
     ) -> Areas:
         """All cells of every sum, or of some, with what they are asked by."""
         where: Mapping[str, tuple[Value, ...]] = asked.where
-        keys_of = _NO_KEYS
+        keys_of = NO_KEYS
         if asked.guaranteed or not asked.by:  # a table of their workplaces may bound worker cells
             where = {name: self._values_of(name, codes) for name, codes in asked.where.items()}
         names = tuple(asked.groups.get(name, name) for name in asked.by)
@@ -339,41 +339,6 @@ class LinkedTable(DataSet):
                 "holds": made.holds,
             }
         ]
-
-
-class _Remembered(Measurement):
-    """A measurement that remembers the intervals of its table at the levels asked for last."""
-
-    rows: int  # of the table
-
-    @cached_property
-    def _kept(self) -> dict[float, tuple[Integers, Integers]]:
-        return {}
-
-    @cached_property
-    def _lock(self) -> Lock:
-        return Lock()  # questions are answered in several threads
-
-    def intervals(self, schema: Schema, marginal: Marginal, level: float) -> Ends:
-        """Ends for all rows of the table, which are kept, or for some."""
-
-        def ends(rows: Numbers) -> tuple[Integers, Integers]:
-            if len(rows["noisy"]) < self.rows:
-                return Measurement.intervals(self, schema, marginal, level)(rows)
-            found = self._kept.get(level)
-            if found is None:
-                found = Measurement.intervals(self, schema, marginal, level)(rows)
-                each = sum(ends.nbytes for ends in found)
-                with self._lock:
-                    while len(self._kept) >= min(MOST_LEVELS, max(MOST_BYTES // max(each, 1), 4)):
-                        self._kept.pop(next(iter(self._kept)))
-                    self._kept[level] = found
-            return found
-
-        return ends
-
-
-_NO_KEYS = pa.table({})
 
 
 def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
