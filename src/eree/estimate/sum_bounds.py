@@ -387,11 +387,9 @@ def roots(moments: Array, orders: Array, miss: float, *, falling: bool) -> Array
     series[0] = 1
     for i in range(1, number):
         series[i] = np.einsum("ij,ij->j", scaled[1 : i + 1], series[i - 1 :: -1]) / (i * step)
-    found = [
-        (i / (i + 1) if falling else 1) * (factorial(i) / miss * series[i // step]) ** (1 / i)
-        for i in range(2, HIGHEST + 1, 2)
-    ]
-    return np.array(found)
+    even = range(2, HIGHEST + 1, 2)
+    found = [(factorial(i) / miss * series[i // step]) ** (1 / i) for i in even]
+    return np.array([i / (i + 1) * n if falling else n for i, n in zip(even, found, strict=True)])
 
 
 def summed(values: Integers, starts: Integers) -> Integers:
