@@ -203,7 +203,7 @@ class Sums:
         small: Any = np.uint16 if len(self) <= 1 << 16 else np.uint32  # which are sorted sooner
         rank = np.empty(len(self), dtype=small)
         rank[self.order] = np.arange(len(self), dtype=small)
-        ranks = rank.reshape(len(self.run_keys), -1)
+        ranks = rank.reshape(len(self.run_keys), len(self.kind_keys))
         groups, run = self.groups, self.run
         if groups is None:
             groups = np.arange(self.columns.groups)
