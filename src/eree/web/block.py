@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,8 +164,7 @@ def _plain(numbers: Reals, whole: bool) -> list[Any]:
     return [n if not isfinite(n) or n % 1 else int(n) for n in found] if whole else found
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One figure of a table; `value` counts parts, of which `unit` make one."""
 
     value: int

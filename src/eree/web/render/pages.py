@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import DictLoader, Environment, StrictUndefined
-from jinja2.runtime import Macro
+from jinja2 import DictLoader, Environment, StrictUndefined, Template, nodes
+from jinja2.runtime import Context, Macro
+from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 import eree
@@ -56,10 +58,53 @@ SCRIPT = (
     say("The search got no answer; press Find."),
 )
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
+#: What is put into a text.
+_PART = re.compile(r"%\((\w+)\)s")
 #: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
 _LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')
 #: The same of any kind, which gets the path of the public address.
 _OURS = re.compile(r'\b(?:href|src|action|formaction)="(?=/)')
+
+
+class _Translated(NodeTransformer):
+    """Puts the texts of a template into it, in the language that is spoken meanwhile."""
+
+    def visit_Call(self, node: nodes.Call) -> nodes.Expr:  # noqa: N802 - as the visitor has it
+        self.generic_visit(node)
+        match node:
+            case nodes.Call(
+                node=nodes.Name(name="_" | "gettext"), args=[nodes.Const(value=str(key))]
+            ):
+                given = {one.key: one.value for one in node.kwargs}
+                texts = _PART.split(translated(key))
+                texts[::2] = [text.replace("%%", "%") for text in texts[::2]]
+                parts: list[nodes.Expr] = [nodes.TemplateData(text) for text in texts]
+                parts[1::2] = [given[name] for name in texts[1::2]]
+                return nodes.Concat(parts) if given else parts[0]
+        return node
+
+
+class _Template(Template):
+    """A template whose macros need nothing of the page that takes them."""
+
+    def _get_default_module(self, _context: Context | None = None) -> Any:
+        return super()._get_default_module()
+
+
+class _Templates(Environment):
+    """Templates in one language."""
+
+    template_class = _Template
+
+    def __init__(self, language: Mapping[str, str], **given: Any) -> None:
+        super().__init__(**given)
+        self._language = language
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        found = super()._parse(source, name, filename)
+        with speaking_by(self._language):
+            _Translated().visit(found)
+        return found
 
 
 class Pages:
@@ -82,7 +127,14 @@ class Pages:
         self.static["style.css"] += branding.style
         if branding.logo:
             self.static[branding.logo] = branding.picture
-        self._environment = Environment(
+        self._parts: dict[tuple[object, ...], str] = {}
+        self._templates = {
+            code: self._in_language(code, sources, home) for code in branding.languages
+        }
+
+    def _in_language(self, code: str, sources: Mapping[str, str], home: str) -> _Templates:
+        found = _Templates(
+            language(code),
             loader=DictLoader(sources),
             autoescape=True,
             undefined=StrictUndefined,
@@ -91,20 +143,17 @@ class Pages:
             extensions=["jinja2.ext.i18n"],
             finalize=spoken,
         )
-        translate: Any = self._environment  # what the extension adds is not typed
+        translate: Any = found  # what the extension adds is not typed
         translate.install_gettext_callables(translated, translated_number, newstyle=True)
-        self._parts: dict[tuple[object, ...], str] = {}
-        self._environment.filters |= {"spoken": spoken, "begun": begun}
-        self._environment.globals |= {
-            "_": _in_words,
-            "gettext": _in_words,
+        found.filters |= {"spoken": spoken, "begun": begun}
+        found.globals |= {
             "once": self._once,
             "variable_key": _variable_key,
             "figures_key": _figures_key,
             "version": eree.__version__,
             "stamp": self.stamp,
             "home": home,
-            "site": branding,
+            "site": self.branding,
             "languages": languages(),
             "prefix": self.prefix,
             "script_words": _script_words,
@@ -136,11 +185,13 @@ class Pages:
             },
             "Markup": Markup,
         }
+        return found
 
     def compile(self) -> None:
         """Compile all templates; otherwise each is compiled when it is first asked for."""
-        for name in self._environment.list_templates():
-            self._environment.get_template(name)
+        for found in self._templates.values():
+            for name in found.list_templates():
+                found.get_template(name)
 
     def _once(self, macro: Macro, key: tuple[object, ...] | None, *given: Any) -> str:
         """A part of a page; where it has a key, it is made once for all pages."""
@@ -171,7 +222,7 @@ class Pages:
         """
         known = {"language": code, "here": here}
         with speaking_by(language(code)):
-            made = self._environment.get_template(template).render(known | given)
+            made = self._templates[code].get_template(template).render(known | given)
         if prefix := self.prefix(code):
             made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
         if template != "error.html":
@@ -200,12 +251,6 @@ def _figures_key(language: str, data: DataSet, query: Query, tab: str) -> tuple[
     nested = len(query.rows) > 1 or len(query.cols) > 1
     own = query.measure, query.share, query.show, query.confidence, query.sort
     return language, data.name, tab, *own, query.subtotals, query.exact, nested
-
-
-def _in_words(key: str, **given: Any) -> Markup:
-    """A text of a template in the language of the page; what is given is escaped."""
-    text = Markup(translated(key))  # noqa: S704 - texts of ours alone
-    return text % given if given or "%" in text else text
 
 
 def begun(text: str) -> str:
