@@ -74,11 +74,17 @@ def _outwards(value: float, decimals: int, side: Callable[[float], int]) -> str:
 
 def interval(cell: Cell, decimals: int | None) -> str:
     """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
-    kept = places(cell, decimals)
-    low = _outwards(cell.low, kept, floor)
-    if isinf(cell.high):
+    low, high = ends(cell, decimals)
+    if not high:
         return say("%(low)s or more", low=low)
-    return say("%(low)s to %(high)s", low=low, high=_outwards(cell.high, kept, ceil))
+    return say("%(low)s to %(high)s", low=low, high=high)
+
+
+def ends(cell: Cell, decimals: int | None) -> tuple[str, str]:
+    """The ends of an interval; the high one is empty where nothing bounds the figure."""
+    kept = places(cell, decimals)
+    high = "" if isinf(cell.high) else _outwards(cell.high, kept, ceil)
+    return _outwards(cell.low, kept, floor), high
 
 
 def error(cell: Cell, kind: Error, decimals: int | None) -> str:

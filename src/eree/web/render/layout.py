@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import escape
 
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, FLAG_NAMES, Block, Cell
-from eree.web.render.charts import error, figure
+from eree.web.render.charts import ends, error, figure
 from eree.web.words import say, spoken
 
 Places = tuple[int, ...]
@@ -23,6 +24,7 @@ Part = tuple[Block, Mapping[Places, int]]
 #: Letters of a line on paper, of a heading of a row and of one of a column: at most, and at least.
 PAPER, PAPER_SIDE, PAPER_COLUMN = 100, 20, 10
 TOTAL = say("Total")
+BETWEEN, GIVE = say("%(low)s to %(high)s"), say("give or take %(margin)s")
 
 
 def marks(cell: Cell) -> str:
@@ -39,8 +41,13 @@ def marks(cell: Cell) -> str:
 
 def marked(cell: Cell, decimals: int | None) -> str:
     """A figure with its flags as HTML; its decimals stand back."""
-    whole, point, rest = figure(cell, decimals).partition(".")
-    return f"{marks(cell)}{whole}" + (f'<span class="rest">.{rest}</span>' if point else "")
+    return f"{marks(cell)}{divided(figure(cell, decimals))}"
+
+
+def divided(shown: str) -> str:
+    """A figure as HTML; its decimals stand back."""
+    whole, point, rest = shown.partition(".")
+    return f'{whole}<span class="rest">.{rest}</span>' if point else whole
 
 
 class Line(NamedTuple):
@@ -143,6 +150,7 @@ class Layout:
 
     def __init__(self, page: Answer, whole: Answer) -> None:
         self.page, self._query = page, page.query
+        self._wide, self._decimals = len(page.cols), page.shown_decimals
         wanted = page.query.subtotals and not page.query.share
         self._rows = _lines(page.rows, whole.rows, wanted)
         self._cols = _lines(page.cols, whole.cols, wanted)
@@ -150,6 +158,9 @@ class Layout:
         self._row_heads = _headings(page.rows, self._rows, "r")
         self._col_heads = _headings(page.cols, self._cols, "c")
         self._parts: dict[tuple[int, int], Part] = {}
+        self._cells = [page.whole.cells[part] for part in page.parts]
+        self._marks: dict[tuple[str, ...], str] = {}
+        self._between, self._give = spoken(BETWEEN), spoken(GIVE)
         # what columns are and how they are headed, and that of the totals of rows
         totals = [("total", "c-total")] if self.totals else []
         self._kinds = [
@@ -185,10 +196,10 @@ class Layout:
             found[0].append(Heading("c-total", spoken(TOTAL), "", 1, depth, "col", "total"))
         return found
 
-    def heads(self, line: Sequence[Heading], *, on_paper: bool = False) -> Markup:
+    def heads(self, line: Sequence[Heading], *, on_paper: bool = False) -> str:
         """A row of column headings."""
         nested = self.nested and not on_paper
-        return Markup("".join([heading.html(nested, column=True) for heading in line]))
+        return "".join([heading.html(nested, column=True) for heading in line])
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -200,13 +211,13 @@ class Layout:
             found.append(Row(headings, self._shown(line, names), kind))
         return found
 
-    def body(self, sheet: Sheet | None = None) -> Markup:
+    def body(self, sheet: Sheet | None = None) -> str:
         """The rows of the body, or what of them is on a sheet of paper."""
         lines = []
         for row in self.rows:
             kind = f' class="{row.kind}"' if row.kind else ""
             lines.append(f"<tr{kind}>{row.html() if sheet is None else row.on_paper(sheet)}</tr>")
-        return Markup(("\n" if sheet is None else "").join(lines))
+        return ("\n" if sheet is None else "").join(lines)
 
     @cached_property
     def foot(self) -> Row:
@@ -267,26 +278,32 @@ class Layout:
         """What stands in a cell: its figure with its error, as HTML."""
         if ABSENT in cell.flags:
             return '<span class="none">0</span>'
-        decimals, query = self.page.shown_decimals, self._query
-        estimate = f'<span class="estimate">{marked(cell, decimals)}</span>'
+        decimals, query = self._decimals, self._query
+        if (flags := self._marks.get(cell.flags)) is None:
+            flags = self._marks[cell.flags] = marks(cell)
+        estimate = f'<span class="estimate">{flags}{divided(figure(cell, decimals))}</span>'
         if query.measure != "jobs" or (query.share and cell.margin == 0):
             return estimate
-        said = spoken(error(cell, query.show, decimals))
-        if said.startswith("±"):  # which few readers of screens say
-            words = spoken(say("give or take %(margin)s", margin=said[1:]))
+        if query.show == "interval" and cell.high != inf:
+            low, high = ends(cell, decimals)
+            said = self._between % {"low": low, "high": high}
+        else:
+            said = spoken(error(cell, query.show, decimals))
+        if said[:1] == "±":  # which few readers of screens say
+            words = self._give % {"margin": said[1:]}
             said = f'<span aria-hidden="true">{said}</span><span class="sr">, {words}</span>'
         return f'{estimate}<span class="error">{said}</span>'
 
     def _cell(self, row: Line | None, col: Line | None) -> Cell:
-        page = self.page
+        body, row_totals, col_totals, total = self._cells
         if row is None and col is None:
-            return page.total.cells[0]
+            return total[0]
         if row is None and col is not None and col.number >= 0:
-            return page.col_totals.cells[col.number]
+            return col_totals[col.number]
         if col is None and row is not None and row.number >= 0:
-            return page.row_totals.cells[row.number]
-        if row is not None and col is not None and min(row.number, col.number) >= 0:
-            return page.body.cells[row.number * len(page.cols) + col.number]
+            return row_totals[row.number]
+        if row is not None and col is not None and row.number >= 0 <= col.number:
+            return body[row.number * self._wide + col.number]
         here: Places = () if row is None else row.places
         there: Places = () if col is None else col.places
         block, known = self._sums(len(here), len(there))

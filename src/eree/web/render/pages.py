@@ -172,6 +172,7 @@ class Pages:
             "number": number,
             "in_english": _in_english,
             "verdict": lambda word: spoken(_VERDICTS[word]),
+            "without": lambda found, names: [v for v in found if v.name not in names],
             "carried": carried,
             "written": written,
             "quoted": quoted,
