@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
+from sys import getsizeof
 from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import DictLoader, Environment, StrictUndefined, Template, nodes
 from jinja2.runtime import Context, Macro
 from jinja2.visitor import NodeTransformer
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import eree
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
@@ -47,8 +48,8 @@ KINDS = {
 SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
-#: Parts of pages that are kept, all of forms.
-MOST_PARTS = 1_000
+#: Bytes of parts of pages that are kept, all of forms.
+MOST_PARTS = 16 << 20
 #: Words that the script shows, which come with every page that is not English.
 SCRIPT = (
     say("Copy"),
@@ -127,7 +128,7 @@ class Pages:
         self.static["style.css"] += branding.style
         if branding.logo:
             self.static[branding.logo] = branding.picture
-        self._parts: dict[tuple[object, ...], str] = {}
+        self._parts, self._held = dict[tuple[object, ...], str](), 0
         self._templates = {
             code: self._in_language(code, sources, home) for code in branding.languages
         }
@@ -172,6 +173,8 @@ class Pages:
             "number": number,
             "in_english": _in_english,
             "verdict": lambda word: spoken(_VERDICTS[word]),
+            "ticked": _ticked,
+            "kept_codes": _kept_codes,
             "without": lambda found, names: [v for v in found if v.name not in names],
             "carried": carried,
             "written": written,
@@ -201,9 +204,12 @@ class Pages:
         found = self._parts.get(key)
         if found is None:
             found = macro(*given)
-            if len(self._parts) >= MOST_PARTS:
-                self._parts.clear()
-            self._parts[key] = found
+            own = getsizeof(found) + 1_000  # with some for the bookkeeping
+            if self._held + own > MOST_PARTS:
+                self._parts, self._held = {}, 0
+            if own <= MOST_PARTS // 8:
+                self._parts[key] = found
+                self._held += own
         return found
 
     def prefix(self, code: str) -> str:
@@ -252,6 +258,25 @@ def _figures_key(language: str, data: DataSet, query: Query, tab: str) -> tuple[
     nested = len(query.rows) > 1 or len(query.cols) > 1
     own = query.measure, query.share, query.show, query.confidence, query.sort
     return language, data.name, tab, *own, query.subtotals, query.exact, nested
+
+
+def _ticked(listed: Markup, kept: Sequence[str]) -> Markup:
+    """A list of codes in a form, in which those that a filter keeps are ticked."""
+    found = str(listed)
+    for code in kept:  # quotation marks in texts are escaped
+        value = f'value="{escape(code)}"'
+        found = found.replace(f"{value}>", f"{value} checked>")
+    return Markup(found)  # noqa: S704 - it was escaped when it was made
+
+
+def _kept_codes(variable: Variable, kept: Sequence[str]) -> Markup:
+    """The codes that a filter keeps of countless ones, ticked."""
+    name, found = escape(variable.name), []
+    for code in kept:
+        ticked = f'<input type="checkbox" name="where.{name}" value="{escape(code)}" checked>'
+        said = escape(spoken(variable.describe(code)))
+        found.append(f"<li><label>{ticked} {said}</label></li>")
+    return Markup("".join(found))  # noqa: S704 - what is not ours is escaped
 
 
 def begun(text: str) -> str:
